@@ -1,0 +1,5 @@
+"""A server for declarative XML message processing."""
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__"]

@@ -1,0 +1,91 @@
+"""Run the command asked for, and end with the exit code its outcome deserves.
+
+Results go to stdout, talk to stderr. Exit 0 done, 1 the program or its messages are at fault, 2 wrong usage.
+A command may return its exit code; returning nothing means done.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from demaq import __version__
+from demaq.cli.example_first import ExampleFirstGroup
+from demaq.cli.lazy_command import LazyCommand
+
+# Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+EXIT_DONE = 0
+EXIT_AT_FAULT = 1
+EXIT_INTERRUPTED = 130  # what a shell reports for SIGINT
+EXIT_READER_GONE = 141  # what a shell reports for SIGPIPE
+
+
+@click.group(name="demaq", cls=ExampleFirstGroup, example="$ demaq --version")
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def demaq() -> None:
+    """Declarative XML message processing."""
+
+
+for name, (location, short_help) in COMMANDS.items():
+    demaq.add_command(LazyCommand(name=name, location=location, short_help=short_help))
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and exit."""
+    sys.exit(run(demaq, sys.argv[1:]))
+
+
+def run(command: click.Command, args: Sequence[str]) -> int:
+    """Run a command; the answer is its exit code.
+
+    Not left to click's own `main`: there a reader who stops reading (`demaq ... | head`) counts as a failure,
+    an interrupt exits 1, and an unreadable file is a traceback.
+    """
+    try:
+        exit_code = _invoke(command, args)
+        sys.stdout.flush()  # here, where a reader who has left can still be noticed
+        return exit_code
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _say(error.format_message())
+        return error.exit_code
+    except BrokenPipeError:
+        _discard_further_output()
+        return EXIT_READER_GONE
+    except OSError as error:
+        _say(_one_line(error))
+        return EXIT_AT_FAULT
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except click.Abort:
+        return EXIT_AT_FAULT
+
+
+def _invoke(command: click.Command, args: Sequence[str]) -> int:
+    try:
+        with command.make_context("demaq", list(args)) as context:
+            result = command.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return result if isinstance(result, int) else EXIT_DONE
+
+
+def _say(message: str) -> None:
+    click.echo(f"demaq: {message}", err=True)
+
+
+def _one_line(error: OSError) -> str:
+    if error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+
+
+def _discard_further_output() -> None:
+    # Python flushes stdout once more at exit and would complain about the same pipe again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
