@@ -1,0 +1,52 @@
+"""What can go wrong, by whose turn it is: author, sender, the other side, operator. Anything else is our bug."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from demaq.language.source import Place
+
+
+class DemaqError(Exception):
+    """Something went wrong that somebody outside can mend. The code never changes its meaning."""
+
+    code = "DQ0000"
+
+
+class ProgramError(DemaqError):
+    """The author's turn: the program's text is at fault, at a place, with a way forward."""
+
+    code = "DQ0001"
+
+    def __init__(self, message: str, at: Place | None = None, hint: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.hint = hint
+        self.others: tuple[ProgramError, ...] = ()
+        """What else was found wrong in the same run."""
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.message}" if self.at is not None else self.message
+
+
+class MessageError(DemaqError):
+    """The sender's turn: a message is not what the program asks for. Becomes a message in the error queue."""
+
+    code = "DQ9001"
+
+    def __init__(self, kind: str, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        if code is not None:
+            self.code = code
+
+
+class OperatorError(DemaqError):
+    """The operator's turn: a file, a setting or the machine is at fault."""
+
+    code = "DQ9101"

@@ -1,0 +1,899 @@
+"""What a parsed text consists of: one class for each construct of XQuery 3.1, the Update Facility, QDL and QML.
+
+Nodes are values: nobody changes one after it was made. They compare by identity, so that a pass can keep what it finds
+in a dict by node; `same_tree` compares by content. Chains that can grow without brackets (`1 + 1 + 1 …`, `a/b/c`,
+`$x?a?b`, predicates) are flat, so a tree is never deeper than its text is nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias
+
+from demaq.language.source import Place
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    at: Place
+
+
+@dataclass(slots=True, eq=False)
+class Expr(Node):
+    """Anything that stands where an expression may stand."""
+
+
+# --- names and types -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Name(Node):
+    """A QName as written: `local`, `prefix:local` or `Q{uri}local` (then uri is a string, perhaps empty)."""
+
+    local: str
+    prefix: str | None = None
+    uri: str | None = None
+
+    def __str__(self) -> str:
+        if self.uri is not None:
+            return f"Q{{{self.uri}}}{self.local}"
+        return f"{self.prefix}:{self.local}" if self.prefix else self.local
+
+
+@dataclass(slots=True, eq=False)
+class NameTest(Node):
+    """`name`, `*`, `*:local`, `prefix:*`, `Q{uri}*`: a star stands for any prefix or local name.
+
+    `prefix` is None where none was written, "*" in `*:local`; a lone `*` has local "*" and prefix "*".
+    """
+
+    local: str
+    prefix: str | None = None
+    uri: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class KindTest(Node):
+    """`node()`, `element(a, xs:int?)`, `document-node(element(a))`, `processing-instruction("x")` …
+
+    `name` is None where nothing was written and a NameTest `*` for a star. For a processing instruction it is a Name.
+    """
+
+    kind: str
+    name: Name | NameTest | None = None
+    type: Name | None = None
+    nillable: bool = False
+    inner: KindTest | None = None
+
+
+@dataclass(slots=True, eq=False)
+class AnyItemTest(Node):
+    """`item()`."""
+
+
+@dataclass(slots=True, eq=False)
+class AtomicType(Node):
+    name: Name
+
+
+@dataclass(slots=True, eq=False)
+class FunctionTest(Node):
+    """`function(*)` when params is None, else `function(T, …) as T`."""
+
+    annotations: tuple[Annotation, ...]
+    params: tuple[SequenceType, ...] | None
+    returns: SequenceType | None
+
+
+@dataclass(slots=True, eq=False)
+class MapTest(Node):
+    """`map(*)` when key is None."""
+
+    key: Name | None
+    value: SequenceType | None
+
+
+@dataclass(slots=True, eq=False)
+class ArrayTest(Node):
+    """`array(*)` when member is None."""
+
+    member: SequenceType | None
+
+
+ItemType: TypeAlias = KindTest | AnyItemTest | AtomicType | FunctionTest | MapTest | ArrayTest
+
+
+@dataclass(slots=True, eq=False)
+class SequenceType(Node):
+    """An item type with `?`, `*`, `+` or nothing; `empty-sequence()` when item is None."""
+
+    item: ItemType | None
+    occurrence: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class SingleType(Node):
+    """What follows `cast as`: an atomic type, `?` when the empty sequence is allowed."""
+
+    name: Name
+    optional: bool
+
+
+@dataclass(slots=True, eq=False)
+class Annotation(Node):
+    name: Name
+    values: tuple[StringLiteral | NumericLiteral, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Param(Node):
+    name: Name
+    type: SequenceType | None
+
+
+# --- primary expressions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class StringLiteral(Expr):
+    """The value, with references and doubled quotes resolved."""
+
+    value: str
+
+
+@dataclass(slots=True, eq=False)
+class NumericLiteral(Expr):
+    """As written: `1`, `1.5`, `.5`, `1e3`."""
+
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class VarRef(Expr):
+    name: Name
+
+
+@dataclass(slots=True, eq=False)
+class ContextItem(Expr):
+    """`.`"""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence(Expr):
+    """Expressions joined by commas; `()` when there are none."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Placeholder(Expr):
+    """`?` as an argument: partial application."""
+
+
+@dataclass(slots=True, eq=False)
+class FunctionCall(Expr):
+    name: Name
+    args: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class NamedFunctionRef(Expr):
+    name: Name
+    arity: int
+
+
+@dataclass(slots=True, eq=False)
+class InlineFunction(Expr):
+    annotations: tuple[Annotation, ...]
+    params: tuple[Param, ...]
+    returns: SequenceType | None
+    body: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class MapEntry(Node):
+    key: Expr
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class MapConstructor(Expr):
+    entries: tuple[MapEntry, ...]
+
+
+@dataclass(slots=True, eq=False)
+class SquareArray(Expr):
+    members: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class CurlyArray(Expr):
+    content: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class KeyName(Expr):
+    """The bare name in `?name`."""
+
+    value: str
+
+
+@dataclass(slots=True, eq=False)
+class KeyWildcard(Expr):
+    """The star in `?*`."""
+
+
+@dataclass(slots=True, eq=False)
+class UnaryLookup(Expr):
+    key: Expr
+
+
+@dataclass(slots=True, eq=False)
+class StringConstructor(Expr):
+    """` ``[text `{ expr }` text]`` `."""
+
+    parts: tuple[RawText | Enclosed, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Ordering(Expr):
+    """`ordered { … }` and `unordered { … }`."""
+
+    mode: Literal["ordered", "unordered"]
+    content: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class Pragma(Node):
+    name: Name
+    content: str
+
+
+@dataclass(slots=True, eq=False)
+class Extension(Expr):
+    pragmas: tuple[Pragma, ...]
+    content: Expr | None
+
+
+# --- postfix, paths, operators ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Predicate(Node):
+    condition: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Arguments(Node):
+    args: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Lookup(Node):
+    key: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Postfix(Expr):
+    """A primary with one or more of `[predicate]`, `(arguments)` and `?key` behind it."""
+
+    base: Expr
+    suffixes: tuple[Predicate | Arguments | Lookup, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Root(Expr):
+    """A lone `/`."""
+
+
+@dataclass(slots=True, eq=False)
+class AxisStep(Expr):
+    axis: str
+    test: NameTest | KindTest
+    predicates: tuple[Predicate, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Path(Expr):
+    """Steps, each behind its separator `/` or `//`; a relative path has the empty separator first."""
+
+    separators: tuple[str, ...]
+    steps: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Operation(Expr):
+    """Operands of one level of precedence, applied from the left: `a + b - c`, `a or b`, `a = b`, `a ! b`."""
+
+    operators: tuple[str, ...]
+    operands: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Unary(Expr):
+    signs: str
+    operand: Expr
+
+
+@dataclass(slots=True, eq=False)
+class TypeOperation(Expr):
+    operator: Literal["instance of", "treat as", "castable as", "cast as"]
+    operand: Expr
+    type: SequenceType | SingleType
+
+
+@dataclass(slots=True, eq=False)
+class ArrowCall(Node):
+    """`=> name(args)`, `=> $f(args)` or `=> (expr)(args)`."""
+
+    function: Name | Expr
+    args: tuple[Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Arrow(Expr):
+    operand: Expr
+    calls: tuple[ArrowCall, ...]
+
+
+# --- control ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class ForBinding(Node):
+    name: Name
+    type: SequenceType | None
+    allowing_empty: bool
+    position: Name | None
+    expr: Expr
+
+
+@dataclass(slots=True, eq=False)
+class ForClause(Node):
+    bindings: tuple[ForBinding, ...]
+
+
+@dataclass(slots=True, eq=False)
+class LetBinding(Node):
+    name: Name
+    type: SequenceType | None
+    expr: Expr
+
+
+@dataclass(slots=True, eq=False)
+class LetClause(Node):
+    bindings: tuple[LetBinding, ...]
+
+
+@dataclass(slots=True, eq=False)
+class WindowCondition(Node):
+    current: Name | None
+    position: Name | None
+    previous: Name | None
+    next: Name | None
+    when: Expr
+
+
+@dataclass(slots=True, eq=False)
+class WindowClause(Node):
+    kind: Literal["tumbling", "sliding"]
+    name: Name
+    type: SequenceType | None
+    expr: Expr
+    start: WindowCondition
+    end: WindowCondition | None
+    only_end: bool
+
+
+@dataclass(slots=True, eq=False)
+class WhereClause(Node):
+    condition: Expr
+
+
+@dataclass(slots=True, eq=False)
+class GroupSpec(Node):
+    name: Name
+    type: SequenceType | None
+    expr: Expr | None
+    collation: StringLiteral | None
+
+
+@dataclass(slots=True, eq=False)
+class GroupByClause(Node):
+    specs: tuple[GroupSpec, ...]
+
+
+@dataclass(slots=True, eq=False)
+class OrderSpec(Node):
+    expr: Expr
+    direction: Literal["ascending", "descending"] | None
+    empty: Literal["greatest", "least"] | None
+    collation: StringLiteral | None
+
+
+@dataclass(slots=True, eq=False)
+class OrderByClause(Node):
+    stable: bool
+    specs: tuple[OrderSpec, ...]
+
+
+@dataclass(slots=True, eq=False)
+class CountClause(Node):
+    name: Name
+
+
+Clause: TypeAlias = ForClause | LetClause | WindowClause | WhereClause | GroupByClause | OrderByClause | CountClause
+
+
+@dataclass(slots=True, eq=False)
+class Flwor(Expr):
+    clauses: tuple[Clause, ...]
+    result: Expr
+
+
+@dataclass(slots=True, eq=False)
+class QuantifiedBinding(Node):
+    name: Name
+    type: SequenceType | None
+    expr: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Quantified(Expr):
+    kind: Literal["some", "every"]
+    bindings: tuple[QuantifiedBinding, ...]
+    condition: Expr
+
+
+@dataclass(slots=True, eq=False)
+class SwitchCase(Node):
+    values: tuple[Expr, ...]
+    result: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Switch(Expr):
+    operand: Expr
+    cases: tuple[SwitchCase, ...]
+    default: Expr
+
+
+@dataclass(slots=True, eq=False)
+class TypeCase(Node):
+    name: Name | None
+    types: tuple[SequenceType, ...]
+    result: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Typeswitch(Expr):
+    operand: Expr
+    cases: tuple[TypeCase, ...]
+    default_name: Name | None
+    default: Expr
+
+
+@dataclass(slots=True, eq=False)
+class If(Expr):
+    """`otherwise` is None where an updating `if` leaves its else out."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class CatchClause(Node):
+    tests: tuple[NameTest, ...]
+    body: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class TryCatch(Expr):
+    body: Expr | None
+    catches: tuple[CatchClause, ...]
+
+
+# --- constructors ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class RawText(Node):
+    """Characters exactly as written, references and doubled braces included (they decide what boundary space is)."""
+
+    raw: str
+
+
+@dataclass(slots=True, eq=False)
+class Enclosed(Node):
+    """`{ expr }` inside a constructor."""
+
+    content: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class CData(Node):
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class DirectAttribute(Node):
+    """An attribute or a namespace declaration. In the parts quotes are single characters, all else is as written."""
+
+    name: Name
+    parts: tuple[RawText | Enclosed, ...]
+
+
+@dataclass(slots=True, eq=False)
+class DirectElement(Expr):
+    name: Name
+    attributes: tuple[DirectAttribute, ...]
+    content: tuple[RawText | Enclosed | CData | Expr, ...]
+
+
+@dataclass(slots=True, eq=False)
+class DirectComment(Expr):
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class DirectPI(Expr):
+    target: str
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class Computed(Expr):
+    """`element`, `attribute`, `document`, `text`, `comment`, `processing-instruction`, `namespace` { … }.
+
+    `name` is a Name where written plainly, an expression where in braces, None where the kind has none.
+    """
+
+    kind: str
+    name: Name | Expr | None
+    content: Expr | None
+
+
+# --- updates and actions ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Insert(Expr):
+    """`insert node …`; `draft` where written as the 2006 draft's `do insert …`."""
+
+    source: Expr
+    where: Literal["into", "as first into", "as last into", "before", "after"]
+    target: Expr
+    draft: bool
+
+
+@dataclass(slots=True, eq=False)
+class Delete(Expr):
+    target: Expr
+    draft: bool
+
+
+@dataclass(slots=True, eq=False)
+class Replace(Expr):
+    value_of: bool
+    target: Expr
+    replacement: Expr
+    draft: bool
+
+
+@dataclass(slots=True, eq=False)
+class Rename(Expr):
+    target: Expr
+    name: Expr
+    draft: bool
+
+
+@dataclass(slots=True, eq=False)
+class CopyBinding(Node):
+    name: Name
+    expr: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Copy(Expr):
+    """`copy … modify … return …`; `draft` where written `transform copy …`."""
+
+    bindings: tuple[CopyBinding, ...]
+    modify: Expr
+    result: Expr
+    draft: bool
+
+
+@dataclass(slots=True, eq=False)
+class TransformWith(Expr):
+    """`expr transform with { updates }`."""
+
+    operand: Expr
+    modify: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class With(Node):
+    """`with name value expr` of an enqueue."""
+
+    name: Name
+    value: Expr
+
+
+@dataclass(slots=True, eq=False)
+class Enqueue(Expr):
+    message: Expr
+    queue: Name
+    properties: tuple[With, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Reset(Expr):
+    """`do reset slicing key expr`; a bare `do reset` has neither."""
+
+    slicing: Name | None
+    key: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class Template(Expr):
+    """Made by the compiler, never by the parser: text of ours around expressions of the author's."""
+
+    parts: tuple[str | Expr, ...]
+
+
+# --- prologs ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class VersionDecl(Node):
+    version: str | None
+    encoding: str | None
+
+
+@dataclass(slots=True, eq=False)
+class NamespaceDecl(Node):
+    prefix: str
+    uri: str
+
+
+@dataclass(slots=True, eq=False)
+class DefaultNamespaceDecl(Node):
+    kind: Literal["element", "function"]
+    uri: str
+
+
+@dataclass(slots=True, eq=False)
+class Setter(Node):
+    """`declare boundary-space strip;` and its kin: the words between `declare` and the value, then the value."""
+
+    kind: str
+    value: str
+
+
+@dataclass(slots=True, eq=False)
+class DecimalFormatDecl(Node):
+    name: Name | None
+    properties: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True, eq=False)
+class ModuleImport(Node):
+    prefix: str | None
+    uri: str
+    locations: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class ContextItemDecl(Node):
+    type: ItemType | None
+    external: bool
+    value: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class VarDecl(Node):
+    annotations: tuple[Annotation, ...]
+    name: Name
+    type: SequenceType | None
+    external: bool
+    value: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class FunctionDecl(Node):
+    """`updating` where written `declare updating function`; `body` is None in `{}` and in an external one."""
+
+    annotations: tuple[Annotation, ...]
+    updating: bool
+    name: Name
+    params: tuple[Param, ...]
+    returns: SequenceType | None
+    external: bool
+    body: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class OptionDecl(Node):
+    name: Name
+    value: str
+
+
+Decl: TypeAlias = (
+    NamespaceDecl
+    | DefaultNamespaceDecl
+    | Setter
+    | DecimalFormatDecl
+    | ModuleImport
+    | ContextItemDecl
+    | VarDecl
+    | FunctionDecl
+    | OptionDecl
+)
+
+
+@dataclass(slots=True, eq=False)
+class Comment(Node):
+    """`(: … :)`, kept beside the tree for the formatter and for silencing warnings."""
+
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class Query(Node):
+    """A main module, or a library module when `library` names its namespace (then there is no body)."""
+
+    version: VersionDecl | None
+    library: NamespaceDecl | None
+    prolog: tuple[Decl, ...]
+    body: Expr | None
+    comments: tuple[Comment, ...]
+
+
+# --- applications ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class File(Node):
+    """A file named in a queue's clause, as written."""
+
+    path: str
+
+
+@dataclass(slots=True, eq=False)
+class Using(Node):
+    extension: Literal["WS-ReliableMessaging", "WS-Security"]
+    policy: File | None
+
+
+@dataclass(slots=True, eq=False)
+class QueueDecl(Node):
+    name: Name
+    kind: Literal["basic", "incomingGateway", "outgoingGateway", "echo"] | None
+    mode: Literal["persistent", "transient"] | None
+    schema: File | None
+    priority: int | None
+    errorqueue: Name | None
+    interface: File | None
+    port: str | None
+    endpoint: StringLiteral | None
+    using: tuple[Using, ...]
+
+
+@dataclass(slots=True, eq=False)
+class PropertyQueues(Node):
+    """`queue a, b value expr`."""
+
+    queues: tuple[Name, ...]
+    value: Expr | None
+
+
+@dataclass(slots=True, eq=False)
+class PropertyDecl(Node):
+    name: Name
+    type: Name
+    variant: Literal["fixed", "inherited"] | None
+    parts: tuple[PropertyQueues, ...]
+
+
+@dataclass(slots=True, eq=False)
+class SlicingDecl(Node):
+    name: Name
+    property: Name
+
+
+@dataclass(slots=True, eq=False)
+class CollectionDecl(Node):
+    name: Name
+
+
+@dataclass(slots=True, eq=False)
+class RuleDecl(Node):
+    """`target` names a queue or a slicing."""
+
+    name: Name
+    target: Name
+    errorqueue: Name | None
+    body: Expr
+
+
+@dataclass(slots=True, eq=False)
+class BrokenStatement(Node):
+    """A statement with a syntax error: all that is known of it is what it would have declared."""
+
+    kind: str
+    name: Name
+
+
+Statement: TypeAlias = QueueDecl | PropertyDecl | SlicingDecl | CollectionDecl | RuleDecl
+
+
+@dataclass(slots=True, eq=False)
+class Module(Node):
+    """One file of an application. `name` is None where the file has no module header."""
+
+    name: str | None
+    errorqueue: Name | None
+    prolog: tuple[Decl, ...]
+    statements: tuple[Statement | BrokenStatement, ...]
+    comments: tuple[Comment, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Application(Node):
+    modules: tuple[Module, ...]
+
+
+# --- walking ---------------------------------------------------------------------------------------------------------
+
+_child_fields: dict[type[Node], tuple[str, ...]] = {}
+
+
+def child_fields(kind: type[Node]) -> tuple[str, ...]:
+    """The fields of a node class that may hold content, in source order."""
+    known = _child_fields.get(kind)
+    if known is None:
+        known = _child_fields[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
+    return known
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly below, in source order."""
+    found: list[Node] = []
+    for name in child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif type(value) is tuple:
+            found.extend([item for item in value if isinstance(item, Node)])
+    return found
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, in source order, without recursion."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        below = children(current)
+        below.reverse()
+        stack.extend(below)
+
+
+def same_tree(left: object, right: object) -> bool:
+    """Whether two trees say the same, wherever they stand. Without recursion, so depth does not matter."""
+    stack = [(left, right)]
+    while stack:
+        a, b = stack.pop()
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, Node):
+            stack.extend([(getattr(a, name), getattr(b, name)) for name in child_fields(type(a)) if name != "comments"])
+        elif isinstance(a, tuple) and isinstance(b, tuple):
+            if len(a) != len(b):
+                return False
+            stack.extend(zip(a, b, strict=True))
+        elif a != b:
+            return False
+    return True

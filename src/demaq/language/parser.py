@@ -1,0 +1,107 @@
+"""Text to tree: the parser's public entry points. Whatever the text, they return a tree or raise a ProgramError."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.parsing.prolog import Prolog
+from demaq.language.parsing.statements import Statements
+from demaq.language.recursion import deep_recursion
+from demaq.language.source import NOWHERE, Place, Source
+
+SUFFIX = ".dmq"
+
+
+def parse_query(text: str, file: str = "<query>") -> ast.Query:
+    """Parse one XQuery module, main or library."""
+    source = Source(text, file)
+    with deep_recursion(), no_garbage_collection():
+        return Prolog(source).query()
+
+
+def parse_module(text: str, file: str = "<module>") -> tuple[ast.Module, list[ProgramError]]:
+    """Parse one module of an application, going on behind errors: what could be read, and what is wrong."""
+    source = Source(text, file)
+    with deep_recursion(), no_garbage_collection():
+        try:
+            parser = Statements(source, in_rule=True)
+        except ProgramError as error:
+            return ast.Module(Place(source, 0, 0), None, None, (), (), ()), [error]
+        module = parser.module()
+    return module, parser.errors
+
+
+def parse_application(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> ast.Application:
+    """Parse an application's files, or the folders that hold them. Raises the first error; `others` has the rest."""
+    application, errors = read_application(paths)
+    if errors:
+        first = errors[0]
+        first.others = tuple(errors[1:])
+        raise first
+    return application
+
+
+def read_application(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> tuple[ast.Application, list[ProgramError]]:
+    """Parse an application and report all syntax errors of all its files."""
+    modules: list[ast.Module] = []
+    errors: list[ProgramError] = []
+    for path in application_files(paths):
+        text = read_source(path)
+        module, found = parse_module(text, str(path))
+        modules.append(module)
+        errors.extend(found)
+    return ast.Application(modules[0].at if modules else NOWHERE, tuple(modules)), errors
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Building a tree makes many objects and no garbage: looking for some halves the speed on large files."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files meant: a file stands for itself, a folder for the .dmq files in it and below."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: dict[Path, None] = {}
+    for item in given:
+        path = Path(item)
+        if path.is_dir():
+            inside = sorted(path.rglob(f"*{SUFFIX}"))
+            if not inside:
+                raise ProgramError(f"{path}: the folder holds no {SUFFIX} file", code="DQ0104")
+            found.update(dict.fromkeys(inside))
+        else:
+            found[path] = None
+    if not found:
+        raise ProgramError("no file was given", code="DQ0104")
+    return list(found)
+
+
+def read_source(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read: {error.strerror or error}", code="DQ0104") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        source = Source(data[: error.start].decode("utf-8-sig"), str(path))
+        at = Place(source, len(source.text), len(source.text))
+        raise ProgramError(
+            f"byte 0x{data[error.start]:02X} is not UTF-8", at, "programs are written in UTF-8", "DQ0103"
+        ) from error

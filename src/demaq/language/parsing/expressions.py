@@ -1,0 +1,545 @@
+"""Expressions: operators by precedence, paths, postfixes, primaries. A keyword is a name unless what follows decides."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from demaq.language import ast
+from demaq.language.parsing.actions import Actions
+from demaq.language.parsing.characters import EQNAME
+from demaq.language.parsing.constructors import Constructors
+from demaq.language.parsing.control import Control
+from demaq.language.parsing.scanner import BRACED, NAME, NUMBER, STRING, SYMBOL, WILD
+from demaq.language.parsing.types import KIND_TESTS
+
+AXES = frozenset(
+    {
+        "child",
+        "descendant",
+        "attribute",
+        "self",
+        "descendant-or-self",
+        "following-sibling",
+        "following",
+        "parent",
+        "ancestor",
+        "preceding-sibling",
+        "preceding",
+        "ancestor-or-self",
+    }
+)
+
+RESERVED_FUNCTION_NAMES = KIND_TESTS | {
+    "array",
+    "empty-sequence",
+    "function",
+    "if",
+    "item",
+    "map",
+    "switch",
+    "typeswitch",
+}
+
+OR, AND, COMPARE, CONCAT, RANGE, ADD, MULTIPLY, UNION, INTERSECT = range(1, 10)
+INSTANCE, TREAT, CASTABLE, CAST, TRANSFORM, ARROW = range(10, 16)
+
+LEVEL = {
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "is", "<<", ">>"), COMPARE),
+    "||": CONCAT,
+    "to": RANGE,
+    "+": ADD,
+    "-": ADD,
+    **dict.fromkeys(("*", "div", "idiv", "mod"), MULTIPLY),
+    "union": UNION,
+    "|": UNION,
+    "intersect": INTERSECT,
+    "except": INTERSECT,
+    "instance": INSTANCE,
+    "treat": TREAT,
+    "castable": CASTABLE,
+    "cast": CAST,
+    "transform": TRANSFORM,
+    "=>": ARROW,
+}
+
+_TYPE_WORD = {"instance": "of", "treat": "as", "castable": "as", "cast": "as"}
+_NO_CHAIN = (COMPARE, RANGE)
+_STARTS_STEP = frozenset({"@", "..", ".", "*", "(", "$", "?", "[", "%", "<", "``["})
+
+
+class Expressions(Control, Constructors, Actions):
+    def __init__(self, *args: object, **keywords: object) -> None:
+        super().__init__(*args, **keywords)  # type: ignore[arg-type]  # passed through unchanged
+        self._behind_comma: dict[int, tuple[ast.Expr, int, int]] = {}
+
+    # lists
+
+    def expr(self) -> ast.Expr:
+        start = self.start
+        first = self.expr_single()
+        if self.value != ",":
+            return first
+        items = [first]
+        while self.value == ",":
+            items.append(self._read_behind_comma())
+        return ast.Sequence(self.since(start), tuple(items))
+
+    def branch(self) -> ast.Expr:
+        """What stands behind then, else and return. In a rule, a comma between two updating expressions continues
+        it; what is read there in vain is kept for the list further out, so that nothing is read twice."""
+        start, seen = self.start, self.updates_seen
+        first = self.expr_single()
+        if not self.in_rule or self.value != "," or self.updates_seen == seen:
+            return first
+        items = [first]
+        while self.value == ",":
+            comma, seen = self.start, self.updates_seen
+            if comma in self._behind_comma:
+                break
+            state = (self.start, self.last_end)
+            item = self._read_behind_comma()
+            if self.updates_seen == seen:
+                self._behind_comma[comma] = (item, self.start, self.last_end)
+                self.go_to(state[0])
+                self.last_end = state[1]
+                break
+            items.append(item)
+        return first if len(items) == 1 else ast.Sequence(self.since(start), tuple(items))
+
+    def _read_behind_comma(self) -> ast.Expr:
+        known = self._behind_comma.pop(self.start, None) if self._behind_comma else None
+        if known is not None:
+            item, following, last_end = known
+            self.go_to(following)
+            self.last_end = last_end
+            return item
+        self.advance()
+        return self.expr_single()
+
+    def enclosed_expr(self) -> ast.Expr | None:
+        self.expect("{")
+        content = None if self.value == "}" else self.expr()
+        self.expect("}")
+        return content
+
+    # single expressions
+
+    def expr_single(self) -> ast.Expr:
+        self.deeper()
+        found = self._expr_single()
+        self.depth -= 1
+        return found
+
+    def _expr_single(self) -> ast.Expr:
+        match self.value:
+            case "for" | "let":
+                if self.begins_flwor():
+                    return self.flwor()
+            case "some" | "every":
+                if self.peek() == "$":
+                    return self.quantified()
+            case "if":
+                if self.peek() == "(":
+                    return self.if_expr()
+            case "switch":
+                if self.peek() == "(":
+                    return self.switch()
+            case "typeswitch":
+                if self.peek() == "(":
+                    return self.typeswitch()
+            case "try":
+                if self.peek() == "{":
+                    return self.try_catch()
+            case "insert" | "delete" | "replace" | "rename" | "copy" | "transform" | "do":
+                if self.begins_update():
+                    return self.update()
+        return self._operators(OR)
+
+    def _operators(self, floor: int) -> ast.Expr:
+        """Operators that bind at least as tightly as the floor."""
+        start = self.start
+        left = self._unary()
+        ceiling = ARROW + 1
+        while True:
+            level = LEVEL.get(self.value, 0)
+            if level < floor or level == 0:
+                return left
+            if level >= ceiling:
+                self.fail(
+                    f"`{self.value}` cannot follow here without parentheses",
+                    hint="say what belongs together: (a = b) = c",
+                )
+            if level < INSTANCE:
+                left = self._chain(start, left, level)
+            elif level == ARROW:
+                left = self._arrow(start, left)
+            elif level == TRANSFORM:
+                if self.peek() != "with":
+                    return left
+                self.expect_words("transform", "with")
+                seen = self.updates_seen, self.actions_seen
+                modify = self.enclosed_expr()
+                self.updates_seen, self.actions_seen = seen
+                left = ast.TransformWith(self.since(start), left, modify)
+            elif self.peek() == _TYPE_WORD[self.value]:
+                left = self._type_operation(start, left)
+            else:
+                return left
+            ceiling = level
+
+    def _chain(self, start: int, first: ast.Expr, level: int) -> ast.Expr:
+        operators: list[str] = []
+        operands = [first]
+        while LEVEL.get(self.value) == level:
+            operators.append(self.value)
+            self.advance()
+            operands.append(self._operators(level + 1))
+            if level in _NO_CHAIN:
+                break
+        return ast.Operation(self.since(start), tuple(operators), tuple(operands))
+
+    def _type_operation(self, start: int, operand: ast.Expr) -> ast.Expr:
+        word = self.value
+        operator = cast(Literal["instance of", "treat as", "castable as", "cast as"], f"{word} {_TYPE_WORD[word]}")
+        self.advance()
+        self.advance()
+        type_ = self.sequence_type() if word in ("instance", "treat") else self.single_type()
+        return ast.TypeOperation(self.since(start), operator, operand, type_)
+
+    def _arrow(self, start: int, operand: ast.Expr) -> ast.Expr:
+        calls: list[ast.ArrowCall] = []
+        while self.value == "=>":
+            self.advance()
+            call_start = self.start
+            function: ast.Name | ast.Expr
+            if self.value == "$":
+                function = ast.VarRef(self.here(), self.variable_name())
+            elif self.value == "(":
+                function = self._parenthesised()
+            else:
+                function = self.name("a function's name, `$variable` or `(expression)`")
+                self._refuse_reserved(function)
+            args = self._arguments()
+            calls.append(ast.ArrowCall(self.since(call_start), function, args))
+        return ast.Arrow(self.since(start), operand, tuple(calls))
+
+    def _unary(self) -> ast.Expr:
+        start, signs = self.start, ""
+        while self.value in ("-", "+"):
+            signs += self.value
+            self.advance()
+        if self.value == "(#":
+            operand = self._extension()
+        elif self.value == "validate" and self.peek() in ("{", "lax", "strict", "type"):
+            self._refuse_validate()
+            operand = self._simple_map()
+        else:
+            operand = self._simple_map()
+        return ast.Unary(self.since(start), signs, operand) if signs else operand
+
+    def _refuse_validate(self) -> None:
+        following = self.peek()
+        if following == "{" or self.peek(2) == "{" or following == "type":
+            self.fail("validate is not supported", hint="give the queue a schema: create queue q schema order.xsd")
+
+    def _extension(self) -> ast.Expr:
+        start = self.start
+        pragmas: list[ast.Pragma] = []
+        while self.value == "(#":
+            pragmas.append(self._pragma())
+        content = self.enclosed_expr()
+        return ast.Extension(self.since(start), tuple(pragmas), content)
+
+    def _pragma(self) -> ast.Pragma:
+        """`(# name content #)`: read as characters, because the content may be anything."""
+        start = self.start
+        closing = self.text.find("#)", self.end)
+        if closing < 0:
+            self.fail("this pragma is never closed", hint="add the missing `#)`")
+        self.end = self._space(self.end)
+        match = EQNAME.match(self.text, self.end, closing)
+        if match is None:
+            self.fail_at("expected the pragma's name", self.end, self.end + 1)
+        self.start, self.value, self.end = match.start(), match.group(), match.end()
+        at = self.here()
+        name = self._braced(at) if self.value.startswith("Q{") else self._plain(at)
+        rest = self.text[match.end() : closing]
+        if rest and not rest[0].isspace():
+            self.fail_at("expected a blank behind the pragma's name", match.end(), match.end() + 1)
+        self.last_end = closing + 2
+        self.go_to(closing + 2)
+        return ast.Pragma(self.since(start), name, rest.strip(" \t\n\r"))
+
+    def _simple_map(self) -> ast.Expr:
+        start = self.start
+        first = self._path()
+        if self.value != "!":
+            return first
+        operands = [first]
+        while self.accept("!"):
+            operands.append(self._path())
+        return ast.Operation(self.since(start), ("!",) * (len(operands) - 1), tuple(operands))
+
+    # paths
+
+    def _path(self) -> ast.Expr:
+        start = self.start
+        separators: list[str]
+        if self.value == "/":
+            self.advance()
+            if not self._starts_step():
+                return ast.Root(self.since(start))
+            separators, steps = ["/"], [self._step()]
+        elif self.value == "//":
+            self.advance()
+            if not self._starts_step():
+                self.fail_expected("a step behind `//`")
+            separators, steps = ["//"], [self._step()]
+        else:
+            first = self._step()
+            if self.value != "/" and self.value != "//":
+                return first
+            separators, steps = [""], [first]
+        while self.value == "/" or self.value == "//":
+            separators.append(self.value)
+            self.advance()
+            steps.append(self._step())
+        return ast.Path(self.since(start), tuple(separators), tuple(steps))
+
+    def _starts_step(self) -> bool:
+        return self.value in _STARTS_STEP if self.kind is SYMBOL else self.kind != "end"
+
+    def _step(self) -> ast.Expr:
+        kind, value, start = self.kind, self.value, self.start
+        if kind is NAME:
+            following = self.peek()
+            if following == "::":
+                return self._axis_step()
+            if following == "(":
+                if value in KIND_TESTS:
+                    return self._kind_step()
+            elif following != "#" and not self._begins_primary(following):
+                return self._with_predicates(start, "child", self.name_test())
+        elif kind is BRACED:
+            if self.peek() not in ("(", "#"):
+                return self._with_predicates(start, "child", self.name_test())
+        elif kind is WILD or value == "*":
+            return self._with_predicates(start, "child", self.name_test())
+        elif value == "@":
+            self.advance()
+            return self._with_predicates(start, "attribute", self.node_test())
+        elif value == "..":
+            self.advance()
+            test = ast.KindTest(self.since(start), "node")
+            return self._with_predicates(start, "parent", test)
+        return self._postfix()
+
+    def _begins_primary(self, following: str) -> bool:
+        """Whether the current name, with what follows it, is a constructor and no step."""
+        value = self.value
+        if following == "{":
+            return value in ("map", "array", "ordered", "unordered") or self.is_computed_constructor()
+        return (
+            value in ("element", "attribute", "processing-instruction", "namespace") and self.is_computed_constructor()
+        )
+
+    def _axis_step(self) -> ast.Expr:
+        start, axis = self.start, self.value
+        if axis not in AXES:
+            self.fail(
+                f"`{axis}` is not an axis",
+                hint="axes are child, descendant, parent, ancestor, following-sibling …",
+            )
+        self.advance()
+        self.advance()
+        return self._with_predicates(start, axis, self.node_test())
+
+    def _kind_step(self) -> ast.Expr:
+        start = self.start
+        test = self.kind_test()
+        axis = "attribute" if test.kind in ("attribute", "schema-attribute") else "child"
+        return self._with_predicates(start, axis, test)
+
+    def _with_predicates(self, start: int, axis: str, test: ast.NameTest | ast.KindTest) -> ast.Expr:
+        predicates: list[ast.Predicate] = []
+        while self.value == "[":
+            predicates.append(self._predicate())
+        return ast.AxisStep(self.since(start), axis, test, tuple(predicates))
+
+    def _predicate(self) -> ast.Predicate:
+        start = self.start
+        self.advance()
+        condition = self.expr()
+        self.expect("]")
+        return ast.Predicate(self.since(start), condition)
+
+    # postfixes and primaries
+
+    def _postfix(self) -> ast.Expr:
+        start = self.start
+        base = self._primary()
+        suffixes: list[ast.Predicate | ast.Arguments | ast.Lookup] = []
+        while True:
+            value = self.value
+            if value == "[":
+                suffixes.append(self._predicate())
+            elif value == "(":
+                args_start = self.start
+                args = self._arguments()
+                suffixes.append(ast.Arguments(self.since(args_start), args))
+            elif value == "?":
+                key_start = self.start
+                key = self._lookup_key()
+                suffixes.append(ast.Lookup(self.since(key_start), key))
+            else:
+                break
+        return ast.Postfix(self.since(start), base, tuple(suffixes)) if suffixes else base
+
+    def _lookup_key(self) -> ast.Expr:
+        self.expect("?")
+        at = self.here()
+        if self.kind is NAME and ":" not in self.value:
+            found: ast.Expr = ast.KeyName(at, self.value)
+        elif self.kind is NUMBER and self.value.isdigit():
+            found = ast.NumericLiteral(at, self.value)
+        elif self.value == "*":
+            found = ast.KeyWildcard(at)
+        elif self.value == "(":
+            return self._parenthesised()
+        else:
+            self.fail_expected("a key behind `?`: a name, a whole number, `*` or `(expression)`")
+        self.advance()
+        return found
+
+    def _arguments(self) -> tuple[ast.Expr, ...]:
+        self.expect("(")
+        args: list[ast.Expr] = []
+        if self.value != ")":
+            args.append(self._argument())
+            while self.accept(","):
+                args.append(self._argument())
+        self.expect(")")
+        return tuple(args)
+
+    def _argument(self) -> ast.Expr:
+        if self.value == "?" and self.peek() in (",", ")"):
+            at = self.here()
+            self.advance()
+            return ast.Placeholder(at)
+        return self.expr_single()
+
+    def _primary(self) -> ast.Expr:
+        kind, value, start = self.kind, self.value, self.start
+        if kind is STRING:
+            return self.string_literal()
+        if kind is NUMBER:
+            literal = ast.NumericLiteral(self.here(), value)
+            self.advance()
+            return literal
+        if kind is NAME or kind is BRACED:
+            return self._named_primary()
+        match value:
+            case "$":
+                name = self.variable_name()
+                return ast.VarRef(self.since(start), name)
+            case "(":
+                return self._parenthesised()
+            case ".":
+                self.advance()
+                return ast.ContextItem(self.since(start))
+            case "<":
+                return self.direct_constructor()
+            case "[":
+                return self._square_array()
+            case "?":
+                key = self._lookup_key()
+                return ast.UnaryLookup(self.since(start), key)
+            case "%":
+                return self._inline_function(start, self.annotations())
+            case "``[":
+                return self.string_constructor()
+        self.fail_expected("an expression")
+
+    def _named_primary(self) -> ast.Expr:
+        start, value = self.start, self.value
+        following = self.peek()
+        if following == "{":
+            if value == "map":
+                return self._map_constructor()
+            if value == "array":
+                self.advance()
+                content = self.enclosed_expr()
+                return ast.CurlyArray(self.since(start), content)
+            if value in ("ordered", "unordered"):
+                self.advance()
+                content = self.enclosed_expr()
+                return ast.Ordering(self.since(start), cast(Literal["ordered", "unordered"], value), content)
+        if following == "(" and value == "function":
+            return self._inline_function(start, ())
+        if following not in ("(", "#") and self.is_computed_constructor():
+            return self.computed_constructor()
+        name = self.name()
+        self._refuse_reserved(name)
+        if self.value == "#":
+            self.advance()
+            if self.kind is not NUMBER or not self.value.isdigit():
+                self.fail_expected("the number of arguments behind `#`")
+            digits = self.value
+            self.advance()
+            return ast.NamedFunctionRef(self.since(start), name, min(int(digits[:18]), 10**9))
+        args = self._arguments()
+        return ast.FunctionCall(self.since(start), name, args)
+
+    def _refuse_reserved(self, name: ast.Name) -> None:
+        if name.prefix is None and name.uri is None and name.local in RESERVED_FUNCTION_NAMES:
+            self.fail_at(f"`{name}` cannot be the name of a function", name.at.start, name.at.end)
+
+    def _parenthesised(self) -> ast.Expr:
+        start = self.start
+        self.advance()
+        if self.accept(")"):
+            return ast.Sequence(self.since(start), ())
+        content = self.expr()
+        self.expect(")")
+        return content
+
+    def _square_array(self) -> ast.Expr:
+        start = self.start
+        self.advance()
+        members: list[ast.Expr] = []
+        if self.value != "]":
+            members.append(self.expr_single())
+            while self.accept(","):
+                members.append(self.expr_single())
+        self.expect("]")
+        return ast.SquareArray(self.since(start), tuple(members))
+
+    def _map_constructor(self) -> ast.Expr:
+        start = self.start
+        self.advance()
+        self.expect("{")
+        entries: list[ast.MapEntry] = []
+        if self.value != "}":
+            entries.append(self._map_entry())
+            while self.accept(","):
+                entries.append(self._map_entry())
+        self.expect("}")
+        return ast.MapConstructor(self.since(start), tuple(entries))
+
+    def _map_entry(self) -> ast.MapEntry:
+        start = self.start
+        key = self.expr_single()
+        self.expect(":")
+        value = self.expr_single()
+        return ast.MapEntry(self.since(start), key, value)
+
+    def _inline_function(self, start: int, annotations: tuple[ast.Annotation, ...]) -> ast.Expr:
+        self.expect("function")
+        params = self.params()
+        returns = self.optional_type()
+        seen = self.updates_seen, self.actions_seen
+        body = self.enclosed_expr()
+        self.updates_seen, self.actions_seen = seen
+        return ast.InlineFunction(self.since(start), annotations, params, returns, body)

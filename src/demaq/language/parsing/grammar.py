@@ -1,0 +1,89 @@
+"""What every part of the grammar may ask of the others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from demaq.language import ast
+from demaq.language.parsing.scanner import Scanner
+from demaq.language.source import Source
+
+
+class Grammar(Scanner, ABC):
+    """The entry points that productions share, and what is known about the text being parsed."""
+
+    def __init__(self, source: Source, in_rule: bool = False) -> None:
+        super().__init__(source)
+        self.in_rule = in_rule
+        self.updates_seen = 0
+        self.actions_seen = 0
+
+    @abstractmethod
+    def expr(self) -> ast.Expr:
+        """Expr: one or more expressions joined by commas."""
+
+    @abstractmethod
+    def expr_single(self) -> ast.Expr:
+        """ExprSingle: an expression that ends before a comma."""
+
+    @abstractmethod
+    def branch(self) -> ast.Expr:
+        """ExprSingle behind then, else or return, where a comma may continue a list of actions."""
+
+    @abstractmethod
+    def sequence_type(self) -> ast.SequenceType: ...
+
+    @abstractmethod
+    def enclosed_expr(self) -> ast.Expr | None:
+        """`{ expr? }`."""
+
+    def variable_name(self) -> ast.Name:
+        self.expect("$")
+        return self.name("a variable's name")
+
+    def optional_type(self) -> ast.SequenceType | None:
+        """`as T`, if it is there."""
+        if self.value != "as":
+            return None
+        self.advance()
+        return self.sequence_type()
+
+    def annotations(self) -> tuple[ast.Annotation, ...]:
+        found = []
+        while self.value == "%":
+            start = self.start
+            self.advance()
+            name = self.name("an annotation's name")
+            values: list[ast.StringLiteral | ast.NumericLiteral] = []
+            if self.value == "(":
+                self.advance()
+                values.append(self._annotation_value())
+                while self.accept(","):
+                    values.append(self._annotation_value())
+                self.expect(")")
+            found.append(ast.Annotation(self.since(start), name, tuple(values)))
+        return tuple(found)
+
+    def _annotation_value(self) -> ast.StringLiteral | ast.NumericLiteral:
+        if self.kind == "number":
+            literal = ast.NumericLiteral(self.here(), self.value)
+            self.advance()
+            return literal
+        return self.string_literal("a string or a number")
+
+    def params(self) -> tuple[ast.Param, ...]:
+        """`($a as T, $b)`."""
+        self.expect("(")
+        found: list[ast.Param] = []
+        if self.value != ")":
+            found.append(self._param())
+            while self.accept(","):
+                found.append(self._param())
+        self.expect(")")
+        return tuple(found)
+
+    def _param(self) -> ast.Param:
+        start = self.start
+        name = self.variable_name()
+        type_ = self.optional_type()
+        return ast.Param(self.since(start), name, type_)

@@ -1,0 +1,269 @@
+"""One token at a time from a text whose tokens depend on where one stands.
+
+The scanner holds the current token and looks ahead on demand. Inside direct constructors the parser reads characters
+instead and afterwards tells the scanner where to go on. A token that cannot be one is only an error when it is reached
+as the current one: looking ahead never fails.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.parsing.characters import (
+    NAME_START,
+    NOT_XML,
+    REFERENCE,
+    SPACE,
+    TOKEN,
+    referenced_character,
+)
+from demaq.language.recursion import NESTING_MAX
+from demaq.language.source import Place, Source
+
+END = "end"
+NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
+    "name",
+    "braced",
+    "wild",
+    "string",
+    "number",
+    "symbol",
+    "bad",
+)
+
+_KINDS = {kind: kind for kind in (WILD, STRING, NUMBER, SYMBOL)}
+
+SYNTAX = "DQ0101"
+TOO_DEEP = "DQ0102"
+
+
+class Scanner:
+    """The current token: its kind, its text as `value`, and where it starts and ends."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.comments: list[ast.Comment] = []
+        self._comments_until = 0
+        self.kind = SYMBOL
+        self.value = ""
+        self.start = 0
+        self.end = 0
+        self.last_end = 0
+        self.depth = 0
+        bad = NOT_XML.search(self.text)
+        if bad is not None:
+            self.fail_at(
+                f"character U+{ord(bad.group()):04X} is not allowed in a program",
+                bad.start(),
+                bad.end(),
+                hint="inside text write it as a character reference if XML allows it, or remove it",
+            )
+
+    # moving on
+
+    def go_to(self, offset: int) -> None:
+        """Make the token that begins at or after the offset the current one."""
+        start = self._skip_space(offset)
+        self.kind, self.value, self.end = self._token_at(start)
+        self.start = start
+        if self.kind is BAD:
+            self._fail_bad_token()
+
+    def advance(self) -> None:
+        self.last_end = self.end
+        self.go_to(self.end)
+
+    def peek(self, count: int = 1) -> str:
+        """The text of the token behind the current one (or further on)."""
+        return self.peek_token(count)[1]
+
+    def peek_token(self, count: int = 1) -> tuple[str, str, int]:
+        end = self.end
+        kind, value = END, ""
+        for _ in range(count):
+            start = self._skip_space(end)
+            kind, value, end = self._token_at(start)
+        return kind, value, end
+
+    def _token_at(self, start: int) -> tuple[str, str, int]:
+        match = TOKEN.match(self.text, start)
+        if match is None:
+            if start >= len(self.text):
+                return END, "", start
+            return BAD, self.text[start], start + 1
+        end = match.end()
+        kind = match.lastgroup
+        if kind == "name":
+            value = match.group()
+            return (WILD if value[-1] == "*" else NAME), value, end
+        if kind == "braced":
+            value = match.group()
+            return (WILD if value[-1] == "*" else BRACED), value, end
+        if kind == "number" and NAME_START.match(self.text, end):
+            return BAD, match.group(), end
+        return _KINDS[str(kind)], match.group(), end
+
+    def _skip_space(self, offset: int) -> int:
+        text = self.text
+        while True:
+            match = SPACE.match(text, offset)
+            offset = match.end() if match else offset
+            if not text.startswith("(:", offset):
+                return offset
+            offset = self._skip_comment(offset)
+
+    def _skip_comment(self, start: int) -> int:
+        depth, offset, text = 1, start + 2, self.text
+        while depth:
+            closing = text.find(":)", offset)
+            if closing < 0:
+                self.fail_at("this comment is never closed", start, start + 2, hint="add the missing `:)`")
+            opening = text.find("(:", offset, closing)
+            if opening >= 0:
+                depth += 1
+                offset = opening + 2
+            else:
+                depth -= 1
+                offset = closing + 2
+        if start >= self._comments_until:
+            self._comments_until = offset
+            self.comments.append(ast.Comment(Place(self.source, start, offset), text[start:offset]))
+        return offset
+
+    # places and names
+
+    def here(self) -> Place:
+        """The current token's place."""
+        return Place(self.source, self.start, self.end)
+
+    def since(self, start: int) -> Place:
+        """From an offset up to the end of what was read last."""
+        return Place(self.source, start, max(start, self.last_end))
+
+    def name(self, what: str = "a name") -> ast.Name:
+        """Read a QName: `local`, `prefix:local` or `Q{uri}local`."""
+        at = self.here()
+        if self.kind is NAME:
+            found = self._plain(at)
+        elif self.kind is BRACED:
+            found = self._braced(at)
+        else:
+            self.fail_expected(what)
+        self.advance()
+        return found
+
+    def _plain(self, at: Place) -> ast.Name:
+        prefix, colon, local = self.value.rpartition(":")
+        return ast.Name(at, local, prefix if colon else None)
+
+    def _braced(self, at: Place) -> ast.Name:
+        uri, _, local = self.value[2:].rpartition("}")
+        return ast.Name(at, local, None, self.uri_in_braces(uri))
+
+    def uri_in_braces(self, raw: str) -> str:
+        return " ".join(self.resolve_references(raw, self.start).split())
+
+    def ncname(self, what: str = "a name without prefix") -> str:
+        if self.kind is not NAME or ":" in self.value:
+            self.fail_expected(what)
+        value = self.value
+        self.advance()
+        return value
+
+    def string_literal(self, what: str = "a string in quotes") -> ast.StringLiteral:
+        if self.kind is not STRING:
+            self.fail_expected(what)
+        quote = self.value[0]
+        raw = self.value[1:-1].replace(quote * 2, quote)
+        if "&" in raw:
+            raw = self.resolve_references(raw, self.start)
+        literal = ast.StringLiteral(self.here(), raw)
+        self.advance()
+        return literal
+
+    def resolve_references(self, raw: str, start: int) -> str:
+        """Replace `&lt;` and `&#x20;` in text that begins at an offset; a stray `&` is an error there."""
+        pieces, offset = [], 0
+        while (ampersand := raw.find("&", offset)) >= 0:
+            match = REFERENCE.match(raw, ampersand)
+            character = referenced_character(match) if match else None
+            if match is None or character is None:
+                self.fail_reference(start, raw[ampersand : match.end() if match else ampersand + 1])
+            pieces.append(raw[offset:ampersand])
+            pieces.append(character)
+            offset = match.end()
+        pieces.append(raw[offset:])
+        return "".join(pieces)
+
+    # expecting
+
+    def accept(self, value: str) -> bool:
+        """Read the token if it is this one."""
+        if self.value != value:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, value: str, hint: str | None = None) -> None:
+        if self.value != value:
+            self.fail_expected(f"`{value}`", hint)
+        self.advance()
+
+    def expect_words(self, *words: str) -> None:
+        for word in words:
+            self.expect(word)
+
+    def one_of(self, *words: str) -> str:
+        value = self.value
+        if value not in words:
+            self.fail_expected(" or ".join([f"`{word}`" for word in words]))
+        self.advance()
+        return value
+
+    def deeper(self) -> None:
+        """Count one level of nesting. Whoever calls it takes one from `depth` when the level is done."""
+        self.depth += 1
+        if self.depth > NESTING_MAX:
+            raise ProgramError(
+                f"nested more than {NESTING_MAX:,} levels deep",
+                self.here(),
+                hint="give parts of the expression names with `let` or declare functions",
+                code=TOO_DEEP,
+            )
+
+    # failing
+
+    def fail_at(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
+        raise ProgramError(message, Place(self.source, start, end), hint, SYNTAX)
+
+    def fail(self, message: str, hint: str | None = None) -> NoReturn:
+        self.fail_at(message, self.start, max(self.end, self.start + 1), hint)
+
+    def fail_expected(self, what: str, hint: str | None = None) -> NoReturn:
+        self.fail(f"expected {what}, found {self.found()}", hint)
+
+    def found(self) -> str:
+        if self.kind is END:
+            return "the end of the text"
+        value = self.value if len(self.value) <= 40 else self.value[:37] + "…"
+        return f"`{value}`"
+
+    def fail_reference(self, near: int, text: str) -> NoReturn:
+        at = self.text.find(text, near)
+        start = at if at >= 0 else near
+        if text == "&":
+            self.fail_at("`&` does not begin a reference", start, start + 1, hint="write `&amp;` for the character &")
+        self.fail_at(f"`{text}` is not a character that XML allows", start, start + len(text))
+
+    def _fail_bad_token(self) -> NoReturn:
+        if self.value[0] in "\"'":
+            self.fail("this string is never closed", hint=f"add the missing {self.value[0]}")
+        if self.value[0] in "0123456789.":
+            self.fail(
+                f"the number `{self.value}` runs into `{self.text[self.end]}`",
+                hint="put a blank between number and name",
+            )
+        self.fail(f"unexpected character `{self.value}`")

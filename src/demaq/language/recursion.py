@@ -1,0 +1,39 @@
+"""Let our own recursion go as deep as the deepest program we accept, and no deeper.
+
+A call from Python to Python takes no C stack, so the interpreter's limit may be raised for as long as a tree is parsed
+or walked. It is a setting of the whole process: the first to enter raises it, the last to leave puts it back.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NESTING_MAX = 20_000
+"""How deeply constructs of a program may be nested. Every pass over a tree relies on it."""
+
+_FRAMES_PER_LEVEL = 40
+
+_lock = threading.Lock()
+_inside = 0
+_limit_before = 0
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Allow recursion over trees of the greatest nesting inside this block."""
+    global _inside, _limit_before
+    with _lock:
+        if _inside == 0:
+            _limit_before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_limit_before, NESTING_MAX * _FRAMES_PER_LEVEL))
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                sys.setrecursionlimit(_limit_before)
