@@ -54,7 +54,11 @@ def read_application(
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
     for path in application_files(paths):
-        text = read_source(path)
+        try:
+            text = read_source(path)
+        except ProgramError as error:  # the other files may have errors to report as well
+            errors.append(error)
+            continue
         module, found = parse_module(text, str(path))
         modules.append(module)
         errors.extend(found)

@@ -117,6 +117,8 @@ class Constructors(Grammar):
             self.fail_at("an attribute's value stands in quotes", offset, offset + 1, hint='write it like id="{$id}"')
         parts, end = self._attribute_parts(offset, quote)
         name = self._name_of(match)
+        if "xmlns" in (name.prefix, str(name)) and any([isinstance(part, ast.Enclosed) for part in parts]):
+            self.fail_at("a namespace cannot be computed here", start, end, hint="write its URI, or use namespace p {…}")
         return ast.DirectAttribute(Place(self.source, start, end), name, parts), end
 
     def _attribute_parts(self, opening: int, quote: str) -> tuple[tuple[ast.RawText | ast.Enclosed, ...], int]:
@@ -241,8 +243,11 @@ class Constructors(Grammar):
         name: ast.Name | ast.Expr | None = None
         if kind in ("element", "attribute", "processing-instruction", "namespace"):
             if self.value == "{":
+                brace = self.here()
                 name = self.enclosed_expr()
-                if name is None:
+                if name is None and kind == "namespace":
+                    name = ast.Sequence(brace, ())  # only a namespace may have an empty name
+                elif name is None:
                     self.fail(f"the name of the {kind} is missing in the braces")
             elif kind in ("element", "attribute"):
                 name = self.name()

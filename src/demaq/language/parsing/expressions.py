@@ -1,4 +1,4 @@
-"""Expressions: operators by precedence, paths, postfixes, primaries. A keyword is a name unless what follows decides."""
+"""Expressions: operators by precedence, paths, postfixes, primaries. Keywords are names unless what follows decides."""
 
 from __future__ import annotations
 
@@ -490,6 +490,9 @@ class Expressions(Control, Constructors, Actions):
             self.advance()
             return ast.NamedFunctionRef(self.since(start), name, min(int(digits[:18]), 10**9))
         args = self._arguments()
+        if self.updating_functions and str(name) in self.updating_functions:
+            self.updates_seen += 1
+            self.actions_seen += 1
         return ast.FunctionCall(self.since(start), name, args)
 
     def _refuse_reserved(self, name: ast.Name) -> None:

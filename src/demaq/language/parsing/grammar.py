@@ -17,6 +17,8 @@ class Grammar(Scanner, ABC):
         self.in_rule = in_rule
         self.updates_seen = 0
         self.actions_seen = 0
+        self.updating_functions: set[str] = set()
+        """Functions declared updating so far, as written: calling one is an action."""
 
     @abstractmethod
     def expr(self) -> ast.Expr:

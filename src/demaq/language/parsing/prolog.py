@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.expressions import RESERVED_FUNCTION_NAMES, Expressions
 
+_ENCODING = re.compile("[A-Za-z][A-Za-z0-9._-]*")
 _FORMAT_PROPERTIES = (
     "decimal-separator",
     "grouping-separator",
@@ -61,7 +63,11 @@ class Prolog(Expressions):
         start = self.start
         self.advance()
         version = self.string_literal().value if self.accept("version") else None
-        encoding = self.string_literal().value if self.accept("encoding") else None
+        encoding = None
+        if self.accept("encoding"):
+            if not _ENCODING.fullmatch(self.value[1:-1]):
+                self.fail_expected("the name of an encoding, such as `utf-8`")
+            encoding = self.string_literal().value
         self.expect(";")
         return ast.VersionDecl(self.since(start), version, encoding)
 
@@ -225,6 +231,8 @@ class Prolog(Expressions):
         name = self.name("the function's name")
         if name.prefix is None and name.uri is None and name.local in RESERVED_FUNCTION_NAMES:
             self.fail_at(f"`{name}` cannot be the name of a function", name.at.start, name.at.end)
+        if updating or "updating" in [str(annotation.name) for annotation in annotations]:
+            self.updating_functions.add(str(name))
         params = self.params()
         returns = self.optional_type()
         external = self.accept("external")

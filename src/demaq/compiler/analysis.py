@@ -1,0 +1,86 @@
+"""What one rule does, as written: its conditions, what it reads, what it writes. The rewrites make something of it."""
+
+from __future__ import annotations
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.plan import AnyQueue, CollectionRead, Read, RulePlan, SliceRead, WholeQueue, Write
+from demaq.compiler.trees import conjuncts
+from demaq.language import ast
+from demaq.language.namespaces import FN, QS
+from demaq.language.program import Rule
+
+AS_WRITTEN = "no predicate compares it with a key that is known before the rule runs"
+IN_FUNCTION = "it is read inside a declared function"
+
+
+def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
+    """The rule's plan before any rewrite: every read of a queue is a scan."""
+    sites: dict[ast.Node, Read] = {}
+    reads: dict[Read, None] = {}
+    properties: dict[str, None] = {}
+    enqueues: dict[str, dict[str, None]] = {}
+    resets: dict[str, None] = {}
+    other_properties = False
+    for node in ast.walk(rule.body):
+        match node:
+            case ast.Enqueue():
+                into = enqueues.setdefault(context.names.parts[node.queue], {})
+                into.update({context.names.parts[item.name]: None for item in node.properties})
+            case ast.Reset():
+                resets[rule.target if node.slicing is None else context.names.parts[node.slicing]] = None
+        known = context.names.functions.get(node)
+        if known is None:
+            continue
+        read = _read(known[:2], context.literal(node), rule, AS_WRITTEN)
+        if read is not None:
+            sites[node] = read
+            reads[read] = None
+        elif known[:2] == (QS, "property"):
+            properties[context.literal(node) or "*"] = None
+            other_properties = other_properties or known[2] == 2
+        for uri, local, literal in sorted(context.used_by(known), key=str):
+            inner = _read((uri, local), literal, rule, IN_FUNCTION)
+            if inner is not None:
+                reads[inner] = None
+            elif (uri, local) == (QS, "property"):
+                properties[literal or "*"] = None
+                other_properties = True
+    return RulePlan(
+        rule=rule,
+        conditions=tuple(_conditions(rule.body)),
+        first=(),
+        requires=(),
+        reads=tuple(reads),
+        sites=sites,
+        properties=tuple(properties),
+        other_properties=other_properties,
+        enqueues=tuple([Write(queue=queue, properties=tuple(names)) for queue, names in enqueues.items()]),
+        resets=tuple(resets),
+    )
+
+
+def _conditions(body: ast.Expr) -> list[ast.Expr]:
+    """What must hold for the rule to act: the `if`s around everything it does."""
+    found: list[ast.Expr] = []
+    while isinstance(body, ast.If) and (body.otherwise is None or _is_nothing(body.otherwise)):
+        found.extend(conjuncts(body.condition))
+        body = body.then
+    return found
+
+
+def _is_nothing(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Sequence) and not expr.items
+
+
+def _read(function: tuple[str, str], literal: str | None, rule: Rule, reason: str) -> Read | None:
+    if function == (QS, "slice"):
+        return SliceRead(slicing=rule.target)
+    if function == (FN, "collection"):
+        return CollectionRead(collection=literal or None)
+    if function != (QS, "queue"):
+        return None
+    if literal is None:
+        return AnyQueue()
+    if literal:
+        return WholeQueue(queue=literal, reason=reason)
+    return WholeQueue(queue=None if rule.on_slicing else rule.target, reason=reason)

@@ -1,0 +1,140 @@
+"""Which rules can be shown a message inside its batch, and which need it as a document of its own.
+
+A batch of messages is parsed as one document, because parsing is most of what a message costs. A rule that only goes
+down from the message cannot tell the difference; one that goes up, sideways out of it, or hands the document node
+around could, and gets a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from demaq.compiler.context import READING, CompilerContext
+from demaq.language import ast
+from demaq.language.functions import FOCUS_FUNCTIONS
+from demaq.language.namespaces import FN, QS
+
+_DOWN = frozenset({"child", "descendant", "attribute"})
+_ALONG = frozenset({"self", "following-sibling", "preceding-sibling"})
+_SEES_THE_TREE = frozenset(
+    {"root", "path", "id", "idref", "element-with-id", "base-uri", "document-uri", "lang", "apply"}
+)
+
+
+class Focus(Enum):
+    MESSAGE = "the message itself"
+    WITHIN = "a node that may be of the message, or any other item"
+    STATE = "a node of another message or a collection"
+
+
+def paths_from_message(body: ast.Expr, context: CompilerContext) -> frozenset[ast.Path] | None:
+    """The paths that begin with `/` at the message, for an expression that never leaves the message by its top.
+
+    None for one that might, or whose paths from the root could be about other trees as well.
+    """
+    finder = _Finder(context)
+    return frozenset(finder.from_message) if finder.ok(body, Focus.MESSAGE) else None
+
+
+class _Finder:
+    def __init__(self, context: CompilerContext) -> None:
+        self.context = context
+        self.names = context.names
+        self.from_message: list[ast.Path] = []
+        self._functions_seen: set[tuple[str, str, int]] = set()
+
+    def ok(self, node: ast.Node, focus: Focus) -> bool:
+        match node:
+            case ast.ContextItem() | ast.UnaryLookup():
+                return focus is not Focus.MESSAGE
+            case ast.Root():
+                return focus is Focus.STATE
+            case ast.AxisStep():
+                return self._step(node, focus)
+            case ast.Path():
+                return self._path(node, focus)
+            case ast.Postfix():
+                inner = Focus.STATE if self._is_state(node.base) else Focus.WITHIN
+                return self.ok(node.base, focus) and self._suffixes(node, focus, inner)
+            case ast.Operation(operators=("!", *_)):
+                inner = Focus.STATE if self._is_state(node.operands[0]) else Focus.WITHIN
+                return self.ok(node.operands[0], focus) and self._all(node.operands[1:], inner)
+            case ast.InlineFunction():
+                return node.body is None or self.ok(node.body, Focus.WITHIN)
+            case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
+                if not self._function(node, focus):
+                    return False
+            case ast.Copy() | ast.TransformWith():
+                return False
+        return self._all(ast.children(node), focus)
+
+    def _step(self, step: ast.AxisStep, focus: Focus) -> bool:
+        allowed = focus is Focus.STATE or step.axis in _DOWN or (step.axis in _ALONG and focus is not Focus.MESSAGE)
+        inner = Focus.STATE if focus is Focus.STATE else Focus.WITHIN
+        return allowed and self._all(step.predicates, inner)
+
+    def _suffixes(self, node: ast.Postfix, focus: Focus, inner: Focus) -> bool:
+        return all([self.ok(item, inner if isinstance(item, ast.Predicate) else focus) for item in node.suffixes])
+
+    def _path(self, path: ast.Path, focus: Focus) -> bool:
+        here = focus
+        if path.separators[0]:
+            if focus is Focus.WITHIN:
+                return False  # the root of whatever the focus is: perhaps the message's, perhaps not
+            if focus is Focus.MESSAGE:
+                self.from_message.append(path)
+        for step in path.steps:
+            first = step is path.steps[0]
+            if first and (self._is_message(step) or (isinstance(step, ast.ContextItem) and not path.separators[0])):
+                here = Focus.MESSAGE if self._is_message(step) else focus
+                continue
+            if not self.ok(step, here):
+                return False
+            state = here is Focus.STATE or (first and self._is_state(step))
+            here = Focus.STATE if state and (first or isinstance(step, ast.AxisStep)) else Focus.WITHIN
+        return True
+
+    def _is_message(self, node: ast.Node) -> bool:
+        known = self.names.functions.get(node)
+        return known is not None and known[:2] == (QS, "message") and isinstance(node, ast.FunctionCall)
+
+    def _is_state(self, node: ast.Node) -> bool:
+        """Whether an expression surely selects nodes of other documents than the message."""
+        while True:
+            match node:
+                case ast.Postfix():
+                    node = node.base
+                case ast.Path() if not node.separators[0]:
+                    if not all([isinstance(step, ast.AxisStep) for step in node.steps[1:]]):
+                        return False
+                    node = node.steps[0]
+                case ast.VarRef():
+                    binder = self.names.variables.get(node)
+                    if not isinstance(binder, (ast.LetBinding, ast.ForBinding, ast.QuantifiedBinding)):
+                        return False
+                    node = binder.expr
+                case ast.FunctionCall():
+                    known = self.names.functions.get(node)
+                    return known is not None and known[:2] in READING
+                case _:
+                    return False
+
+    def _function(self, node: ast.Node, focus: Focus) -> bool:
+        known = self.names.functions.get(node)
+        if known is None:
+            return True
+        if known[0] == QS:
+            return known[1] != "message" and known != (QS, "property", 2)
+        if known[0] == FN and known[1] in _SEES_THE_TREE:
+            return False
+        if known in FOCUS_FUNCTIONS and focus is Focus.MESSAGE:
+            return False
+        declared = self.context.declared.get(known)
+        if declared is None or known in self._functions_seen:
+            return True
+        self._functions_seen.add(known)
+        return declared.body is None or self.ok(declared.body, Focus.WITHIN)
+
+    def _all(self, nodes: Sequence[ast.Node], focus: Focus) -> bool:
+        return all([self.ok(node, focus) for node in nodes])

@@ -1,0 +1,342 @@
+"""Blocks of function items: the text of one query each, and the way back from its lines to the author's.
+
+A query with fifty rules compiles faster per rule than one with one, and far faster than one with ten thousand. What
+a block holds is an array of functions; the evaluator takes it apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from typing import TypeAlias
+
+from demaq.compiler.containment import paths_from_message
+from demaq.compiler.context import CompilerContext, FunctionKey
+from demaq.compiler.emit.lower import Lowering, Sites, ambient_name
+from demaq.compiler.emit.qualify import Qualifier
+from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STATE, fn, literal, runtime, xs
+from demaq.compiler.plan import Index, Plan, RulePlan
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.names import Names, is_updating, resolve_query
+from demaq.language.namespaces import PREFIXES
+from demaq.language.parser import parse_query
+from demaq.language.printing.printer import print_mapped
+from demaq.language.printing.source_map import SourceMap
+from demaq.language.program import Property
+from demaq.language.recursion import deep_recursion
+from demaq.language.source import NOWHERE, Place
+
+FUNCTIONS_PER_BLOCK = 50
+NESTING_MAX_COMPILED = 500
+"""Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
+
+Entry: TypeAlias = tuple[str, str]
+"""What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID of crm")`, `("index", "3")`."""
+
+
+Function: TypeAlias = tuple[Entry, Place, ast.Template]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    uri: str
+    module: int
+    text: str
+    map: SourceMap
+    entries: tuple[Entry, ...]
+    places: tuple[Place, ...]
+    """Where each function's source begins, for errors without a place of their own."""
+
+
+class BlockEmitter:
+    """Turns what a plan needs evaluated into blocks."""
+
+    def __init__(self, plan: Plan, modules: Sequence[CompilerContext]) -> None:
+        self.plan = plan
+        self.modules = modules
+        self.sites = Sites()
+
+    def blocks(self) -> list[Block]:
+        """All functions of the plan, module by module. Raises a ProgramError with `others` for what cannot be done."""
+        found: list[Block] = []
+        errors: list[ProgramError] = []
+        with deep_recursion():
+            for context in self.modules:
+                functions: list[Function] = []
+                for make in self._makers(context):
+                    try:
+                        functions.extend(make())
+                    except ProgramError as error:
+                        errors.append(error)
+                try:
+                    prolog = self._prolog(context)
+                except ProgramError as error:
+                    errors.append(error)
+                    continue
+                for start in range(0, len(functions), FUNCTIONS_PER_BLOCK):
+                    part = functions[start : start + FUNCTIONS_PER_BLOCK]
+                    found.append(self._block(context.number, f"{context.number}.{start}", prolog, part))
+        if errors:
+            errors[0].others = tuple(errors[1:])
+            raise errors[0]
+        return found
+
+    def single_blocks(self, block: Block) -> list[Block]:
+        """The functions of a block, each in a block of its own: to find out which of them is wrong."""
+        context = self.modules[block.module]
+        wanted = set(block.entries)
+        found: list[Block] = []
+        with deep_recursion():
+            prolog = self._prolog(context)
+            for make in self._makers(context):
+                for function in make():
+                    if function[0] in wanted:
+                        uri = f"{block.uri}.{len(found)}"
+                        found.append(self._block(context.number, uri, prolog, [function]))
+        return found
+
+    def prolog_block(self, module: int) -> Block:
+        """A block without functions: what is wrong with it is wrong with the prolog."""
+        with deep_recursion():
+            return self._block(module, f"{module}.prolog", self._prolog(self.modules[module]), [])
+
+    def _block(self, module: int, uri: str, prolog: tuple[ast.Decl, ...], functions: list[Function]) -> Block:
+        parts: list[str | ast.Expr] = ["["]
+        for position, (_, _, function) in enumerate(functions):
+            parts.extend([", " if position else "", function])
+        body = ast.Template(NOWHERE, (*parts, "]"))
+        text, source_map = print_mapped(ast.Query(NOWHERE, None, None, prolog, body, ()))
+        return Block(
+            uri=f"demaq:block{uri}",
+            module=module,
+            text=text,
+            map=source_map,
+            entries=tuple([entry for entry, _, _ in functions]),
+            places=tuple([place for _, place, _ in functions]),
+        )
+
+    # functions
+
+    def _makers(self, context: CompilerContext) -> list[Callable[[], list[Function]]]:
+        found: list[Callable[[], list[Function]]] = []
+        for plan in self.plan.rules.values():
+            if plan.rule.module == context.number and plan.never is None:
+                found.append(partial(self._rule, plan, context))
+        for prop in self.plan.program.properties.values():
+            if prop.module == context.number:
+                found.append(partial(self._property, prop, context))
+        for index in self.plan.indexes:
+            if index.module == context.number:
+                found.append(partial(self._index, index, context))
+        return found
+
+    def _rule(self, plan: RulePlan, context: CompilerContext) -> list[Function]:
+        rule = plan.rule
+        refuse_deep_nesting(rule.body)
+        from_message = paths_from_message(rule.body, context)
+        inside = from_message is not None
+        lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
+        number = str(rule.number)
+        found: list[Function] = []
+        if plan.needs_state:
+            found.append((("first", number), rule.decl.at, self._first(plan, lowering, inside)))
+        head = self._rule_head(plan, f"{STATE}?message" if plan.needs_state and not inside else _message(inside))
+        body = lowering.expr(rule.body)
+        assert isinstance(body, ast.If)
+        then = ast.Template(NOWHERE, (f'("F", {literal(number)}, ', body.then, ")"))
+        fires = ast.If(body.at, body.condition, then, body.otherwise)
+        function = ast.Template(
+            NOWHERE,
+            (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_failure(number)} }} }}"),
+        )
+        found.append((("rule", number), rule.decl.at, function))
+        return found
+
+    def _rule_head(self, plan: RulePlan, message: str) -> str:
+        """Up to the rule's expression. A rule on a slicing is asked about messages that are in a slice of it."""
+        guard = ""
+        if plan.rule.on_slicing:
+            number = list(self.plan.program.slicings).index(plan.rule.target)
+            guard = f'if ({fn("not")}({fn("contains")}({RECORD}/@s, "|{number}|"))) then () else '
+        head = f"function({RECORD} as element(), {STATE} as map(*)) as {xs('string')}*"
+        return f"{head} {{ let {MESSAGE} := {message} return {guard}"
+
+    def _first(self, plan: RulePlan, lowering: Lowering, inside: bool) -> ast.Template:
+        """What is decided before state is read, and the keys of the state to read."""
+        number = literal(str(plan.rule.number))
+        parts: list[str | ast.Expr] = [self._rule_head(plan, _message(inside))]
+        if plan.first:
+            parts.append(f"if (try {{ {MESSAGE} ! (")
+            for position, condition in enumerate(plan.first):
+                parts.extend([" and " if position else "", f"{fn('boolean')}(", lowering.expr(condition), ")"])
+            parts.append(f") }} catch * {{ {fn('true')}() }}) then ")
+        parts.append(f'("N", {number}')
+        for read in plan.keyed:
+            for lookup in read.lookups:
+                parts.append(f", try {{ (array {{ {runtime('lookup')}({runtime('keys')}({MESSAGE} ! ")
+                parts.extend([lowering.expr(lookup.key), ')) }?*) } catch * { "1", "*" }'])
+        parts.append(") else () }" if plan.first else ") }")
+        return ast.Template(NOWHERE, tuple(parts))
+
+    def _property(self, prop: Property, context: CompilerContext) -> list[Function]:
+        found: list[Function] = []
+        lowered: dict[ast.Expr, ast.Expr] = {}
+        lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+        for queue, value in prop.values.items():
+            if value is None:
+                continue
+            if value not in lowered:
+                refuse_deep_nesting(value)
+                lowered[value] = lowering.expr(value)
+            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {MESSAGE} ! {fn('data')}("
+            function = ast.Template(NOWHERE, (head, lowered[value], f") ! {xs(prop.type)}(.) }}"))
+            found.append((("property", f"{prop.name} of {queue}"), value.at, function))
+        return found
+
+    def _index(self, index: Index, context: CompilerContext) -> list[Function]:
+        lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+        head = f"function({MESSAGE} as document-node()) {{ {MESSAGE} ! "
+        function = ast.Template(NOWHERE, (head, lowering.expr(index.expr), " }"))
+        return [(("index", str(index.number)), index.expr.at, function)]
+
+    # prologs
+
+    def _prolog(self, context: CompilerContext) -> tuple[ast.Decl, ...]:
+        """The author's prolog with the libraries' and our own functions, as one query may hold it."""
+        tree = context.module.tree
+        head: list[ast.Decl] = []
+        prefixes: set[str] = set()
+        for item in tree.prolog:
+            match item:
+                case ast.NamespaceDecl():
+                    prefixes.add(item.prefix)
+                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                case ast.ModuleImport() if item.prefix is not None:
+                    prefixes.add(item.prefix)
+                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                case ast.DefaultNamespaceDecl():
+                    head.append(ast.DefaultNamespaceDecl(NOWHERE, item.kind, item.uri))
+                case ast.Setter() if item.kind not in ("base-uri", "revalidation"):
+                    head.append(ast.Setter(NOWHERE, item.kind, item.value))
+                case ast.DecimalFormatDecl():
+                    head.append(ast.DecimalFormatDecl(NOWHERE, item.name, item.properties))
+        for prefix, uri in PREFIXES.items():
+            if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
+                head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
+        body: list[ast.Decl] = list(_runtime_functions())
+        lowering = Lowering(self.plan.program, context, self.sites)
+        for library, names in zip(context.module.libraries, context.library_names, strict=True):
+            qualifier = Qualifier(_library_names(context, names))
+            body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
+        body.extend(self._declarations(tree.prolog, context, context.module.names, lowering, None))
+        variables = [item for item in body if isinstance(item, ast.VarDecl)]
+        return (*head, *variables, *[item for item in body if not isinstance(item, ast.VarDecl)])
+
+    def _declarations(
+        self,
+        prolog: tuple[ast.Decl, ...],
+        context: CompilerContext,
+        names: Names,
+        lowering: Lowering,
+        qualifier: Qualifier | None,
+    ) -> list[ast.Decl]:
+        found: list[ast.Decl] = []
+        function_names = {id(declared): key for key, declared in names.declared.items()}
+        variable_names = {id(declared): key for key, declared in names.globals.items()}
+        for item in prolog:
+            if isinstance(item, ast.FunctionDecl) and not is_updating(item):
+                known = function_names.get(id(item))
+                made = item if qualifier is None or known is None else qualifier.function(item, known[0], known[1])
+                found.append(self._function(made, known, context, lowering))
+            elif isinstance(item, ast.VarDecl):
+                name = variable_names.get(id(item))
+                made_variable = item if qualifier is None or name is None else qualifier.variable(item, *name)
+                lowered = lowering.rebuilt(made_variable)
+                assert isinstance(lowered, ast.VarDecl)
+                found.append(ast.VarDecl(lowered.at, (), lowered.name, lowered.type, False, lowered.value))
+        return found
+
+    def _function(
+        self, item: ast.FunctionDecl, known: FunctionKey | None, context: CompilerContext, lowering: Lowering
+    ) -> ast.Decl:
+        if item.body is not None:
+            refuse_deep_nesting(item.body)
+        body = None if item.body is None else lowering.expr(item.body)
+        if known is None or not context.is_ambient(known):
+            return ast.FunctionDecl(item.at, (), False, item.name, item.params, item.returns, item.external, body)
+        uri, _, local = ambient_name(item, known)[2:].partition("}")
+        hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
+        name = ast.Name(item.name.at, local, None, uri)
+        return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
+
+
+_HIDDEN = ("record", "message", "state")
+
+
+def _message(inside: bool) -> str:
+    """The message of a record: where it stands in its batch, or as a document of its own."""
+    return f"{RECORD}/Q{{}}m" if inside else f"document {{ {RECORD}/Q{{}}m/node() }}"
+
+
+def _failure(number: str) -> str:
+    err = "$Q{http://www.w3.org/2005/xqt-errors}"
+    parts = ("code", "description", "value", "module", "line-number", "column-number")
+    return f"{runtime('failure')}({literal(number)}, {', '.join([err + part for part in parts])})"
+
+
+def _library_names(context: CompilerContext, names: Names) -> Names:
+    """A library's own prefixes over the meanings that the whole module's query shares."""
+    merged = context.names
+    return Names(
+        functions=merged.functions,
+        variables=merged.variables,
+        elements=merged.elements,
+        attributes=merged.attributes,
+        types=merged.types,
+        parts=merged.parts,
+        prefixes=dict(names.prefixes),
+    )
+
+
+def runtime_query(body: str) -> str:
+    """A query of our own that may use the runtime's functions."""
+    with deep_recursion():
+        return print_mapped(ast.Query(NOWHERE, None, None, _runtime_functions(), ast.Template(NOWHERE, (body,)), ()))[0]
+
+
+@cache
+def _runtime_functions() -> tuple[ast.Decl, ...]:
+    """Our own functions, qualified like any library's."""
+    text = resources.files("demaq.compiler.emit").joinpath("runtime.xq").read_text(encoding="utf-8")
+    library = parse_query(text, NOWHERE.file)
+    names = resolve_query(library)
+    qualifier = Qualifier(names)
+    return tuple(
+        [
+            qualifier.function(item, RUNTIME, item.name.local)
+            for item in library.prolog
+            if isinstance(item, ast.FunctionDecl)
+        ]
+    )
+
+
+def refuse_deep_nesting(expr: ast.Expr) -> None:
+    """Refuse what Saxon's compiler would not survive."""
+    level: list[ast.Node] = [expr]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > NESTING_MAX_COMPILED:
+            raise ProgramError(
+                f"nested more than {NESTING_MAX_COMPILED} levels deep, which is too deep to be compiled",
+                level[0].at,
+                "give parts of the expression names with `let`, or declare functions",
+                "DQ0703",
+            )
+        below: list[ast.Node] = []
+        for node in level:
+            below.extend(ast.children(node))
+        level = below

@@ -1,0 +1,113 @@
+"""The query that drives a batch: for every message pick the rules that come into question, and ask them.
+
+root order            1, 4          the root's name is looked up once
+//@type = "rush"      7             one look-up for each name that some rule compares with a constant
+//cancelled           2             one test for each name, or one walk over the message when there are many
+"""
+
+from __future__ import annotations
+
+from demaq.compiler.emit.vocabulary import SEPARATOR, literal, runtime
+from demaq.compiler.plan import Feature, QueuePlan
+
+TESTS_MAX = 24
+"""From here on one walk over all elements costs less than testing for each name."""
+COMPARED_NAMES_MAX = 8
+
+
+def batch_query(plan: QueuePlan) -> str:
+    """A query whose value is the function that runs a batch of messages of one queue."""
+    maps: list[str] = []
+    picks = _picks(plan, maps)
+    function = (
+        "function($batch as document-node(), $rules as array(*), $state as map(*)) as xs:string"
+        f' {{ string-join(for $r in $batch/b/r return ("M", {picks}), "{SEPARATOR}") }}'
+    )
+    return f"let {', '.join(maps)} return {function}" if maps else function
+
+
+JOBS_QUERY = (
+    "function($batch as document-node(), $rules as array(*), $jobs as array(*)) as xs:string {"
+    ' string-join(for $job in $jobs?* return ("M", $rules($job?2)($batch/b/r[$job?1], $job?3)), '
+    f'"{SEPARATOR}") }}'
+)
+"""Runs rules on messages with the state that was read for them: jobs are [message, rule, state]."""
+
+INTAKE_BODY = (
+    "function($batch as document-node(), $intakes as map(*)) as xs:string"
+    f' {{ string-join($batch/b/r ! ("M", {runtime("intake")}(., $intakes)), "{SEPARATOR}") }}'
+)
+"""Properties and index entries of messages that come from outside; to be run with the runtime's functions."""
+
+
+def _picks(plan: QueuePlan, maps: list[str]) -> str:
+    """An expression over $r that gives the records of all rules that come into question, in order."""
+    if not plan.rules:
+        return "()"
+    if not plan.picks:
+        return " , ".join([f"$rules({position + 1})($r, $state)" for position in plan.always])
+    hits = [str(position + 1) for position in plan.always]
+    hits += _by_root(plan, maps)
+    hits += _by_value(plan, maps)
+    for kind in ("element", "attribute"):
+        hits += _by_name(plan, kind, maps)
+    return f"let $m := $r/m return sort(distinct-values(({', '.join(hits)}))) ! $rules(.)($r, $state)"
+
+
+def _by_root(plan: QueuePlan, maps: list[str]) -> list[str]:
+    roots = {feature: hits for feature, hits in plan.picks.items() if feature.kind == "root"}
+    if not roots:
+        return []
+    maps.append(f"$roots := {_name_map(roots)}")
+    return ["$roots(node-name($m/*))"]
+
+
+def _by_value(plan: QueuePlan, maps: list[str]) -> list[str]:
+    """Look the values of the compared elements and attributes up."""
+    compared: dict[tuple[str, str, str], dict[str, tuple[int, ...]]] = {}
+    for feature, hits in plan.picks.items():
+        if feature.value is not None:
+            compared.setdefault((feature.kind, feature.uri, feature.local), {})[feature.value] = hits
+    found: list[str] = []
+    walked: dict[str, list[str]] = {"element": [], "attribute": []}
+    for number, ((kind, uri, local), values) in enumerate(compared.items()):
+        name = f"$values{number}"
+        entries = ", ".join([f"{literal(value)}: {_positions(hits)}" for value, hits in values.items()])
+        maps.append(f"{name} := map {{ {entries} }}")
+        if len(compared) <= COMPARED_NAMES_MAX:
+            at = "@" if kind == "attribute" else ""
+            found.append(f"$m//{at}Q{{{uri}}}{local} ! {name}(string())")
+        else:
+            walked[kind].append(f"QName({literal(uri)}, {literal(local)}): {name}")
+    for kind, names in walked.items():
+        if names:
+            maps.append(f"${kind}Values := map {{ {', '.join(names)} }}")
+            at = "@" if kind == "attribute" else ""
+            found.append(
+                f"(for $n in $m//{at}* let $v := ${kind}Values(node-name($n)) where exists($v) return $v(string($n)))"
+            )
+    return found
+
+
+def _by_name(plan: QueuePlan, kind: str, maps: list[str]) -> list[str]:
+    features = {f: hits for f, hits in plan.picks.items() if f.kind == kind and f.value is None}
+    at = "@" if kind == "attribute" else ""
+    if len(features) > TESTS_MAX:
+        maps.append(f"${kind}s := {_name_map(features)}")
+        return [f"distinct-values($m//{at}*/node-name(.)) ! ${kind}s(.)"]
+    return [
+        f"(if (exists($m//{at}Q{{{feature.uri}}}{feature.local})) then {_positions(hits)} else ())"
+        for feature, hits in features.items()
+    ]
+
+
+def _name_map(features: dict[Feature, tuple[int, ...]]) -> str:
+    entries = [
+        f"QName({literal(feature.uri)}, {literal(feature.local)}): {_positions(hits)}"
+        for feature, hits in features.items()
+    ]
+    return f"map {{ {', '.join(entries)} }}"
+
+
+def _positions(hits: tuple[int, ...]) -> str:
+    return f"({', '.join([str(position + 1) for position in hits])})"

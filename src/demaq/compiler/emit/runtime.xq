@@ -1,0 +1,317 @@
+module namespace d = "demaq:runtime";
+
+(: What generated rules call. Results are flat sequences of strings: a letter for the kind of record, then its fields. :)
+
+declare namespace demaq = "http://www.demaq.net/demaq";
+declare namespace err = "http://www.w3.org/2005/xqt-errors";
+declare namespace map = "http://www.w3.org/2005/xpath-functions/map";
+
+(: state :)
+
+declare function d:queue($state as map(*), $name as xs:string) as document-node()* {
+  let $queues := $state?queues
+  return if (map:contains($queues, $name)) then $queues($name)?* else d:need("queue", $name)
+};
+
+declare function d:collection($state as map(*), $name as xs:string) as document-node()* {
+  let $collections := $state?collections
+  return if (map:contains($collections, $name)) then $collections($name)?* else d:need("collection", $name)
+};
+
+declare function d:need($kind as xs:string, $name as xs:string) as empty-sequence() {
+  error(QName("demaq:runtime", "d:need"), $kind, $name)
+};
+
+(: the message and its properties :)
+
+declare function d:now($record as element()) as xs:dateTime {
+  xs:dateTime($record/@t)
+};
+
+declare function d:value($record as element(), $name as xs:string) as xs:string? {
+  $record/p[@n = $name]/string()
+};
+
+declare function d:property($record as element(), $name as xs:string) as xs:anyAtomicType? {
+  $record/p[@n = $name] ! d:cast(@t, string())
+};
+
+declare function d:property-of(
+  $record as element(), $message as node()?, $state as map(*), $name as xs:string, $node as node()?
+) as xs:anyAtomicType? {
+  if (empty($node)) then () else
+  let $root := root($node)
+  return
+    if ($root is $message) then d:property($record, $name)
+    else
+      let $found := $state?others?*[?1 is $root]
+      return
+        if (empty($found)) then
+          error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "qs:property was asked about a document that is no message")
+        else head($found)?2/r ! d:property(., $name)
+};
+
+declare function d:cast($type as xs:string, $value as xs:anyAtomicType) as xs:anyAtomicType {
+  switch ($type)
+    case "string" return xs:string($value)
+    case "boolean" return xs:boolean($value)
+    case "decimal" return xs:decimal($value)
+    case "integer" return xs:integer($value)
+    case "double" return xs:double($value)
+    case "float" return xs:float($value)
+    case "dateTime" return xs:dateTime($value)
+    case "dateTimeStamp" return xs:dateTimeStamp($value)
+    case "date" return xs:date($value)
+    case "time" return xs:time($value)
+    case "duration" return xs:duration($value)
+    case "dayTimeDuration" return xs:dayTimeDuration($value)
+    case "yearMonthDuration" return xs:yearMonthDuration($value)
+    case "anyURI" return xs:anyURI($value)
+    case "hexBinary" return xs:hexBinary($value)
+    case "base64Binary" return xs:base64Binary($value)
+    case "gYear" return xs:gYear($value)
+    case "gYearMonth" return xs:gYearMonth($value)
+    case "gMonth" return xs:gMonth($value)
+    case "gMonthDay" return xs:gMonthDay($value)
+    case "gDay" return xs:gDay($value)
+    case "untypedAtomic" return xs:untypedAtomic($value)
+    case "normalizedString" return xs:normalizedString($value)
+    case "token" return xs:token($value)
+    case "language" return xs:language($value)
+    case "NMTOKEN" return xs:NMTOKEN($value)
+    case "Name" return xs:Name($value)
+    case "NCName" return xs:NCName($value)
+    case "ID" return xs:ID($value)
+    case "IDREF" return xs:IDREF($value)
+    case "ENTITY" return xs:ENTITY($value)
+    case "long" return xs:long($value)
+    case "int" return xs:int($value)
+    case "short" return xs:short($value)
+    case "byte" return xs:byte($value)
+    case "nonNegativeInteger" return xs:nonNegativeInteger($value)
+    case "positiveInteger" return xs:positiveInteger($value)
+    case "nonPositiveInteger" return xs:nonPositiveInteger($value)
+    case "negativeInteger" return xs:negativeInteger($value)
+    case "unsignedLong" return xs:unsignedLong($value)
+    case "unsignedInt" return xs:unsignedInt($value)
+    case "unsignedShort" return xs:unsignedShort($value)
+    case "unsignedByte" return xs:unsignedByte($value)
+    default return string($value)
+};
+
+declare function d:type($value as xs:anyAtomicType) as xs:string {
+  typeswitch ($value)
+    case xs:string return "string"
+    case xs:integer return "integer"
+    case xs:boolean return "boolean"
+    case xs:dayTimeDuration return "dayTimeDuration"
+    case xs:dateTime return "dateTime"
+    default return ""
+};
+
+(: equal values have equal keys :)
+declare function d:key($value as xs:anyAtomicType) as xs:string {
+  let $utc := xs:dayTimeDuration("PT0S")
+  return
+    typeswitch ($value)
+      case xs:dateTime return string(adjust-dateTime-to-timezone($value, $utc))
+      case xs:date return string(xs:dateTime(adjust-dateTime-to-timezone(xs:dateTime($value), $utc)))
+      case xs:time return string(adjust-time-to-timezone($value, $utc))
+      case xs:float return string(xs:double($value) + 0)
+      case xs:double return string($value + 0)
+      default return string($value)
+};
+
+declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as xs:anyAtomicType? {
+  if (count($values) le 1) then $values
+  else
+    let $distinct := distinct-values($values, "http://www.w3.org/2005/xpath-functions/collation/codepoint")
+    return
+      if (count($distinct) eq 1) then $distinct
+      else
+        error(QName("http://www.demaq.net/demaq", "demaq:propertyError"),
+          "property " || $name || " has " || count($distinct) || " different values: "
+          || string-join(subsequence($distinct, 1, 5) ! string(.), ", "))
+};
+
+(: the properties of a new message: fixed ones are computed, others explicit, else inherited, else computed :)
+declare function d:properties(
+  $document as document-node(), $specs as array(*), $explicit as map(*), $parent as element()
+) as map(*) {
+  fold-left($specs?*, map:put($explicit, "demaq:created", d:now($parent)), function($known, $spec) {
+    let $name := $spec?name
+    let $given := if ($spec?fixed) then () else d:single($name, $known($name))
+    let $inherited := if (exists($given) or not($spec?inherited)) then ()
+                      else $parent/p[@n = $name] ! d:cast($spec?type, string())
+    let $value :=
+      if (exists($given)) then $given
+      else if (exists($inherited)) then $inherited
+      else if (exists($spec?value)) then
+        try { array { d:single($name, $spec?value($document, $known)) }?* }
+        catch demaq:propertyError { error($err:code, $err:description) }
+        catch * {
+          error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
+        }
+      else ()
+    return if (exists($value)) then map:put($known, $name, $value) else map:remove($known, $name)
+  }) => map:remove("demaq:created")
+};
+
+(: properties and index entries of a message from outside; those that its sender set are marked with x :)
+declare function d:intake($record as element(), $intakes as map(*)) as xs:string* {
+  try {
+    array {
+      let $document := document { $record/m/node() }
+      let $intake := $intakes($record/@q)
+      let $explicit := map:merge($record/p[@x] ! map:entry(string(@n), d:explicit(@n, @t, string(), "")))
+      return
+        if (empty($intake)) then ("P", d:property-fields($explicit), "0")
+        else (
+          "P", d:property-fields(d:properties($document, $intake?properties, $explicit, $record)),
+          d:index-fields($document, $intake?indexes)
+        )
+    }?*
+  }
+  catch * {
+    d:failure("", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number)
+  }
+};
+
+declare function d:property-fields($properties as map(*)) as xs:string* {
+  let $names := sort(map:keys($properties)[exists($properties(.))])
+  return (
+    string(count($names)),
+    for $name in $names
+    let $value := $properties($name)
+    return ($name, d:type($value), string($value), d:key($value))
+  )
+};
+
+(: an index holds every value as a string, and as a number where it is one :)
+declare function d:entries($values as item()*) as xs:string* {
+  distinct-values(
+    for $value in data($values)
+    return ("s" || $value, if ($value castable as xs:double) then "n" || (xs:double($value) + 0) else ()),
+    "http://www.w3.org/2005/xpath-functions/collation/codepoint")
+};
+
+(: the entries to ask for; a star where only a scan finds what is equal to the key :)
+declare function d:keys($values as item()*) as xs:string* {
+  distinct-values(
+    for $value in data($values)
+    return
+      typeswitch ($value)
+        case xs:string | xs:untypedAtomic | xs:anyURI return "s" || $value
+        case xs:double | xs:float | xs:decimal return "n" || (xs:double($value) + 0)
+        default return "*",
+    "http://www.w3.org/2005/xpath-functions/collation/codepoint")
+};
+
+declare function d:lookup($keys as xs:string*) as xs:string* {
+  string(count($keys)), $keys
+};
+
+declare function d:index-fields($document as document-node(), $indexes as array(*)) as xs:string* {
+  let $found := for $index in $indexes?*, $entry in d:entries($index?value($document)) return ($index?number, $entry)
+  return (string(count($found) idiv 2), $found)
+};
+
+(: actions :)
+
+declare function d:enqueue(
+  $record as element(), $state as map(*), $rule as xs:string, $site as xs:string, $queue as xs:string,
+  $body as item()*, $explicit as map(*)
+) as xs:string* {
+  let $root := d:root($body, $queue, $site)
+  let $intake := $state?intakes($queue)
+  return
+    if (empty($intake)) then ("E", $rule, $site, $queue, serialize($root), d:property-fields($explicit), "0")
+    else
+      let $document := if ($root instance of document-node()) then $root else document { $root }
+      let $properties :=
+        try { array { d:properties($document, $intake?properties, $explicit, $record) }?* }
+        catch demaq:propertyError { error($err:code, $err:description, $site) }
+      return (
+        "E", $rule, $site, $queue, serialize($root), d:property-fields($properties),
+        d:index-fields($document, $intake?indexes)
+      )
+};
+
+declare function d:root($body as item()*, $queue as xs:string, $site as xs:string) as node() {
+  if (count($body) eq 1 and $body instance of element()) then $body
+  else if (count($body) eq 1 and $body instance of document-node() and count($body/*) eq 1 and empty($body/text()))
+  then $body
+  else
+    error(QName("http://www.demaq.net/demaq", "demaq:enqueueError"),
+      "a message is one element, but " || d:describe($body) || " was to be enqueued into " || $queue, $site)
+};
+
+declare function d:describe($items as item()*) as xs:string {
+  if (count($items) ne 1) then (if (empty($items)) then "nothing" else count($items) || " items")
+  else
+    typeswitch ($items)
+      case document-node() return "a document with " || count($items/*) || " elements"
+      case text() return "a text node"
+      case attribute() return "an attribute"
+      case comment() return "a comment"
+      case processing-instruction() return "a processing instruction"
+      case node() return "a namespace"
+      case function(*) return "a function, map or array"
+      default return "the value " || substring(string($items), 1, 40)
+};
+
+declare function d:reset($rule as xs:string, $site as xs:string, $slicing as xs:string, $keys as xs:anyAtomicType*)
+as xs:string* {
+  let $distinct := distinct-values($keys, "http://www.w3.org/2005/xpath-functions/collation/codepoint")
+  return
+    if (count($distinct) eq 1) then ("R", $rule, $slicing, d:key($distinct))
+    else
+      error(QName("http://www.demaq.net/demaq", "demaq:propertyError"),
+        "a reset of " || $slicing || " needs one key, but got " || count($distinct), $site)
+};
+
+declare function d:timeout($values as item()*, $site as xs:string) as xs:anyAtomicType? {
+  for $value in d:single("timeout", data($values))
+  return
+    if ($value instance of xs:dateTime or $value instance of xs:dayTimeDuration) then $value
+    else if ($value castable as xs:dayTimeDuration) then xs:dayTimeDuration($value)
+    else if ($value castable as xs:dateTime) then xs:dateTime($value)
+    else if ($value castable as xs:double and xs:double($value) = xs:double($value)) then
+      xs:dayTimeDuration("PT1S") * xs:double($value)
+    else
+      error(QName("http://www.demaq.net/demaq", "demaq:propertyError"),
+        "timeout is a duration, a time or a number of seconds, but " || $value || " is neither", $site)
+};
+
+declare function d:explicit($name as xs:string, $type as xs:string, $values as item()*, $site as xs:string)
+as xs:anyAtomicType? {
+  try {
+    array { d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .)) }?*
+  }
+  catch demaq:propertyError { error($err:code, $err:description, $site) }
+  catch * {
+    error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || " as xs:" || $type || ": " || $err:description, $site)
+  }
+};
+
+declare function d:collation($uri as xs:string?) as xs:string? {
+  if (empty($uri)
+      or $uri = ("http://www.w3.org/2005/xpath-functions/collation/codepoint",
+                 "http://www.w3.org/2005/xpath-functions/collation/html-ascii-case-insensitive")
+      or starts-with($uri, "http://www.w3.org/2013/collation/UCA"))
+  then $uri
+  else error(QName("http://www.w3.org/2005/xqt-errors", "err:FOCH0002"), "collation " || $uri || " is not supported")
+};
+
+declare function d:failure(
+  $rule as xs:string, $code as xs:QName, $description as xs:string?, $value as item()*, $module as xs:string?,
+  $line as xs:integer?, $column as xs:integer?
+) as xs:string* {
+  "X", $rule,
+  (if (namespace-uri-from-QName($code) = "http://www.w3.org/2005/xqt-errors") then string(local-name-from-QName($code))
+   else "Q{" || namespace-uri-from-QName($code) || "}" || local-name-from-QName($code)),
+  string($description),
+  string-join(for $item in $value[1] return
+    if ($item instance of xs:anyAtomicType or $item instance of node()) then string($item) else "", " "),
+  string($module), string($line), string($column)
+};

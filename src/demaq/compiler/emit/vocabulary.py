@@ -1,0 +1,36 @@
+"""How generated XQuery names things. Names carry their namespace, so that the author's never get in the way."""
+
+from __future__ import annotations
+
+from demaq.language.namespaces import FN, XS
+
+RUNTIME = "demaq:runtime"
+
+MESSAGE = f"$Q{{{RUNTIME}}}message"
+"""The message a rule is evaluated on: its document, or the element that stands for it inside a batch."""
+RECORD = f"$Q{{{RUNTIME}}}record"
+"""What is known about the message: queue, time and properties, as an element."""
+STATE = f"$Q{{{RUNTIME}}}state"
+"""What was read for the rule, and the functions that make properties of new messages."""
+KNOWN = f"$Q{{{RUNTIME}}}known"
+"""Properties of a message in the making, by name."""
+
+SEPARATOR = "\x1e"
+"""Between the fields of a result. No XML document and so no string of XQuery can hold it."""
+
+
+def runtime(name: str) -> str:
+    return f"Q{{{RUNTIME}}}{name}"
+
+
+def fn(name: str) -> str:
+    return f"Q{{{FN}}}{name}"
+
+
+def xs(name: str) -> str:
+    return f"Q{{{XS}}}{name}"
+
+
+def literal(text: str) -> str:
+    """A string literal of XQuery."""
+    return '"' + text.replace("&", "&amp;").replace('"', '""') + '"'

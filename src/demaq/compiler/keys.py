@@ -1,0 +1,297 @@
+"""Find the key by which a read of a queue can be narrowed before the rule runs.
+
+    qs:queue("invoices")[//customerID = $c]                        by //customerID
+    for $i in qs:queue("invoices") where $i//customerID = $c …     by //customerID
+    let $all := qs:queue("invoices") return $all[//customerID = $c]   the same, through the variable
+
+The read is only narrowed: the rule still applies its own predicate to what the index found. So an index entry too many
+does no harm, and steps of a path may drop their predicates when they become an index. A key may depend on whatever is
+known before the rule runs: the message, its properties, its slice key; never on what is looked up or on other state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from demaq.compiler.trees import conjuncts, uses_focus, variables
+from demaq.language import ast
+from demaq.language.names import Names
+from demaq.language.namespaces import FN, XS
+from demaq.language.source import Place
+
+Steps = tuple[tuple[str, ast.Expr], ...]
+"""Steps behind the document node, each with its separator."""
+
+_DOWN = ("child", "descendant", "descendant-or-self", "self", "attribute")
+_BOOLEAN_FUNCTIONS = ("not", "exists", "empty", "boolean", "contains", "starts-with", "ends-with", "matches", "true")
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "is", "<<", ">>", "and", "or")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Documents whose path has one of the values of the key expression."""
+
+    path: ast.Expr
+    value: ast.Expr
+
+
+class KeyFinder:
+    """Looks for keys in one rule's body."""
+
+    def __init__(
+        self,
+        body: ast.Expr,
+        names: Names,
+        above: dict[ast.Node, ast.Node],
+        reads_state: Callable[[ast.Node], bool],
+    ) -> None:
+        self.names = names
+        self.above = above
+        self.reads_state = reads_state
+        self.uses: dict[ast.Node, list[ast.VarRef]] = {}
+        for reference in variables(body):
+            binder = names.variables.get(reference)
+            if binder is not None:
+                self.uses.setdefault(binder, []).append(reference)
+
+    def keys(self, node: ast.Expr, steps: Steps | None = ()) -> list[Key] | None:
+        """Keys that together find every message the rule can be interested in, or None where only a scan does.
+
+        `steps` lead from the document node to the items of the expression; None where that is not known.
+        """
+        parent = self.above.get(node)
+        match parent:
+            case ast.Postfix() if parent.base is node:
+                return self._through_postfix(parent, steps)
+            case ast.Path() if parent.steps[0] is node and parent.separators[0] == "":
+                return self._through_path(parent, steps)
+            case ast.LetBinding():
+                return self._through_let(parent, steps)
+            case ast.ForBinding() if not parent.allowing_empty and parent.position is None:
+                return self._through_for(parent, steps)
+            case ast.QuantifiedBinding():
+                return self._through_quantifier(parent, steps)
+        return None
+
+    # how the items of a read travel
+
+    def _through_postfix(self, node: ast.Postfix, steps: Steps | None) -> list[Key] | None:
+        for suffix in node.suffixes:
+            if not isinstance(suffix, ast.Predicate):
+                return None
+            key = self._in_condition(suffix.condition, steps, None)
+            if key is not None:
+                return [key]
+            if not self._is_boolean(suffix.condition):
+                return None  # by position: which messages are left out would matter
+        return self.keys(node, steps)
+
+    def _through_path(self, node: ast.Path, steps: Steps | None) -> list[Key] | None:
+        for separator, step in zip(node.separators[1:], node.steps[1:], strict=True):
+            if not isinstance(step, ast.AxisStep) or step.axis not in _DOWN:
+                steps = None
+                continue
+            bare = self._without_predicates(step)
+            steps = None if steps is None else (*steps, (separator, bare))
+            for predicate in step.predicates:
+                key = self._in_condition(predicate.condition, steps, None)
+                if key is not None:
+                    return [key]
+        return self.keys(node, steps)
+
+    def _through_let(self, binding: ast.LetBinding, steps: Steps | None) -> list[Key] | None:
+        found: list[Key] = []
+        for use in self.uses.get(binding, []):
+            keys = self.keys(use, steps)
+            if keys is None:
+                return None
+            found.extend(keys)
+        return found
+
+    def _through_for(self, binding: ast.ForBinding, steps: Steps | None) -> list[Key] | None:
+        clause = self.above[binding]
+        flwor = self.above[clause]
+        if not isinstance(flwor, ast.Flwor):
+            return None
+        behind = flwor.clauses[[item is clause for item in flwor.clauses].index(True) + 1 :]
+        for later in behind:
+            if isinstance(later, ast.WhereClause):
+                key = self._in_condition(later.condition, steps, binding)
+                if key is not None:
+                    return [key]
+            elif not isinstance(later, (ast.ForClause, ast.LetClause)):
+                return None
+        result = flwor.result
+        if isinstance(result, ast.If) and (result.otherwise is None or _is_empty(result.otherwise)):
+            key = self._in_condition(result.condition, steps, binding)
+            return None if key is None else [key]
+        return None
+
+    def _through_quantifier(self, binding: ast.QuantifiedBinding, steps: Steps | None) -> list[Key] | None:
+        quantified = self.above[binding]
+        if not isinstance(quantified, ast.Quantified) or quantified.kind != "some":
+            return None
+        key = self._in_condition(quantified.condition, steps, binding)
+        return None if key is None else [key]
+
+    # conditions
+
+    def _in_condition(self, condition: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> Key | None:
+        """A conjunct `path = value`; the path starts at the item, which is the focus or a variable."""
+        for conjunct in conjuncts(condition):
+            if not isinstance(conjunct, ast.Operation) or conjunct.operators not in (("=",), ("eq",)):
+                continue
+            left, right = conjunct.operands
+            for path, value in ((left, right), (right, left)):
+                indexed = self._indexed_path(path, steps, variable)
+                if indexed is not None and self._is_known_before(value, variable):
+                    whole = self._with_bindings(value)
+                    if whole is not None:
+                        return Key(indexed, whole)
+        return None
+
+    def _indexed_path(self, expr: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> ast.Expr | None:
+        """The path from the document node, as an expression of its own."""
+        if isinstance(expr, ast.FunctionCall) and len(expr.args) == 1:
+            known = self.names.functions.get(expr)
+            if known in ((FN, "string", 1), (FN, "data", 1), (XS, "string", 1)):
+                return self._indexed_path(expr.args[0], steps, variable)
+        if isinstance(expr, ast.Path) and expr.separators[0] and variable is None:
+            inner: Steps | None = tuple(zip(expr.separators, expr.steps, strict=True))
+            steps = ()
+        elif isinstance(expr, ast.Path) and not expr.separators[0]:
+            inner = self._relative(expr, variable)
+        elif isinstance(expr, ast.AxisStep) and variable is None:
+            inner = (("/", expr),)
+        elif (isinstance(expr, ast.ContextItem) and variable is None) or self._is_variable(expr, variable):
+            inner = ()
+        else:
+            return None
+        if steps is None or inner is None or not steps + inner:
+            return None
+        return self._absolute(expr.at, steps + inner)
+
+    def _relative(self, path: ast.Path, variable: ast.Node | None) -> Steps | None:
+        first = path.steps[0]
+        rest = tuple(zip(path.separators[1:], path.steps[1:], strict=True))
+        if variable is not None:
+            return rest if self._is_variable(first, variable) else None
+        if isinstance(first, ast.ContextItem):
+            return rest
+        return (("/", first), *rest)
+
+    def _is_variable(self, expr: ast.Expr, variable: ast.Node | None) -> bool:
+        return variable is not None and isinstance(expr, ast.VarRef) and self.names.variables.get(expr) is variable
+
+    def _absolute(self, at: Place, steps: Steps) -> ast.Expr | None:
+        bare: list[ast.Expr] = []
+        for _, step in steps:
+            if not isinstance(step, ast.AxisStep) or step.axis not in _DOWN:
+                return None
+            bare.append(self._without_predicates(step))
+        return ast.Path(at, tuple([separator for separator, _ in steps]), tuple(bare))
+
+    def _without_predicates(self, step: ast.AxisStep) -> ast.AxisStep:
+        return ast.AxisStep(step.at, step.axis, step.test) if step.predicates else step
+
+    def _is_boolean(self, condition: ast.Expr) -> bool:
+        """Whether a predicate surely does not select by position."""
+        for node in ast.walk(condition):
+            known = self.names.functions.get(node)
+            if known is not None and known[:2] in ((FN, "position"), (FN, "last")):
+                return False
+        if isinstance(condition, (ast.Path, ast.AxisStep, ast.Quantified)):
+            last = condition.steps[-1] if isinstance(condition, ast.Path) else condition
+            return isinstance(last, (ast.AxisStep, ast.Quantified))
+        if isinstance(condition, ast.Operation):
+            return condition.operators[0] in _COMPARISONS
+        if isinstance(condition, ast.FunctionCall):
+            known = self.names.functions.get(condition)
+            return known is not None and known[0] == FN and known[1] in _BOOLEAN_FUNCTIONS
+        return False
+
+    # values
+
+    def _is_known_before(self, value: ast.Expr, variable: ast.Node | None) -> bool:
+        """Whether the value depends neither on the item looked up nor on state."""
+        if self.reads_state(value):
+            return False
+        if variable is None:
+            return not uses_focus(value, self.names)  # in a predicate the focus is the item itself
+        if uses_focus(value, self.names) and not self._focus_is_message(value):
+            return False
+        return not any([self.names.variables.get(reference) is variable for reference in variables(value)])
+
+    def _focus_is_message(self, node: ast.Node) -> bool:
+        """Whether nothing between the rule's body and the node sets another focus."""
+        child, parent = node, self.above.get(node)
+        while parent is not None:
+            if isinstance(parent, (ast.Predicate, ast.InlineFunction, ast.FunctionDecl)):
+                return False
+            if isinstance(parent, ast.Path) and parent.steps[0] is not child:
+                return False
+            if isinstance(parent, ast.Operation) and parent.operators[0] == "!" and parent.operands[0] is not child:
+                return False
+            child, parent = parent, self.above.get(parent)
+        return True
+
+    def _with_bindings(self, value: ast.Expr) -> ast.Expr | None:
+        """The value with the variables it needs bound in front of it, so that it stands alone."""
+        needed: dict[ast.Node, None] = {}
+        pending = variables(value)
+        while pending:
+            binder = self.names.variables.get(pending.pop())
+            if isinstance(binder, ast.VarDecl) or binder in needed:
+                continue
+            if not isinstance(binder, (ast.LetBinding, ast.ForBinding, ast.QuantifiedBinding)):
+                if binder is not None and self._is_inside(binder, value):
+                    continue
+                return None
+            if self._is_inside(binder, value):
+                continue
+            if self.reads_state(binder.expr) or self._is_regrouped(binder):
+                return None
+            if uses_focus(binder.expr, self.names) and not self._focus_is_message(binder):
+                return None
+            needed[binder] = None
+            pending.extend(variables(binder.expr))
+        clauses = [_clause(binder) for binder in sorted(needed, key=_start)]
+        return ast.Flwor(value.at, tuple(clauses), value) if clauses else value
+
+    def _is_inside(self, node: ast.Node, expr: ast.Expr) -> bool:
+        current: ast.Node | None = node
+        while current is not None:
+            if current is expr:
+                return True
+            current = self.above.get(current)
+        return False
+
+    def _is_regrouped(self, binder: ast.Node) -> bool:
+        """Whether the variable belongs to a FLWOR that groups, where it means something else further down."""
+        clause = self.above.get(binder)
+        flwor = self.above.get(clause) if clause is not None else None
+        if not isinstance(flwor, ast.Flwor):
+            return False
+        return any([isinstance(item, (ast.GroupByClause, ast.WindowClause)) for item in flwor.clauses])
+
+
+def _start(node: ast.Node) -> int:
+    return node.at.start
+
+
+def _clause(binder: ast.Node) -> ast.Clause:
+    match binder:
+        case ast.LetBinding():
+            return ast.LetClause(binder.at, (binder,))
+        case ast.ForBinding():
+            return ast.ForClause(binder.at, (binder,))
+        case ast.QuantifiedBinding():
+            return ast.ForClause(
+                binder.at, (ast.ForBinding(binder.at, binder.name, binder.type, False, None, binder.expr),)
+            )
+    raise AssertionError("only these binders are collected")
+
+
+def _is_empty(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Sequence) and not expr.items

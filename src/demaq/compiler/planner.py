@@ -1,0 +1,77 @@
+"""A program to its plan: analyse every rule, rewrite it, and merge the rules of each queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from demaq.compiler.analysis import analyse
+from demaq.compiler.context import CompilerContext, contexts
+from demaq.compiler.plan import Feature, Plan, QueuePlan, Requirement, RulePlan
+from demaq.compiler.rewrites import REWRITES, Indexes
+from demaq.language.program import Program
+
+FILTER_FROM_RULES = 8
+"""Asking a rule that does not fire costs about as much as looking for one feature: below this many, all are asked."""
+
+
+def make_plan(program: Program, known: tuple[CompilerContext, ...] | None = None) -> Plan:
+    modules = known or contexts(program.modules)
+    indexes = Indexes()
+    rules: dict[str, RulePlan] = {}
+    for rule in program.rules:
+        context = modules[rule.module]
+        plan = analyse(rule, context)
+        for rewrite in REWRITES:
+            plan = rewrite(plan, context, indexes)
+        rules[rule.name] = plan
+    queues = _merge(program, rules)
+    return Plan(program=program, queues=queues, rules=rules, indexes=tuple(indexes.known.values()))
+
+
+def _merge(program: Program, rules: dict[str, RulePlan]) -> dict[str, QueuePlan]:
+    """One plan per queue: its own rules in declaration order, then those of every slicing its messages can be in."""
+    by_target: dict[str, list[RulePlan]] = {}
+    for plan in rules.values():
+        if plan.never is None:
+            by_target.setdefault(plan.rule.target, []).append(plan)
+    slicings: dict[str, list[str]] = {}
+    for slicing in program.slicings.values():
+        for queue in program.properties[slicing.property].values:
+            slicings.setdefault(queue, []).append(slicing.name)
+    found: dict[str, QueuePlan] = {}
+    for queue in program.queues:
+        merged = list(by_target.get(queue, []))
+        for name in slicings.get(queue, []):
+            merged.extend(by_target.get(name, []))
+        found[queue] = _queue_plan(queue, merged)
+    return found
+
+
+def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
+    if len(rules) < FILTER_FROM_RULES:
+        return QueuePlan(queue=queue, rules=tuple(rules), always=tuple(range(len(rules))), picks={})
+    frequency: Counter[Feature] = Counter()
+    for plan in rules:
+        for feature in {feature for requirement in plan.requires for feature in requirement}:
+            frequency[feature] += 1
+    always: list[int] = []
+    picks: dict[Feature, list[int]] = {}
+    for position, plan in enumerate(rules):
+        if not plan.requires:
+            always.append(position)
+            continue
+        for feature in _rarest(plan.requires, frequency):
+            picks.setdefault(feature, []).append(position)
+    merged = {feature: tuple(positions) for feature, positions in picks.items()}
+    return QueuePlan(queue=queue, rules=tuple(rules), always=tuple(always), picks=merged)
+
+
+def _rarest(requirements: tuple[Requirement, ...], frequency: Counter[Feature]) -> Requirement:
+    """The requirement that the fewest other rules share; among equals the one that is cheapest to look for."""
+
+    def cost(requirement: Requirement) -> tuple[int, int, list[str]]:
+        shared = sum([frequency[feature] for feature in requirement])
+        kinds = [{"root": 0, "attribute": 2, "element": 1}[feature.kind] for feature in requirement]
+        return shared, max(kinds), sorted([str(feature) for feature in requirement])
+
+    return min(requirements, key=cost)

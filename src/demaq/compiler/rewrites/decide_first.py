@@ -1,0 +1,24 @@
+"""Decide what needs nothing but the message before any state is read.
+
+    if (//order and qs:slice()/paid) then …
+becomes
+    first   //order
+    then    read the slice, decide the whole
+
+The whole condition is evaluated again with the state, so a part that fails here is left for then: an error is raised
+only where the author's own order of evaluation may raise it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.plan import RulePlan
+from demaq.compiler.rewrites.look_up_by_key import Indexes
+
+
+def decide_message_part_first(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
+    if not plan.needs_state:
+        return plan
+    return replace(plan, first=tuple([c for c in plan.conditions if not context.reads_state(c)]))

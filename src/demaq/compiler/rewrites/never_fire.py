@@ -1,0 +1,20 @@
+"""Do not ask rules whose condition is false whatever the message is.
+
+if (false()) then …        never asked
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.plan import RulePlan
+from demaq.compiler.rewrites.look_up_by_key import Indexes
+from demaq.compiler.trees import calls
+
+
+def mark_rules_that_never_fire(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
+    for condition in plan.conditions:
+        if calls(condition, context.names, "false", arity=0):
+            return replace(plan, never="its condition is false()", reads=())
+    return plan

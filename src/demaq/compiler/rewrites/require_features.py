@@ -1,0 +1,21 @@
+"""Note what a message must have for a rule to come into question, so that most rules are never asked.
+
+if (/order[@type = "rush"]) then …      needs the root order, an attribute type with the value rush
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.features import required_features
+from demaq.compiler.plan import Requirement, RulePlan
+from demaq.compiler.rewrites.look_up_by_key import Indexes
+
+
+def require_features(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
+    found: dict[Requirement, None] = {}
+    for condition in plan.conditions:
+        for requirement in required_features(condition, context.names, context.plain_strings):
+            found[requirement] = None
+    return replace(plan, requires=tuple(found))

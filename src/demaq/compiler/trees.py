@@ -1,0 +1,72 @@
+"""Questions about expressions that several parts of the compiler ask: parents, conjuncts, focus, free variables."""
+
+from __future__ import annotations
+
+from demaq.language import ast
+from demaq.language.functions import FOCUS_FUNCTIONS
+from demaq.language.names import Names
+from demaq.language.namespaces import FN
+
+
+def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
+    """For every node below the root, the node directly above it."""
+    found: dict[ast.Node, ast.Node] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        for child in ast.children(node):
+            found[child] = node
+            stack.append(child)
+    return found
+
+
+def conjuncts(condition: ast.Expr) -> list[ast.Expr]:
+    """The parts of a condition that must all hold."""
+    if isinstance(condition, ast.Operation) and condition.operators[0] == "and":
+        found: list[ast.Expr] = []
+        for operand in condition.operands:
+            found.extend(conjuncts(operand))
+        return found
+    return [condition]
+
+
+def function_name(node: ast.Node, names: Names) -> tuple[str, str] | None:
+    """Namespace and local name of a called or referenced function."""
+    known = names.functions.get(node)
+    return None if known is None else (known[0], known[1])
+
+
+def calls(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
+    """Whether a node is a call of this function."""
+    if not isinstance(node, ast.FunctionCall):
+        return False
+    known = names.functions.get(node)
+    return known is not None and known[:2] == (uri, local) and (arity is None or known[2] == arity)
+
+
+def uses_focus(expr: ast.Node, names: Names) -> bool:
+    """Whether an expression depends on the context item that surrounds it."""
+    stack: list[ast.Node] = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.ContextItem, ast.Root, ast.AxisStep, ast.UnaryLookup)):
+            return True
+        if isinstance(node, ast.Path):
+            if node.separators[0]:
+                return True
+            stack.append(node.steps[0])
+        elif isinstance(node, ast.Operation) and node.operators[0] == "!":
+            stack.append(node.operands[0])
+        elif isinstance(node, (ast.Predicate, ast.InlineFunction)):
+            continue  # a focus of its own, or none
+        else:
+            if isinstance(node, (ast.FunctionCall, ast.NamedFunctionRef)):
+                known = names.functions.get(node)
+                if known in FOCUS_FUNCTIONS:
+                    return True
+            stack.extend(ast.children(node))
+    return False
+
+
+def variables(expr: ast.Node) -> list[ast.VarRef]:
+    return [node for node in ast.walk(expr) if isinstance(node, ast.VarRef)]

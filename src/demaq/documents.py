@@ -1,0 +1,130 @@
+"""One XML document with representations that are made when somebody needs them: text, lxml tree, Saxon node.
+
+A body that comes from outside is checked once, here: well-formed XML 1.0 with namespaces, no document type
+declaration, no absurd depth. From then on it is only text and trees, and nobody checks it again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+
+from demaq.errors import MessageError
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element, _ElementTree
+
+_DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
+_ENCODING = re.compile(rb"""^[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
+_PLAIN = (b"utf-8", b"us-ascii", b"ascii")
+
+
+class Document:
+    """A well-formed document. Made by `parse_document`, or by Saxon and then known to be well-formed."""
+
+    __slots__ = ("_node", "_text", "_tree")
+
+    def __init__(self, text: str, tree: _ElementTree | None = None) -> None:
+        self._text = text
+        self._tree = tree
+        self._node: tuple[object, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The document without XML declaration, byte order mark or white space around it."""
+        return self._text
+
+    @property
+    def data(self) -> bytes:
+        return self._text.encode("utf-8")
+
+    @property
+    def tree(self) -> _ElementTree:
+        if self._tree is None:
+            self._tree = etree.fromstring(self.data, _parser()).getroottree()
+        return self._tree
+
+    def node(self, saxon: Any) -> Any:
+        """The document node in a Saxon processor, parsed on first use."""
+        if self._node is None or self._node[0] is not saxon:
+            self._node = (saxon, saxon.parse(self._text))
+        return self._node[1]
+
+    def __repr__(self) -> str:
+        return f"Document({self._text[:60]!r})"
+
+
+def parse_document(body: bytes | str) -> Document:
+    """Check a body from outside. Raises a MessageError of kind notWellFormed."""
+    data = body.encode("utf-8") if isinstance(body, str) else body
+    if isinstance(body, str):
+        text: str | None = body.removeprefix("\ufeff")
+        match = _DECLARATION.match(text or "")
+        if match and text is not None:  # already characters: what it says about bytes is no longer true
+            _refuse_version(match.group())
+            text = text[match.end() :]
+            data = text.encode("utf-8")
+    else:
+        text = _plain_text(data)
+    try:
+        root = etree.fromstring(data, _parser())
+    except etree.XMLSyntaxError as error:
+        raise MessageError("notWellFormed", _reason(error)) from None
+    except ValueError as error:
+        raise MessageError("notWellFormed", str(error)) from None
+    tree = root.getroottree()
+    if tree.docinfo.internalDTD is not None:
+        raise MessageError("notWellFormed", "a document type declaration is not allowed in a message")
+    if tree.docinfo.xml_version != "1.0":
+        raise MessageError("notWellFormed", f"XML {tree.docinfo.xml_version} is not allowed in a message")
+    if text is None or root.getprevious() is not None or root.getnext() is not None:
+        text = _serialised(root)
+    return Document(text.strip(" \t\r\n").replace("\r\n", "\n").replace("\r", "\n"), tree)
+
+
+def _parser() -> etree.XMLParser:
+    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False)
+
+
+def _refuse_version(declaration: str) -> None:
+    if "1.1" in declaration:
+        raise MessageError("notWellFormed", "XML 1.1 is not allowed in a message")
+
+
+def _plain_text(data: bytes) -> str | None:
+    """The text of a body in UTF-8 without its declaration; None where its encoding is another one."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    if data.lstrip()[:5] == b"<?xml":
+        named = _ENCODING.match(data.lstrip()[:200])
+        if named and named.group(1).lower() not in _PLAIN:
+            return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    match = _DECLARATION.match(text)
+    return text[match.end() :] if match else text
+
+
+def _serialised(root: _Element) -> str:
+    """Root, comments and processing instructions with nothing between them."""
+    before: list[str] = []
+    node = root.getprevious()
+    while node is not None:
+        before.append(etree.tostring(node, encoding="unicode", with_tail=False))
+        node = node.getprevious()
+    after: list[str] = []
+    node = root.getnext()
+    while node is not None:
+        after.append(etree.tostring(node, encoding="unicode", with_tail=False))
+        node = node.getnext()
+    return "".join([*reversed(before), etree.tostring(root, encoding="unicode", with_tail=False), *after])
+
+
+def _reason(error: etree.XMLSyntaxError) -> str:
+    text = (error.msg or "not well-formed").split(", line ")[0]
+    line, column = error.position
+    return f"line {line}, column {column}: {text}"

@@ -1,0 +1,112 @@
+"""Which queue feeds which: the edges along which an application's messages travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from demaq.language import ast
+from demaq.language.analysis.bodies import Body, called_functions
+from demaq.language.draft import Draft, DraftRule
+from demaq.language.names import Names
+from demaq.language.namespaces import QS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """A rule (or an echo queue) that puts messages of one queue into another."""
+
+    source: str
+    target: str
+    enqueue: ast.Enqueue
+    names: Names
+    rule: DraftRule
+
+
+class Flow:
+    """Who puts messages where, and who looks at them. Calls of functions are followed."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self._bodies = {body.decl: body for body in draft.bodies if body.role == "function"}
+        self.ruled: set[str] = set()
+        """Queues to which rules pertain, their own or a slicing's."""
+        self.own_rules: set[str] = set()
+        self.filled: set[str] = set()
+        self.read: set[str] = set()
+        self.fills_anything = False
+        """Whether a timer's target is computed: then any queue may be filled."""
+        self.reads_anything = False
+        for rule in draft.rules:
+            self._note_rule(rule)
+        for body in draft.bodies:
+            self._note_body(body)
+
+    def edges(self) -> Iterator[Edge]:
+        for rule in self.draft.rules:
+            for body in self.bodies_of(rule):
+                for enqueue in body.enqueues:
+                    target = body.names.parts.get(enqueue.queue)
+                    if target is None:
+                        continue
+                    for source in self.sources(rule):
+                        yield Edge(source, target, enqueue, body.names, rule)
+                    behind = _echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
+                    if behind is not None:
+                        yield Edge(target, behind, enqueue, body.names, rule)
+
+    def sources(self, rule: DraftRule) -> tuple[str, ...]:
+        """The queues whose messages a rule fires for."""
+        if rule.target is None:
+            return ()
+        if rule.on_slicing:
+            return self.draft.slicing_queues(rule.target) or ()
+        return (rule.target,) if rule.target in self.draft.queues else ()
+
+    def bodies_of(self, rule: DraftRule) -> list[Body]:
+        """The rule's own body and those of all functions it calls."""
+        found: dict[Body, None] = {rule.body: None}
+        waiting = [rule.body]
+        while waiting:
+            for called in called_functions(waiting.pop()):
+                body = self._bodies.get(called)
+                if body is not None and body not in found:
+                    found[body] = None
+                    waiting.append(body)
+        return list(found)
+
+    def _note_rule(self, rule: DraftRule) -> None:
+        sources = self.sources(rule)
+        self.ruled.update(sources)
+        if not rule.on_slicing:
+            self.own_rules.update(sources)
+
+    def _note_body(self, body: Body) -> None:
+        for enqueue in body.enqueues:
+            target = body.names.parts.get(enqueue.queue)
+            if target is None:
+                continue
+            self.filled.add(target)
+            if self.draft.kind_of(target) == "echo":
+                behind = _echo_target(enqueue, body.names)
+                if behind is None:
+                    self.fills_anything = True
+                else:
+                    self.filled.add(behind)
+        for call in body.calls_of(QS, "queue"):
+            name = body.names.parts.get(call.literal) if call.literal is not None else None
+            if name is not None:
+                self.read.add(name)
+            elif call.args != ():
+                self.reads_anything = True
+            elif body.rule is not None:
+                self.read.update(self.sources(body.rule))
+            else:
+                self.reads_anything = True
+
+
+def _echo_target(enqueue: ast.Enqueue, names: Names) -> str | None:
+    for given in enqueue.properties:
+        if names.parts.get(given.name) == "target" and isinstance(given.value, ast.StringLiteral):
+            return given.value.value.strip()
+    return None

@@ -1,0 +1,73 @@
+"""What is checked before an application may run, in the order in which it is read: names, definitions, rules, files."""
+
+from demaq.language.checks.broken_inheritance import broken_inheritance
+from demaq.language.checks.document_children import impossible_roots, roots_read_as_descendants
+from demaq.language.checks.duplicate_names import duplicate_names, reserved_names
+from demaq.language.checks.endless_cycles import endless_cycles
+from demaq.language.checks.enqueue_properties import enqueue_properties
+from demaq.language.checks.fed_slicings import fed_slicings
+from demaq.language.checks.files import queue_files
+from demaq.language.checks.gateways import (
+    enqueue_into_incoming_gateways,
+    error_queues,
+    gateway_clauses,
+    reliable_gateways,
+)
+from demaq.language.checks.idle_queues import unfilled_queues, unread_queues
+from demaq.language.checks.prologs import declarations_without_value, global_variables
+from demaq.language.checks.property_definitions import property_queues, property_types, property_values
+from demaq.language.checks.property_reads import absent_properties, boolean_constants
+from demaq.language.checks.retention import queues_not_retained, slicing_modes, slicings_never_reset
+from demaq.language.checks.rule_bodies import rule_bodies
+from demaq.language.checks.slice_functions import slice_functions
+from demaq.language.checks.unknown_names import (
+    unknown_collections,
+    unknown_properties,
+    unknown_queues,
+    unknown_rule_targets,
+    unknown_slicings,
+)
+from demaq.language.checks.updating_expressions import updating_expressions
+
+# Each finds its problems alone and relies on no other: all are run, and all problems are reported together.
+ERRORS = (
+    duplicate_names,
+    reserved_names,
+    unknown_queues,
+    unknown_rule_targets,
+    unknown_slicings,
+    unknown_properties,
+    unknown_collections,
+    declarations_without_value,
+    global_variables,
+    property_types,
+    property_queues,
+    property_values,
+    rule_bodies,
+    updating_expressions,
+    slice_functions,
+    enqueue_properties,
+    enqueue_into_incoming_gateways,
+    gateway_clauses,
+    reliable_gateways,
+    error_queues,
+    queue_files,
+)
+
+# These look at the application as a whole, so they are left out while statements cannot even be read.
+WARNINGS = (
+    boolean_constants,
+    absent_properties,
+    broken_inheritance,
+    impossible_roots,
+    roots_read_as_descendants,
+    fed_slicings,
+    slicings_never_reset,
+    queues_not_retained,
+    slicing_modes,
+    unread_queues,
+    unfilled_queues,
+    endless_cycles,
+)
+
+__all__ = ["ERRORS", "WARNINGS"]

@@ -1,0 +1,100 @@
+"""The files a queue names can be read and are what they should be: schemas, interfaces and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lxml import etree
+
+from demaq.language import ast
+from demaq.language.diagnostics import Diagnostic, error
+from demaq.language.draft import Draft, DraftModule
+
+WSDL = "http://schemas.xmlsoap.org/wsdl/"
+WSDL_2 = "http://www.w3.org/ns/wsdl"
+
+
+def queue_files(draft: Draft) -> Iterator[Diagnostic]:
+    for module in draft.modules:
+        for statement in module.tree.statements:
+            if not isinstance(statement, ast.QueueDecl):
+                continue
+            if statement.schema is not None:
+                yield from _schema(module, statement.schema)
+            if statement.interface is not None:
+                yield from _interface(module, statement, statement.interface)
+            for using in statement.using:
+                if using.policy is not None:
+                    yield from _policy(module, using.policy)
+
+
+def file_path(module: DraftModule, file: ast.File) -> Path:
+    """Files are found from the folder of the module that names them."""
+    return module.folder / file.path
+
+
+def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
+    try:
+        etree.XMLSchema(_read(file_path(module, file)))
+    except (OSError, etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
+        yield error(
+            "DQ0601", f"schema {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
+        )
+
+
+def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Iterator[Diagnostic]:
+    try:
+        tree = _read(file_path(module, file))
+    except (OSError, etree.XMLSyntaxError) as failure:
+        yield error(
+            "DQ0602", f"interface {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
+        )
+        return
+    root = tree.getroot()
+    if root.tag not in (f"{{{WSDL}}}definitions", f"{{{WSDL_2}}}description"):
+        yield error(
+            "DQ0602", f"interface {file.path} is no WSDL document: its root is {root.tag}", file.at, "wsdl:definitions"
+        )
+        return
+    ports = _ports(root)
+    if queue.port is not None and queue.port not in ports and root.find(f"{{{WSDL}}}import") is None:
+        known = "it has " + ", ".join(sorted(ports)) if ports else "it has no port at all"
+        yield error("DQ0604", f'{file.path} has no port "{queue.port}"', file.at, known)
+
+
+def _policy(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
+    try:
+        _read(file_path(module, file))
+    except (OSError, etree.XMLSyntaxError) as failure:
+        yield error(
+            "DQ0603", f"policy {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
+        )
+
+
+def _read(path: Path) -> etree._ElementTree:
+    # Files of the application's own, and yet: no network, no entities from elsewhere.
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    path.open("rb").close()  # lxml's own message for a missing file says less
+    return etree.parse(str(path), parser)
+
+
+def _ports(root: etree._Element) -> set[str]:
+    found = root.xpath(
+        "//w1:service/w1:port/@name | //w2:service/w2:endpoint/@name | /*[not(w1:service)]/w1:portType/@name",
+        namespaces={"w1": WSDL, "w2": WSDL_2},
+    )
+    assert isinstance(found, list), "a path selects nodes"
+    return {str(name) for name in found}
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, OSError) and failure.strerror:
+        return failure.strerror
+    return str(failure).splitlines()[0] if str(failure) else "it is not well-formed"
+
+
+def _where(module: DraftModule, failure: Exception) -> str | None:
+    if isinstance(failure, OSError):
+        return f"files are found from the module's folder, {module.folder}"
+    return None

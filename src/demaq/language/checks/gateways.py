@@ -1,0 +1,98 @@
+"""What holds between a queue's kind, its clauses and what is put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from demaq.language import ast
+from demaq.language.diagnostics import Diagnostic, error
+from demaq.language.draft import Draft, DraftModule
+
+_GATEWAYS = ("incomingGateway", "outgoingGateway")
+
+
+def enqueue_into_incoming_gateways(draft: Draft) -> Iterator[Diagnostic]:
+    for body in draft.bodies:
+        for enqueue in body.enqueues:
+            queue = body.names.parts.get(enqueue.queue)
+            if draft.kind_of(queue) == "incomingGateway":
+                yield error(
+                    "DQ0501",
+                    f'nothing can be enqueued into "{queue}": it is an incoming gateway',
+                    enqueue.queue.at,
+                    "only other nodes put messages there; enqueue into a basic queue or an outgoing gateway",
+                )
+            elif draft.kind_of(queue) == "echo":
+                yield from _echo_target(draft, enqueue, body.names.parts)
+
+
+def gateway_clauses(draft: Draft) -> Iterator[Diagnostic]:
+    for _, queue in _queue_statements(draft):
+        kind = queue.kind or "basic"
+        if kind not in _GATEWAYS:
+            for clause, node in (("interface", queue.interface), ("endpoint", queue.endpoint)):
+                if node is not None:
+                    yield _only_for_gateways(clause, kind, node)
+            for using in queue.using:
+                yield _only_for_gateways(f"using {using.extension}", kind, using)
+        seen: set[str] = set()
+        for using in queue.using:
+            if using.extension in seen:
+                yield error("DQ0506", f"{using.extension} is given twice", using.at)
+            seen.add(using.extension)
+
+
+def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
+    for _, queue in _queue_statements(draft):
+        for using in queue.using:
+            if using.extension == "WS-ReliableMessaging" and queue.mode == "transient":
+                yield error(
+                    "DQ0503",
+                    f'gateway "{queue.name}" cannot be both reliable and transient',
+                    using.at,
+                    "mode persistent: what must survive a failure has to be stored",
+                )
+
+
+def error_queues(draft: Draft) -> Iterator[Diagnostic]:
+    """Errors can go anywhere a message can be put and is kept: not where others put them, nor into a timer."""
+    for module in draft.modules:
+        names = [module.tree.errorqueue]
+        for statement in module.tree.statements:
+            if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
+                names.append(statement.errorqueue)
+        for name in names:
+            kind = draft.kind_of(module.part(name))
+            if name is not None and kind in ("incomingGateway", "echo"):
+                what = "an incoming gateway" if kind == "incomingGateway" else "an echo queue"
+                yield error(
+                    "DQ0504", f'"{name}" cannot be an error queue: it is {what}', name.at, "a basic queue always can"
+                )
+
+
+def _queue_statements(draft: Draft) -> Iterator[tuple[DraftModule, ast.QueueDecl]]:
+    for module in draft.modules:
+        for statement in module.tree.statements:
+            if isinstance(statement, ast.QueueDecl):
+                yield module, statement
+
+
+def _only_for_gateways(clause: str, kind: str, node: ast.Node) -> Diagnostic:
+    return error(
+        "DQ0502",
+        f"`{clause}` is for gateways, and this queue is of kind {kind}",
+        node.at,
+        "kind incomingGateway or kind outgoingGateway",
+    )
+
+
+def _echo_target(draft: Draft, enqueue: ast.Enqueue, parts: dict[ast.Node, str]) -> Iterator[Diagnostic]:
+    for given in enqueue.properties:
+        if parts.get(given.name) != "target" or not isinstance(given.value, ast.StringLiteral):
+            continue
+        if draft.kind_of(given.value.value.strip()) == "incomingGateway":
+            yield error(
+                "DQ0505",
+                f'"{given.value.value}" cannot be the target of a timer: it is an incoming gateway',
+                given.value.at,
+            )

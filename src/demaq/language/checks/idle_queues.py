@@ -1,0 +1,55 @@
+"""Queues whose messages nobody looks at, and rules for which nobody in the application writes messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from demaq.language import ast
+from demaq.language.analysis.flow import Flow
+from demaq.language.diagnostics import Diagnostic, warning
+from demaq.language.draft import Draft
+
+
+def unread_queues(draft: Draft) -> Iterator[Diagnostic]:
+    flow = Flow(draft)
+    if flow.reads_anything:
+        return
+    for name, declared in draft.queues.items():
+        if declared.at is None or draft.kind_of(name) not in ("basic", "incomingGateway"):
+            continue
+        if name not in flow.ruled and name not in flow.read:
+            yield warning(
+                "DQ1501",
+                f'nothing reads queue "{name}"; its messages stay until a client takes them',
+                declared.at.at,
+                f"create rule … for {name}, if the application is to handle them",
+            )
+
+
+def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
+    """An application without incoming gateways is fed by clients; in one that has them, a queue may be forgotten."""
+    flow = Flow(draft)
+    if flow.fills_anything or "incomingGateway" not in [draft.kind_of(name) for name in draft.queues]:
+        return
+    filled = flow.filled | set(_error_queues(draft))
+    for name, declared in draft.queues.items():
+        if declared.at is None or draft.kind_of(name) != "basic" or name in filled or name not in flow.own_rules:
+            continue
+        yield warning(
+            "DQ1502",
+            f'nothing in the application fills queue "{name}", and it has rules',
+            declared.at.at,
+            "only a client can: demaq send",
+        )
+
+
+def _error_queues(draft: Draft) -> Iterator[str]:
+    for module in draft.modules:
+        names = [module.tree.errorqueue]
+        for statement in module.tree.statements:
+            if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
+                names.append(statement.errorqueue)
+        for name in names:
+            part = module.part(name)
+            if part is not None:
+                yield part

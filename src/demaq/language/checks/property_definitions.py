@@ -1,0 +1,71 @@
+"""A property has an atomic type, is defined once for each queue, and is computed from the message alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from demaq.language import ast
+from demaq.language.analysis.bodies import Effect
+from demaq.language.diagnostics import Diagnostic, error
+from demaq.language.draft import Draft, DraftModule
+from demaq.language.functions import ATOMIC_TYPES, TYPES
+from demaq.language.namespaces import XS
+
+_WHY = "a property is computed from its own message, when that is stored"
+
+
+def property_types(draft: Draft) -> Iterator[Diagnostic]:
+    for module in draft.modules:
+        for statement in module.tree.statements:
+            if not isinstance(statement, ast.PropertyDecl):
+                continue
+            uri, local = module.names.types.get(statement.type, (None, ""))
+            if uri == XS and local in TYPES and local not in ATOMIC_TYPES:
+                yield error(
+                    "DQ0307",
+                    f"a property cannot be of type {statement.type}, which is not a single atomic type",
+                    statement.type.at,
+                    "such as xs:string, xs:integer, xs:dateTime, xs:boolean",
+                )
+
+
+def property_queues(draft: Draft) -> Iterator[Diagnostic]:
+    for module in draft.modules:
+        for statement in module.tree.statements:
+            if isinstance(statement, ast.PropertyDecl):
+                yield from _queues(module, statement)
+
+
+def property_values(draft: Draft) -> Iterator[Diagnostic]:
+    """Values may look at the message and its other properties, at nothing else."""
+    for body in draft.bodies:
+        if body.role != "property":
+            continue
+        for call in body.calls:
+            effect = call.effect
+            declared = body.names.declared.get(call.key)
+            if declared is not None:
+                effect = draft.effects.get(declared, Effect.NONE) & Effect.STATE
+            if effect & Effect.STATE:
+                what = (
+                    f"{call.key[1]}()" if declared is None else f"{declared.name}(), which reads queues or collections,"
+                )
+                yield error("DQ0309", f"{what} may not be used for the value of a property", call.node.at, _WHY)
+
+
+def _queues(module: DraftModule, statement: ast.PropertyDecl) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for part in statement.parts:
+        for queue in part.queues:
+            name = module.part(queue)
+            if name is not None and name in seen:
+                yield error("DQ0410", f'property "{statement.name}" is defined twice on queue "{name}"', queue.at)
+            elif name is not None:
+                seen.add(name)
+        if part.value is None and statement.variant == "fixed":
+            yield error(
+                "DQ0411",
+                f'property "{statement.name}" is fixed, and nothing says how it is computed here',
+                part.at,
+                "add `value EXPRESSION`, or leave `fixed` out",
+            )

@@ -1,0 +1,58 @@
+"""Properties read where they never have a value, and booleans written as if they were element names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from demaq.language import ast
+from demaq.language.analysis.flow import Flow
+from demaq.language.diagnostics import Diagnostic, warning
+from demaq.language.draft import Draft
+from demaq.language.names import Names
+from demaq.language.namespaces import QS, XS
+
+
+def absent_properties(draft: Draft) -> Iterator[Diagnostic]:
+    flow = Flow(draft)
+    for rule in draft.rules:
+        sources = flow.sources(rule)
+        for call in rule.body.calls_of(QS, "property"):
+            if call.literal is None or call.args is None or len(call.args) != 1:
+                continue
+            name = rule.module.names.parts.get(call.literal)
+            queues = draft.queues_of(name) if name is not None else None
+            if queues is not None and sources and not [queue for queue in sources if queue in queues]:
+                yield warning(
+                    "DQ1303",
+                    f'property "{name}" is not defined on queue "{sources[0]}" and is always absent here',
+                    call.literal.at,
+                    f'define it there: queue {sources[0]}, where "{name}" is created',
+                )
+
+
+def boolean_constants(draft: Draft) -> Iterator[Diagnostic]:
+    for module in draft.modules:
+        for statement in module.tree.statements:
+            if not isinstance(statement, ast.PropertyDecl):
+                continue
+            for part in statement.parts:
+                word = boolean_constant(statement, part, module.names)
+                if word is not None and part.value is not None:
+                    yield warning(
+                        "DQ1301",
+                        f"`{word}` is taken for the constant {word}(), not for an element of that name",
+                        part.value.at,
+                        f"write value {word}()",
+                    )
+
+
+def boolean_constant(statement: ast.PropertyDecl, part: ast.PropertyQueues, names: Names) -> str | None:
+    """`true` or `false` where the value of a boolean property is one of these words, as the paper writes it."""
+    value = part.value
+    if names.types.get(statement.type) != (XS, "boolean") or not isinstance(value, ast.AxisStep):
+        return None
+    test = value.test
+    if value.axis != "child" or value.predicates or not isinstance(test, ast.NameTest):
+        return None
+    plain = test.prefix is None and test.uri is None and value.at.text in ("true", "false")
+    return test.local if plain else None

@@ -1,0 +1,378 @@
+"""Every error and warning that checking an application can give, under a code that never changes its meaning.
+
+DQ01 syntax, DQ02 names, DQ03 functions and types, DQ04 rules and properties, DQ05 queues and gateways, DQ06 files; a
+warning has a 1 in front: DQ12 is about names again. The reference documentation is generated from this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    title: str
+    explanation: str
+    mending: str
+    """An example of what to write instead."""
+
+
+def severity(code: str) -> Literal["error", "warning"]:
+    """Whether a code is an error's or a warning's."""
+    return "warning" if code.startswith("DQ1") else "error"
+
+
+CODES: dict[str, Code] = {
+    "DQ0101": Code(
+        "syntax error",
+        "The text does not follow the grammar here. The rest of the application is read all the same, so that all "
+        "mistakes are reported together; what the faulty statement would have declared counts as declared.",
+        "create rule hello for greetings if (//greeting) then do enqueue <hello/> into answers",
+    ),
+    "DQ0102": Code(
+        "nested too deeply",
+        "Constructs may be nested 10,000 levels deep.",
+        "let $part := … return …",
+    ),
+    "DQ0103": Code(
+        "not UTF-8",
+        "Programs are written in UTF-8. The place is the first byte that is not.",
+        "iconv -f latin1 -t utf-8 orders.dmq",
+    ),
+    "DQ0104": Code(
+        "file cannot be read",
+        "A file or folder given on the command line is missing or unreadable, or a folder holds no .dmq file.",
+        "demaq check orders.dmq",
+    ),
+    "DQ0201": Code(
+        "unknown variable",
+        "No for, let, parameter or declaration binds this variable here.",
+        "let $orders := qs:queue() return $orders",
+    ),
+    "DQ0202": Code(
+        "unknown prefix",
+        "The prefix of a name stands for no namespace. Known without declaration are qs, demaq, xs, fn, map, array, "
+        "math, err, xml, xsi and local.",
+        'declare namespace o = "urn:orders"; in front of the statements',
+    ),
+    "DQ0203": Code(
+        "unknown queue",
+        "A queue is named that no module of the application creates.",
+        "create queue shipping",
+    ),
+    "DQ0204": Code(
+        "unknown queue or slicing",
+        "A rule is for something that is neither a queue nor a slicing.",
+        "create rule ship for orders …",
+    ),
+    "DQ0205": Code(
+        "unknown slicing",
+        "`do reset` names a slicing that no module creates.",
+        "create slicing orders on orderID",
+    ),
+    "DQ0206": Code(
+        "unknown property",
+        "A property is named that nobody creates and that is none of the system's.",
+        "create property orderID as xs:string queue orders value //orderID",
+    ),
+    "DQ0207": Code(
+        "unknown collection",
+        "Collections need no declaration; but an application that declares some declares them all.",
+        "create collection prices",
+    ),
+    "DQ0208": Code(
+        "defined twice",
+        "Two queues, properties, slicings, collections or rules have one name. Queues and slicings share their names.",
+        "create queue orders  create slicing ordersByID on orderID",
+    ),
+    "DQ0209": Code(
+        "declared twice",
+        "A prolog declares a function, variable or prefix twice, or one expression binds a variable twice.",
+        "declare function local:total($order) { … };",
+    ),
+    "DQ0210": Code(
+        "reserved name",
+        "Names that begin with demaq: are the system's own. Sender and Recipient mean something on gateways already, "
+        "timeout and target on echo queues.",
+        "create property orderSender as xs:string queue supplier",
+    ),
+    "DQ0301": Code(
+        "unknown function",
+        "No such function is declared, imported or built in.",
+        "qs:message()//orderID",
+    ),
+    "DQ0302": Code(
+        "wrong number of arguments",
+        "The function exists, and does not take so many arguments.",
+        'string-join(//name, ", ")',
+    ),
+    "DQ0303": Code(
+        "function reaches outside",
+        "What a rule does may depend on messages, collections and the engine's clock, and on nothing else: then it can "
+        "be evaluated again with the same outcome.",
+        'collection("prices")',
+    ),
+    "DQ0304": Code(
+        "unknown type",
+        "Types are those of XML Schema; there are no imported schemas.",
+        "$total cast as xs:decimal",
+    ),
+    "DQ0305": Code(
+        "no context item",
+        "Inside a function, declared or inline, and in a global variable there is no context item: `.`, `/`, `//x` and "
+        "name() have nothing to start from.",
+        "declare function local:id() { qs:message()//orderID };",
+    ),
+    "DQ0306": Code(
+        "function outside a namespace of its own",
+        "A function cannot be declared in the namespace of XQuery's or Demaq's own functions; those of a library "
+        "module are in the module's namespace.",
+        "declare function local:total($order) { sum($order//price) };",
+    ),
+    "DQ0307": Code(
+        "property of a type that is not atomic",
+        "A property has one atomic value.",
+        "create property orderID as xs:string queue orders",
+    ),
+    "DQ0308": Code(
+        "no slice here",
+        "qs:slice(), qs:slicekey() and a bare `do reset` mean the slice a rule fires for; only rules on slicings have "
+        "one.",
+        "create rule join for requestMsgs if (qs:slice()/offer) then do reset",
+    ),
+    "DQ0309": Code(
+        "property computed from other messages",
+        "The value of a property is computed from its own message when that is stored. Queues and collections cannot "
+        "be read for it.",
+        "create property orderID as xs:string queue orders value //orderID",
+    ),
+    "DQ0310": Code(
+        "global variable computed from messages",
+        "A global variable is computed once, without a message and without a snapshot of queues and collections.",
+        'let $prices := collection("prices") return …',
+    ),
+    "DQ0311": Code(
+        "external variable without value",
+        "Nobody hands variables to an application.",
+        'declare variable $currency external := "EUR";',
+    ),
+    "DQ0312": Code(
+        "declared context item",
+        "The context item of rules and property values is the document node of the message.",
+        "leave the declaration out",
+    ),
+    "DQ0313": Code(
+        "external function",
+        "There are no functions from elsewhere.",
+        "declare function local:twice($n) { 2 * $n };",
+    ),
+    "DQ0401": Code(
+        "body is not an if",
+        "The body of a rule is a conditional, so that the compiler sees when it fires.",
+        "create rule copy for orders if (true()) then do enqueue . into archive",
+    ),
+    "DQ0402": Code(
+        "rule does nothing",
+        "No branch of the rule has an action.",
+        "if (//order) then do enqueue <ack/> into answers",
+    ),
+    "DQ0403": Code(
+        "action in the wrong place",
+        "Actions stand behind then, else and return, alone or in a list; not in conditions, arguments, constructors, "
+        "values of variables, try or functions that are not declared updating. Nodes are changed behind `modify`.",
+        "for $item in //item return do enqueue $item into items",
+    ),
+    "DQ0404": Code(
+        "actions mixed with values",
+        "All branches of an `if` and all items of a list are actions, or all have values. () goes with both.",
+        "if (//order) then do enqueue <ack/> into answers else ()",
+    ),
+    "DQ0405": Code(
+        "fixed property set",
+        "A fixed property is always computed.",
+        "create property orderID as xs:string queue orders value //orderID",
+    ),
+    "DQ0406": Code(
+        "property not defined on the queue",
+        "`with` sets properties that are defined on the target queue; Sender and Recipient on gateways, timeout and "
+        "target on echo queues.",
+        "create property orderID as xs:string queue orders, shipping",
+    ),
+    "DQ0407": Code(
+        "system property set",
+        "Properties that begin with demaq: are set by the system alone.",
+        "create property origin as xs:string inherited queue orders",
+    ),
+    "DQ0408": Code(
+        "property set twice",
+        "One `do enqueue` sets a property once.",
+        'do enqueue <x/> into supplier with Sender value "http://ws.chem.invalid/"',
+    ),
+    "DQ0409": Code(
+        "stored message changed",
+        "Queues are append-only and messages never change. Nodes can be changed on a copy.",
+        "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
+    ),
+    "DQ0410": Code(
+        "property defined twice on one queue",
+        "For each queue a property is defined once.",
+        "create property orderID as xs:string queue orders value //orderID queue invoices value //order/@id",
+    ),
+    "DQ0411": Code(
+        "fixed property without value",
+        "A fixed property is always computed, so something has to say how.",
+        "create property orderID as xs:string fixed queue orders value //orderID",
+    ),
+    "DQ0412": Code(
+        "update aims at a stored message",
+        "Inside `modify` only the copies can be changed; this target is a message as it is stored.",
+        "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
+    ),
+    "DQ0413": Code(
+        "action inside modify",
+        "While a copy is being changed nothing is enqueued or reset.",
+        "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
+    ),
+    "DQ0414": Code(
+        "modify without update",
+        "What stands behind `modify` changes the copy or is empty; a value would be lost.",
+        "copy $c := . modify () return do enqueue $c into archive",
+    ),
+    "DQ0501": Code(
+        "enqueue into an incoming gateway",
+        "An incoming gateway holds what other nodes have sent.",
+        "create queue supplier kind outgoingGateway",
+    ),
+    "DQ0502": Code(
+        "gateway's clause on another queue",
+        "interface, endpoint and using describe how a gateway meets the world.",
+        'create queue supplier kind outgoingGateway endpoint "http://supplier.invalid/"',
+    ),
+    "DQ0503": Code(
+        "reliable and transient",
+        "Reliable messaging works across failures, so the queue has to be persistent.",
+        "create queue supplier kind outgoingGateway mode persistent using WS-ReliableMessaging",
+    ),
+    "DQ0504": Code(
+        "unsuitable error queue",
+        "Errors cannot go into an incoming gateway, nor into an echo queue, which would ask for a timeout.",
+        "create queue crmErrors kind basic mode persistent",
+    ),
+    "DQ0505": Code(
+        "unsuitable target of a timer",
+        "An echo queue gives its messages to any queue but an incoming gateway.",
+        'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
+    ),
+    "DQ0506": Code(
+        "extension given twice",
+        "Each extension is given once, with one policy.",
+        "using WS-Security policy wssecpol.xml",
+    ),
+    "DQ0601": Code(
+        "schema cannot be used",
+        "The file is missing, not well-formed, or no valid XML Schema. It is looked for in the module's folder.",
+        "create queue orders schema order.xsd",
+    ),
+    "DQ0602": Code(
+        "interface cannot be used",
+        "The file is missing, not well-formed, or no WSDL document. It is looked for in the module's folder.",
+        "create queue supplier kind outgoingGateway interface supplier.wsdl port CapacityRequestPort",
+    ),
+    "DQ0603": Code(
+        "policy cannot be used",
+        "The file is missing or not well-formed. It is looked for in the module's folder.",
+        "using WS-Security policy wssecpol.xml",
+    ),
+    "DQ0604": Code(
+        "unknown port",
+        "The interface has no port of that name.",
+        "interface supplier.wsdl port CapacityRequestPort",
+    ),
+    "DQ0605": Code(
+        "library module cannot be read",
+        "The file that an import names is missing or unreadable. It is looked for from the importing module's folder.",
+        'import module namespace p = "urn:prices" at "prices.xqm";',
+    ),
+    "DQ0606": Code(
+        "import of the wrong module",
+        "The file is no library module, or the module of another namespace.",
+        'module namespace p = "urn:prices";',
+    ),
+    "DQ0607": Code(
+        "import without place",
+        "Nothing says which file the module is in.",
+        'import module namespace p = "urn:prices" at "prices.xqm";',
+    ),
+    "DQ1201": Code(
+        "element's name like a variable's",
+        "A bare name is a child element; a variable of that name is bound, and probably only the $ is missing.",
+        "$payments[//requestID = $mRID]",
+    ),
+    "DQ1202": Code(
+        "child of the document that cannot be there",
+        "A condition around this says what the root of the message is, and the step asks for another root.",
+        "if (/order) then do enqueue <x>{/order/customerID}</x> into q",
+    ),
+    "DQ1203": Code(
+        "root or descendant?",
+        "One rule reads a name as the root of the message and as a descendant. A child step from the document node "
+        "finds the root only.",
+        "qs:message()//customerID",
+    ),
+    "DQ1301": Code(
+        "true and false without parentheses",
+        "By the grammar these words are element names; as the value of a boolean property they are taken for the "
+        "constants.",
+        "create property isVIPorder as xs:boolean inherited queue crm value false()",
+    ),
+    "DQ1302": Code(
+        "inheritance broken",
+        "A message passes a queue on which an inherited property is not defined, and is then expected to have it.",
+        "create property caseID as xs:string inherited queue orders, checks, shipping",
+    ),
+    "DQ1303": Code(
+        "property always absent",
+        "A rule reads a property that is not defined on its queue.",
+        "create property orderID as xs:string queue orders, invoices value //orderID",
+    ),
+    "DQ1401": Code(
+        "slicing feeds itself",
+        "A rule on a slicing enqueues a message that joins the same slice, so the rule fires again for it, unless "
+        "something in its condition asks whether that has happened already.",
+        "if (qs:slice()/result and not(qs:slice()/offer)) then do enqueue <offer/> into customer",
+    ),
+    "DQ1402": Code(
+        "slicing never reset",
+        "A message stays as long as a slice holds it. Without a reset that is for ever.",
+        "create rule cleanup for orders if (qs:slice()/paid) then do reset",
+    ),
+    "DQ1403": Code(
+        "queue read but not retained",
+        "qs:queue() shows the messages that are there. In a queue with rules, what was processed and is in no slice "
+        "is gone.",
+        "create slicing invoiceRetention on invoiceID",
+    ),
+    "DQ1404": Code(
+        "slicing over both modes",
+        "After a crash transient queues are empty, and slices that also hold persistent messages are incomplete.",
+        "create queue requests mode persistent",
+    ),
+    "DQ1501": Code(
+        "queue nothing reads",
+        "No rule pertains to the queue and no expression reads it: it is a mailbox, whose messages stay until a client "
+        "takes them.",
+        "create rule handle for answers …",
+    ),
+    "DQ1502": Code(
+        "queue nothing fills",
+        "The application takes messages in through gateways, and none of its rules, timers or error routes leads to "
+        "this queue, which has rules. Only a client can fill it.",
+        "do enqueue <check/> into checks",
+    ),
+    "DQ1503": Code(
+        "cycle without end",
+        "Rules feed each other, and the condition of each surely holds for what the one before builds.",
+        'if (/ping[@left > 0]) then do enqueue <ping left="{/ping/@left - 1}"/> into pings',
+    ),
+}

@@ -1,0 +1,158 @@
+"""From files to a program: parse, resolve names, check everything, and say all that is wrong at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.building import build_program
+from demaq.language.checks import ERRORS, WARNINGS
+from demaq.language.diagnostics import Diagnostic, in_order
+from demaq.language.draft import Draft, DraftModule, Library
+from demaq.language.libraries import Libraries
+from demaq.language.names import resolve_module, resolve_query
+from demaq.language.naming.suggestions import Suggestions
+from demaq.language.parser import read_application
+from demaq.language.program import Program
+from demaq.language.recursion import deep_recursion
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+StaticCheck: TypeAlias = Callable[[Program], Iterable[Diagnostic]]
+
+IGNORE = re.compile(r"demaq:ignore\b((?:[\s,]+DQ\d{4})*)")
+"""`(: demaq:ignore DQ1402 :)` on the line of a warning silences it; without a code, all warnings of the line."""
+
+_UNKNOWN_PARTS = frozenset({"DQ0203", "DQ0204", "DQ0205", "DQ0206", "DQ0207"})
+_UNKNOWN_NAMES = frozenset({"DQ0201", "DQ0202", "DQ0301", "DQ0302"})
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An application after all checks. There is a program when there are no errors."""
+
+    program: Program | None
+    diagnostics: list[Diagnostic]
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [item for item in self.diagnostics if item.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [item for item in self.diagnostics if item.severity == "warning"]
+
+
+def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
+    """The program that the files make up. Raises the first error; its `others` are the rest."""
+    checked = check_application(paths, static_check)
+    errors = [item.error() for item in checked.errors]
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
+    assert checked.program is not None, "without errors there is a program"
+    return checked.program
+
+
+def check_application(paths: Paths, static_check: StaticCheck | None = None) -> Checked:
+    """Check the files of an application, or the folders that hold them. Never raises for what an author did.
+
+    `static_check` is asked last, about a program in which nothing else is wrong: for what only a compiler can tell.
+    """
+    try:
+        application, syntax_errors = read_application(paths)
+    except ProgramError as failure:
+        return Checked(None, [Diagnostic.of(failure)])
+    with deep_recursion():
+        draft, found = _resolve(application)
+        found += _check(draft, found, syntax_errors)
+        program = None
+        if not [item for item in found if item.severity == "error"]:
+            program = build_program(draft)
+            if static_check is not None:
+                found += static_check(program)
+    found = in_order(_not_silenced(found, application))
+    if [item for item in found if item.severity == "error"]:
+        program = None
+    return Checked(program, found)
+
+
+def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:
+    """What all names mean, in the modules and in the libraries they import."""
+    suggestions = Suggestions()
+    libraries = Libraries()
+    resolved: dict[ast.Query, Library] = {}
+    modules: list[DraftModule] = []
+    found: list[Diagnostic] = []
+    for number, tree in enumerate(application.modules):
+        trees = libraries.imported_by(tree.prolog, tree.at.file)
+        for library in trees:
+            if library not in resolved:
+                imports = libraries.imported_by(library.prolog, library.at.file)
+                resolved[library] = Library(library, resolve_query(library, imports, suggestions))
+                found += resolved[library].names.problems
+        names = resolve_module(tree, trees, suggestions)
+        found += names.problems
+        modules.append(DraftModule(tree, names, number, tuple([resolved[library] for library in trees])))
+    return Draft(modules, suggestions), found + libraries.problems
+
+
+def _check(draft: Draft, resolved: list[Diagnostic], syntax_errors: list[ProgramError]) -> list[Diagnostic]:
+    found: list[Diagnostic] = [Diagnostic.of(failure) for failure in syntax_errors]
+    for check in ERRORS:
+        found.extend(check(draft))
+    if not syntax_errors:
+        for check in WARNINGS:
+            found.extend(check(draft))
+        return found
+    noise = _noise(draft, syntax_errors)
+    resolved[:] = [item for item in resolved if not noise(item)]
+    return [item for item in found if not noise(item)]
+
+
+def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnostic], bool]:
+    """What follows from a syntax error, and would vanish with it: names that the unread text may have declared."""
+    unread_prologs: set[str] = set()
+    lost = len(syntax_errors)
+    for module in draft.modules:
+        broken = [s for s in module.tree.statements if isinstance(s, ast.BrokenStatement)]
+        lost -= len(broken)
+        first = module.tree.statements[0].at.start if module.tree.statements else None
+        for failure in syntax_errors:
+            at = failure.at
+            if at is not None and at.file == module.tree.at.file and (first is None or at.start < first):
+                unread_prologs.add(at.file)
+
+    def is_noise(item: Diagnostic) -> bool:
+        if item.code in _UNKNOWN_PARTS:
+            return lost > 0
+        return item.code in _UNKNOWN_NAMES and item.at is not None and item.at.file in unread_prologs
+
+    return is_noise
+
+
+def _not_silenced(found: list[Diagnostic], application: ast.Application) -> list[Diagnostic]:
+    """Leave out the warnings whose line says so in a comment."""
+    silenced = _silenced_lines(application)
+    kept: list[Diagnostic] = []
+    for item in found:
+        codes = silenced.get((item.at.file, item.at.line)) if item.at is not None else None
+        if item.severity == "error" or codes is None or (codes and item.code not in codes):
+            kept.append(item)
+    return kept
+
+
+def _silenced_lines(application: ast.Application) -> dict[tuple[str, int], set[str]]:
+    """For each line with such a comment the codes it names; none means all."""
+    lines: dict[tuple[str, int], set[str]] = {}
+    for module in application.modules:
+        for comment in module.comments:
+            match = IGNORE.search(comment.text)
+            if match is not None:
+                codes = set(re.findall(r"DQ\d{4}", match.group(1)))
+                lines[(comment.at.file, comment.at.line)] = codes
+    return lines

@@ -1,0 +1,1 @@
+"""How names get their meaning: scopes, prologs, and the walk over expressions."""

@@ -1,0 +1,38 @@
+"""Which name the author probably meant.
+
+Comparing names is slow, so a run compares a bounded number of them: a program with thousands of unknown names loses
+some hints and no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+COMPARISONS_MAX = 100_000
+
+
+class Suggestions:
+    """Hints for one run over a program."""
+
+    def __init__(self) -> None:
+        self._comparisons_left = COMPARISONS_MAX
+
+    def closest(self, name: str, known: Iterable[str]) -> str | None:
+        """The known name most like this one, if one is like it."""
+        length = len(name)
+        candidates = [other for other in known if abs(len(other) - length) <= 1 + length // 3]
+        self._comparisons_left -= len(candidates)
+        if self._comparisons_left < 0:
+            return None
+        lower = name.lower()
+        for other in candidates:
+            if other.lower() == lower and other != name:
+                return other
+        matches = get_close_matches(name, candidates, n=1, cutoff=0.7)
+        return matches[0] if matches else None
+
+    def did_you_mean(self, name: str, known: Iterable[str], written: str = "{}") -> str | None:
+        """`did you mean …?`, with the name put into how it would be written."""
+        found = self.closest(name, known)
+        return f"did you mean {written.format(found)}?" if found else None

@@ -1,0 +1,236 @@
+"""Weave comments into a stream, so that they reappear where they stood.
+
+A comment goes behind the word it stood behind. The rules:
+
+* One that had its line to itself has it again, in front of what followed it; an empty line beside it stays.
+* One with code before it on its line stays on the line of that code; if nothing followed it on its line, a new line
+  follows wherever there is a choice. So a comment that silences a warning goes on silencing it.
+* One with code only behind it stays in front of that code.
+
+The width of a comment never decides where lines break: a comment that once stood in a line could otherwise move by
+being formatted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from demaq.language import ast
+from demaq.language.printing.stream import (
+    BLANK_LINE,
+    BREAKS,
+    HARD_BREAK,
+    NOTHING_OR_BREAK,
+    SPACE_OR_BREAK,
+    End,
+    Instruction,
+    Mark,
+    Remark,
+    Stream,
+)
+
+_OMITTED = "();"
+"""What an author may write more of than the printer does."""
+
+
+def weave(stream: Stream, comments: Sequence[ast.Comment]) -> Stream:
+    """The stream with every comment in it, each exactly once and in their order."""
+    if not comments:
+        return stream
+    placed = _Placing(stream, comments).placed()
+    woven: Stream = []
+    done = 0
+    hard: set[int] = set()
+    for position, comment in placed:
+        _copy(stream, done, position, hard, woven)
+        done = position
+        woven.extend(_instructions(comment))
+        if comment.ends_line and not comment.alone:
+            following = _next_break(stream, position)
+            if following is not None:
+                hard.add(following)
+    _copy(stream, done, len(stream), hard, woven)
+    return woven
+
+
+def _copy(stream: Stream, start: int, end: int, hard: set[int], woven: Stream) -> None:
+    for index in range(start, end):
+        item = stream[index]
+        if index in hard and (item is SPACE_OR_BREAK or item is NOTHING_OR_BREAK):
+            item = HARD_BREAK
+        woven.append(item)
+
+
+def _next_break(stream: Stream, position: int) -> int | None:
+    """The first break before the next word."""
+    while position < len(stream) and not isinstance(stream[position], str):
+        if stream[position] in BREAKS:
+            return position
+        position += 1
+    return None
+
+
+def _instructions(comment: _Surrounded) -> list[Instruction]:
+    remark = Remark(comment.text)
+    if not comment.alone:
+        return [remark]
+    before = BLANK_LINE if comment.blank_before else HARD_BREAK
+    after = BLANK_LINE if comment.blank_after else HARD_BREAK
+    return [before, remark, after]
+
+
+@dataclass(slots=True, eq=False)
+class _Surrounded:
+    """A comment and what stood around it in its source."""
+
+    text: str
+    start: int
+    end: int
+    begins_line: bool
+    ends_line: bool
+    blank_before: bool
+    blank_after: bool
+
+    @property
+    def alone(self) -> bool:
+        return self.begins_line and self.ends_line
+
+
+def _surrounded(comments: Sequence[ast.Comment], bare: str) -> list[_Surrounded]:
+    text = comments[0].at.source.text
+    found = []
+    for comment in comments:
+        start, end = comment.at.start, comment.at.end
+        line_start, line_end = bare.rfind("\n", 0, start) + 1, bare.find("\n", end)
+        before, after = bare[line_start:start], bare[end : line_end if line_end >= 0 else len(bare)]
+        found.append(
+            _Surrounded(
+                comment.at.text,
+                start,
+                end,
+                begins_line=not before.strip(),
+                ends_line=not after.strip(),
+                blank_before=_blank_line(text, start - 1, -1),
+                blank_after=_blank_line(text, end, 1),
+            )
+        )
+    return found
+
+
+def _blank_line(text: str, offset: int, direction: int) -> bool:
+    """Whether an empty line comes next, going forward or backward from an offset."""
+    ends = 0
+    while 0 <= offset < len(text) and text[offset].isspace():
+        ends += text[offset] == "\n"
+        offset += direction
+    return ends > 1
+
+
+def _without_comments(comments: Sequence[ast.Comment]) -> str:
+    """The source with blanks for comments, also for line ends in them: one begun behind code ends behind it."""
+    text = comments[0].at.source.text
+    pieces: list[str] = []
+    done = 0
+    for comment in comments:
+        pieces.append(text[done : comment.at.start])
+        pieces.append(" " * (comment.at.end - comment.at.start))
+        done = comment.at.end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+class _Placing:
+    """One pass over the stream: between which two marks does a comment belong, and behind which word there."""
+
+    def __init__(self, stream: Stream, comments: Sequence[ast.Comment]) -> None:
+        self._stream = stream
+        self._comments = sorted(comments, key=lambda comment: comment.at.start)
+        self._source = comments[0].at.source
+        self._bare = _without_comments(self._comments)
+        self._placed: list[tuple[int, _Surrounded]] = []
+        self._from = 0
+        """Where in the stream the current gap begins: right behind the last mark or comment."""
+        self._offset = 0
+        """The offset in the source that corresponds to it."""
+
+    def placed(self) -> list[tuple[int, _Surrounded]]:
+        waiting = _surrounded(self._comments, self._bare)
+        waiting.reverse()
+        for index, item in enumerate(self._stream):
+            if not isinstance(item, (Mark, End)) or item.at.source is not self._source:
+                continue
+            offset = item.at.start if isinstance(item, Mark) else item.at.end
+            while waiting and waiting[-1].start < offset:
+                self._place(waiting.pop(), index)
+            if index >= self._from:
+                self._from, self._offset = index + 1, offset
+            if not waiting:
+                break
+        while waiting:
+            self._place(waiting.pop(), len(self._stream))
+        return self._placed
+
+    def _place(self, comment: _Surrounded, until: int) -> None:
+        position = self._behind_words(comment, until)
+        position = self._next_joint(position, until)
+        if comment.begins_line:
+            position = self._behind_breaks(position, until)
+        self._placed.append((position, comment))
+        self._from, self._offset = position, comment.end
+
+    def _behind_words(self, comment: _Surrounded, until: int) -> int:
+        """The position behind the words of this gap that stood in front of the comment."""
+        text = "".join(self._bare[self._offset : comment.start].split())
+        position, read = self._from, 0
+        for index in range(self._from, until):
+            if read >= len(text):
+                break
+            item = self._stream[index]
+            if not isinstance(item, str):
+                continue
+            word = "".join(item.split())
+            found = _skip_omitted(text, read, word)
+            if found is not None:
+                position, read = index + 1, found + len(word)
+            elif word not in ("(", ")"):
+                break
+        return position
+
+    def _next_joint(self, position: int, until: int) -> int:
+        """The first position from here on where a comment may stand."""
+        before = position
+        if position == 0:
+            return position
+        while before > 0 and not isinstance(self._stream[before - 1], str):
+            before -= 1
+            if self._is_joint(before):
+                return position
+        for index in range(position, until):
+            if self._is_joint(index):
+                return position
+            if isinstance(self._stream[index], str):
+                position = index + 1
+        return until
+
+    def _is_joint(self, index: int) -> bool:
+        item = self._stream[index]
+        return item in BREAKS or isinstance(item, (Mark, End))
+
+    def _behind_breaks(self, position: int, until: int) -> int:
+        """Behind the breaks in front of the next word, so that the comment stands on that word's line."""
+        index = found = position
+        while index < until and not isinstance(self._stream[index], str):
+            if self._stream[index] in BREAKS:
+                found = index + 1
+            index += 1
+        return found
+
+
+def _skip_omitted(text: str, offset: int, word: str) -> int | None:
+    """Where the word stands at or behind the offset, with nothing but what the printer omits in between."""
+    while not text.startswith(word, offset):
+        if offset >= len(text) or text[offset] not in _OMITTED:
+            return None
+        offset += 1
+    return offset

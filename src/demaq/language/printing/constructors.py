@@ -1,0 +1,80 @@
+"""Constructors as text. In a direct one no white space is added outside of braces: it would become content."""
+
+from __future__ import annotations
+
+from demaq.language import ast
+from demaq.language.printing import words
+from demaq.language.printing.writer import Printer, Writers
+
+
+def direct_element(p: Printer, node: ast.DirectElement) -> None:
+    p.put(f"<{node.name}")
+    for attribute in node.attributes:
+        p.put(f' {attribute.name}="')
+        for part in attribute.parts:
+            if isinstance(part, ast.RawText):
+                p.put(part.raw.replace('"', '""'))
+            else:
+                p.braces(part.content)
+        p.put('"')
+    if not node.content:
+        p.put("/>")
+        return
+    p.put(">")
+    for item in node.content:
+        p.bare(item)
+    p.put(f"</{node.name}>")
+
+
+def raw_text(p: Printer, node: ast.RawText) -> None:
+    p.put(node.raw)
+
+
+def enclosed(p: Printer, node: ast.Enclosed) -> None:
+    p.braces(node.content)
+
+
+def cdata(p: Printer, node: ast.CData) -> None:
+    p.put(f"<![CDATA[{node.text}]]>")
+
+
+def direct_comment(p: Printer, node: ast.DirectComment) -> None:
+    p.put(f"<!--{node.text}-->")
+
+
+def direct_pi(p: Printer, node: ast.DirectPI) -> None:
+    p.put(f"<?{node.target} {node.text}?>" if node.text else f"<?{node.target}?>")
+
+
+def computed(p: Printer, node: ast.Computed) -> None:
+    p.put(f"{node.kind} ")
+    if isinstance(node.name, ast.Name):
+        p.put(f"{words.name(node.name)} ")
+    elif node.name is not None:
+        p.braces(node.name)
+        p.put(" ")
+    p.braces(node.content)
+
+
+def string_constructor(p: Printer, node: ast.StringConstructor) -> None:
+    p.put("``[")
+    for part in node.parts:
+        if isinstance(part, ast.RawText):
+            p.put(part.raw)
+        else:
+            p.put("`")
+            p.braces(part.content)
+            p.put("`")
+    p.put("]``")
+
+
+CONSTRUCTOR_WRITERS: Writers = {
+    ast.DirectElement: direct_element,
+    ast.RawText: raw_text,
+    ast.Enclosed: enclosed,
+    ast.CData: cdata,
+    ast.DirectComment: direct_comment,
+    ast.DirectPI: direct_pi,
+    ast.Computed: computed,
+    ast.StringConstructor: string_constructor,
+}

@@ -1,0 +1,280 @@
+"""FLWOR, quantifiers, conditionals, switches and try as text."""
+
+from __future__ import annotations
+
+from demaq.language import ast
+from demaq.language.printing import words
+from demaq.language.printing.precedence import OR, ends_without_else
+from demaq.language.printing.stream import DEDENT, END_GROUP, GROUP, HARD_BREAK, INDENT, SPACE_OR_BREAK
+from demaq.language.printing.writer import Printer, Writers
+
+# FLWOR
+
+
+def flwor(p: Printer, node: ast.Flwor) -> None:
+    p.put(GROUP)
+    for clause in node.clauses:
+        p.node(clause)
+        p.put(SPACE_OR_BREAK)
+    p.put("return")
+    p.behind(node.result)
+    p.put(END_GROUP)
+
+
+def for_clause(p: Printer, node: ast.ForClause) -> None:
+    write_list(p, "for", node.bindings)
+
+
+def for_binding(p: Printer, node: ast.ForBinding) -> None:
+    p.put(words.variable(node.name))
+    p.as_type(node.type)
+    if node.allowing_empty:
+        p.put(" allowing empty")
+    if node.position is not None:
+        p.put(f" at {words.variable(node.position)}")
+    p.put(" in")
+    p.behind(node.expr, p.clause)
+
+
+def let_clause(p: Printer, node: ast.LetClause) -> None:
+    write_list(p, "let", node.bindings)
+
+
+def let_binding(p: Printer, node: ast.LetBinding) -> None:
+    p.put(words.variable(node.name))
+    p.as_type(node.type)
+    p.put(" :=")
+    p.behind(node.expr, p.clause)
+
+
+def window_clause(p: Printer, node: ast.WindowClause) -> None:
+    p.put(GROUP)
+    p.put(f"for {node.kind} window {words.variable(node.name)}")
+    p.as_type(node.type)
+    p.put(" in")
+    p.behind(node.expr, p.clause)
+    p.put(INDENT)
+    p.put(SPACE_OR_BREAK)
+    p.put("start")
+    p.node(node.start)
+    if node.end is not None:
+        p.put(SPACE_OR_BREAK)
+        p.put("only end" if node.only_end else "end")
+        p.node(node.end)
+    p.put(DEDENT)
+    p.put(END_GROUP)
+
+
+def window_condition(p: Printer, node: ast.WindowCondition) -> None:
+    if node.current is not None:
+        p.put(f" {words.variable(node.current)}")
+    if node.position is not None:
+        p.put(f" at {words.variable(node.position)}")
+    if node.previous is not None:
+        p.put(f" previous {words.variable(node.previous)}")
+    if node.next is not None:
+        p.put(f" next {words.variable(node.next)}")
+    p.put(" when")
+    p.behind(node.when, p.clause)
+
+
+def where_clause(p: Printer, node: ast.WhereClause) -> None:
+    p.put("where")
+    p.behind(node.condition, p.clause)
+
+
+def group_by_clause(p: Printer, node: ast.GroupByClause) -> None:
+    write_list(p, "group by", node.specs)
+
+
+def group_spec(p: Printer, node: ast.GroupSpec) -> None:
+    p.put(words.variable(node.name))
+    p.as_type(node.type)
+    if node.expr is not None:
+        p.put(" :=")
+        p.behind(node.expr, p.clause)
+    p.collation(node.collation)
+
+
+def order_by_clause(p: Printer, node: ast.OrderByClause) -> None:
+    write_list(p, "stable order by" if node.stable else "order by", node.specs)
+
+
+def order_spec(p: Printer, node: ast.OrderSpec) -> None:
+    p.clause(node.expr)
+    if node.direction is not None:
+        p.put(f" {node.direction}")
+    if node.empty is not None:
+        p.put(f" empty {node.empty}")
+    p.collation(node.collation)
+
+
+def count_clause(p: Printer, node: ast.CountClause) -> None:
+    p.put(f"count {words.variable(node.name)}")
+
+
+def write_list(p: Printer, keyword: str, nodes: tuple[ast.Node, ...]) -> None:
+    """A keyword and what it introduces, joined by commas."""
+    p.put(f"{keyword} ")
+    if len(nodes) == 1:
+        p.node(nodes[0])
+        return
+    p.put(GROUP)
+    p.put(INDENT)
+    for index, node in enumerate(nodes):
+        if index:
+            p.put(",")
+            p.put(SPACE_OR_BREAK)
+        p.node(node)
+    p.put(DEDENT)
+    p.put(END_GROUP)
+
+
+# the others
+
+
+def quantified(p: Printer, node: ast.Quantified) -> None:
+    p.put(GROUP)
+    write_list(p, node.kind, node.bindings)
+    p.put(SPACE_OR_BREAK)
+    p.put("satisfies")
+    p.behind(node.condition)
+    p.put(END_GROUP)
+
+
+def quantified_binding(p: Printer, node: ast.QuantifiedBinding) -> None:
+    p.put(words.variable(node.name))
+    p.as_type(node.type)
+    p.put(" in")
+    p.behind(node.expr, p.clause)
+
+
+def if_expr(p: Printer, node: ast.If) -> None:
+    p.put(GROUP)
+    _branches(p, node)
+    p.put(END_GROUP)
+
+
+def rule_body(p: Printer, node: ast.If) -> None:
+    """An if whose branches stand on lines of their own, however short they are."""
+    p.marked(node.at)
+    p.put(GROUP)
+    _branches(p, node, always_broken=True)
+    p.put(END_GROUP)
+    p.ended(node.at)
+
+
+def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
+    p.condition("if (", node.condition, ") then")
+    if node.otherwise is not None and ends_without_else(node.then):
+        p.put(" ")
+        p.parenthesised(node.then)
+    elif always_broken and not isinstance(node.then, ast.Sequence):
+        p.put(INDENT)
+        p.put(HARD_BREAK)
+        p.node(node.then)
+        p.put(DEDENT)
+    else:
+        p.behind(node.then)
+    if node.otherwise is None:
+        return
+    p.put(HARD_BREAK if always_broken else SPACE_OR_BREAK)
+    p.put("else")
+    if isinstance(node.otherwise, ast.If):
+        p.put(" ")
+        p.marked(node.otherwise.at)
+        _branches(p, node.otherwise, always_broken)
+        p.ended(node.otherwise.at)
+    else:
+        p.behind(node.otherwise)
+
+
+def switch(p: Printer, node: ast.Switch) -> None:
+    p.put(GROUP)
+    p.condition("switch (", node.operand, ")")
+    p.put(INDENT)
+    for case in node.cases:
+        p.put(SPACE_OR_BREAK)
+        p.node(case)
+    p.put(SPACE_OR_BREAK)
+    p.put("default return")
+    p.behind(node.default)
+    p.put(DEDENT)
+    p.put(END_GROUP)
+
+
+def switch_case(p: Printer, node: ast.SwitchCase) -> None:
+    for value in node.values:
+        p.put("case ")
+        p.operand(value, OR)
+        p.put(" ")
+    p.put("return")
+    p.behind(node.result)
+
+
+def typeswitch(p: Printer, node: ast.Typeswitch) -> None:
+    p.put(GROUP)
+    p.condition("typeswitch (", node.operand, ")")
+    p.put(INDENT)
+    for case in node.cases:
+        p.put(SPACE_OR_BREAK)
+        p.node(case)
+    p.put(SPACE_OR_BREAK)
+    p.put("default ")
+    if node.default_name is not None:
+        p.put(f"{words.variable(node.default_name)} ")
+    p.put("return")
+    p.behind(node.default)
+    p.put(DEDENT)
+    p.put(END_GROUP)
+
+
+def type_case(p: Printer, node: ast.TypeCase) -> None:
+    p.put("case ")
+    if node.name is not None:
+        p.put(f"{words.variable(node.name)} as ")
+    for index, type_ in enumerate(node.types):
+        if index:
+            p.put(" | ")
+        p.bare(type_)
+    p.put(" return")
+    p.behind(node.result)
+
+
+def try_catch(p: Printer, node: ast.TryCatch) -> None:
+    p.put("try ")
+    p.braces(node.body)
+    for clause in node.catches:
+        p.put(" ")
+        p.node(clause)
+
+
+def catch_clause(p: Printer, node: ast.CatchClause) -> None:
+    p.put(f"catch {' | '.join([words.name(test) for test in node.tests])} ")
+    p.braces(node.body)
+
+
+CONTROL_WRITERS: Writers = {
+    ast.Flwor: flwor,
+    ast.ForClause: for_clause,
+    ast.ForBinding: for_binding,
+    ast.LetClause: let_clause,
+    ast.LetBinding: let_binding,
+    ast.WindowClause: window_clause,
+    ast.WindowCondition: window_condition,
+    ast.WhereClause: where_clause,
+    ast.GroupByClause: group_by_clause,
+    ast.GroupSpec: group_spec,
+    ast.OrderByClause: order_by_clause,
+    ast.OrderSpec: order_spec,
+    ast.CountClause: count_clause,
+    ast.Quantified: quantified,
+    ast.QuantifiedBinding: quantified_binding,
+    ast.If: if_expr,
+    ast.Switch: switch,
+    ast.SwitchCase: switch_case,
+    ast.Typeswitch: typeswitch,
+    ast.TypeCase: type_case,
+    ast.TryCatch: try_catch,
+    ast.CatchClause: catch_clause,
+}

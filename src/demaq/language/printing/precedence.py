@@ -1,0 +1,92 @@
+"""How tightly expressions bind, and how they end: what decides where parentheses are needed.
+
+The parser drops redundant parentheses and makes each chain of operators one flat Operation, so an operand of the same
+level as its operation can only have come from parentheses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from demaq.language import ast
+
+(
+    SINGLE,
+    OR,
+    AND,
+    COMPARISON,
+    CONCATENATION,
+    RANGE,
+    ADDITION,
+    MULTIPLICATION,
+    UNION,
+    INTERSECTION,
+    INSTANCE,
+    TREAT,
+    CASTABLE,
+    CAST,
+    ARROW,
+    UNARY,
+    VALUE,
+    PATH,
+    STEP,
+    PRIMARY,
+) = range(20)
+
+_OPERATORS: Final = {
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "is", "<<", ">>"), COMPARISON),
+    "||": CONCATENATION,
+    "to": RANGE,
+    **dict.fromkeys(("+", "-"), ADDITION),
+    **dict.fromkeys(("*", "div", "idiv", "mod"), MULTIPLICATION),
+    **dict.fromkeys(("union", "|"), UNION),
+    **dict.fromkeys(("intersect", "except"), INTERSECTION),
+    "!": VALUE,
+}
+
+_TYPE_OPERATORS: Final = {"instance of": INSTANCE, "treat as": TREAT, "castable as": CASTABLE, "cast as": CAST}
+
+_LEVELS: Final[dict[type[ast.Expr], int]] = {
+    **dict.fromkeys((ast.Flwor, ast.Quantified, ast.Switch, ast.Typeswitch, ast.If, ast.TryCatch), SINGLE),
+    **dict.fromkeys((ast.Insert, ast.Delete, ast.Replace, ast.Rename, ast.Copy, ast.TransformWith), SINGLE),
+    **dict.fromkeys((ast.Enqueue, ast.Reset), SINGLE),
+    ast.Arrow: ARROW,
+    ast.Unary: UNARY,
+    ast.Extension: VALUE,
+    ast.Path: PATH,
+    ast.AxisStep: STEP,
+    ast.Postfix: STEP,
+}
+
+
+def level(expr: ast.Expr) -> int:
+    """How tightly an expression binds. A Sequence brings its own parentheses."""
+    if isinstance(expr, ast.Operation):
+        return _OPERATORS[expr.operators[0]]
+    if isinstance(expr, ast.TypeOperation):
+        return _TYPE_OPERATORS[expr.operator]
+    return _LEVELS.get(type(expr), PRIMARY)
+
+
+def tail(expr: ast.Expr) -> ast.Expr | None:
+    """The part without brackets of its own that an expression ends in, if there is one."""
+    if isinstance(expr, ast.Flwor | ast.Copy):
+        return expr.result
+    if isinstance(expr, ast.If):
+        return expr.then if expr.otherwise is None else expr.otherwise
+    if isinstance(expr, ast.Switch | ast.Typeswitch):
+        return expr.default
+    return expr.condition if isinstance(expr, ast.Quantified) else None
+
+
+def ends_without_else(expr: ast.Expr) -> bool:
+    """Whether an `else` right behind the expression would be taken for its own."""
+    while not isinstance(expr, ast.If) or expr.otherwise is not None:
+        following = tail(expr)
+        if following is None:
+            return False
+        expr = following
+    return True

@@ -1,0 +1,69 @@
+"""Tree to text: the public entry points of the printer. What they print parses to the same tree again."""
+
+from __future__ import annotations
+
+from demaq.language import ast
+from demaq.language.printing.constructors import CONSTRUCTOR_WRITERS
+from demaq.language.printing.control import CONTROL_WRITERS
+from demaq.language.printing.declarations import DECLARATION_WRITERS, query
+from demaq.language.printing.expressions import EXPRESSION_WRITERS
+from demaq.language.printing.flat import flat, mapped
+from demaq.language.printing.layout import WIDTH, pretty
+from demaq.language.printing.source_map import SourceMap
+from demaq.language.printing.statements import STATEMENT_WRITERS, module
+from demaq.language.printing.stream import Stream
+from demaq.language.printing.types import TYPE_WRITERS
+from demaq.language.printing.updates import UPDATE_WRITERS
+from demaq.language.printing.writer import Printer, Writers
+from demaq.language.recursion import deep_recursion
+
+WRITERS: Writers = {
+    **TYPE_WRITERS,
+    **EXPRESSION_WRITERS,
+    **CONTROL_WRITERS,
+    **CONSTRUCTOR_WRITERS,
+    **UPDATE_WRITERS,
+    **DECLARATION_WRITERS,
+    **STATEMENT_WRITERS,
+}
+
+
+def print_query(node: ast.Query) -> str:
+    """A query on as few lines as can be; comments are left out."""
+    return flat(_query_stream(node))
+
+
+def print_expr(expr: ast.Expr) -> str:
+    """An expression on one line (but for line ends inside its strings and constructors)."""
+    printer = Printer(WRITERS)
+    with deep_recursion():
+        printer.expr(expr)
+    return flat(printer.stream)
+
+
+def print_mapped(node: ast.Query) -> tuple[str, SourceMap]:
+    """A query for evaluation, and the map from its lines and columns to where they came from."""
+    return mapped(_query_stream(node))
+
+
+def format_query(node: ast.Query, width: int = WIDTH) -> str:
+    """A query for reading, with its comments."""
+    return pretty(_query_stream(node), node.comments, width)
+
+
+def format_module(node: ast.Module, width: int = WIDTH) -> str:
+    """A module of an application in its canonical form, with its comments."""
+    for statement in node.statements:
+        if isinstance(statement, ast.BrokenStatement):
+            raise ValueError(f"{statement.at}: a statement that could not be parsed cannot be printed")
+    printer = Printer(WRITERS)
+    with deep_recursion():
+        module(printer, node)
+    return pretty(printer.stream, node.comments, width)
+
+
+def _query_stream(node: ast.Query) -> Stream:
+    printer = Printer(WRITERS)
+    with deep_recursion():
+        query(printer, node)
+    return printer.stream

@@ -1,0 +1,27 @@
+"""Which place of the source a position in the printed text came from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from demaq.language.source import Place
+
+
+class SourceMap:
+    """Filled from the beginning of the printed text to its end; positions are lines and columns from 1."""
+
+    def __init__(self) -> None:
+        self._positions: list[tuple[int, int]] = []
+        self._places: list[Place] = []
+
+    def add(self, line: int, column: int, place: Place) -> None:
+        self._positions.append((line, column))
+        self._places.append(place)
+
+    def place(self, line: int, column: int) -> Place | None:
+        """The source of the innermost construct that begins at the position, else of the nearest in front of it."""
+        index = bisect_right(self._positions, (line, column))
+        return self._places[index - 1] if index else None
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -1,0 +1,68 @@
+"""What a printer writes: a flat list of words, possible breaks and marks, which the layouts turn into text.
+
+White space and comments may be added at a break, a Mark or an End and nowhere else; strings that stand side by side
+belong together. So a layout never needs to know whether it is inside a direct constructor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from demaq.language.source import Place
+
+
+class Control(Enum):
+    SPACE_OR_BREAK = "a space, or a new line where its group is broken"
+    NOTHING_OR_BREAK = "nothing, or a new line where its group is broken"
+    HARD_BREAK = "a new line"
+    BLANK_LINE = "a new line with an empty one in front"
+    PARAGRAPH_BREAK = "a new line with an empty one in front, between statements of different kinds"
+    STATEMENT_BREAK = "a new line between kindred statements; with an empty one where either takes several lines"
+    INDENT = "lines begin two columns further to the right from here on"
+    DEDENT = "the last INDENT ends"
+    GROUP = "breaks up to END_GROUP become spaces together or new lines together"
+    END_GROUP = "the last GROUP ends"
+    NOTHING = "nothing: a place kept free for what turned out not to be needed"
+
+
+SPACE_OR_BREAK = Control.SPACE_OR_BREAK
+NOTHING_OR_BREAK = Control.NOTHING_OR_BREAK
+HARD_BREAK = Control.HARD_BREAK
+BLANK_LINE = Control.BLANK_LINE
+PARAGRAPH_BREAK = Control.PARAGRAPH_BREAK
+STATEMENT_BREAK = Control.STATEMENT_BREAK
+INDENT = Control.INDENT
+DEDENT = Control.DEDENT
+GROUP = Control.GROUP
+END_GROUP = Control.END_GROUP
+NOTHING = Control.NOTHING
+
+NEW_LINES = frozenset({HARD_BREAK, BLANK_LINE, PARAGRAPH_BREAK, STATEMENT_BREAK})
+BREAKS = frozenset({SPACE_OR_BREAK, NOTHING_OR_BREAK, *NEW_LINES})
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """What stands at this place of the source begins here."""
+
+    at: Place
+
+
+@dataclass(slots=True, eq=False)
+class End:
+    """What stands at this place of the source ends here."""
+
+    at: Place
+
+
+@dataclass(slots=True, eq=False)
+class Remark:
+    """A comment, woven in by the formatter."""
+
+    text: str
+
+
+Instruction: TypeAlias = str | Control | Mark | End | Remark
+Stream: TypeAlias = list[Instruction]

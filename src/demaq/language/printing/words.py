@@ -1,0 +1,39 @@
+"""What is written as one word: names, name tests and string literals."""
+
+from __future__ import annotations
+
+import re
+
+from demaq.language import ast
+from demaq.language.parsing.characters import NCNAME
+
+_IS_NCNAME = re.compile(NCNAME)
+
+# A carriage return would be read as a line feed; the others XML 1.1 reads as line ends or no XML allows as they are.
+_NOT_LITERAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\ufffe\uffff]")
+
+
+def name(node: ast.Name | ast.NameTest) -> str:
+    if node.uri is not None:
+        return f"Q{{{_escaped(node.uri, '&{}')}}}{node.local}"
+    if node.prefix is None or (node.prefix == "*" and node.local == "*"):
+        return node.local
+    return f"{node.prefix}:{node.local}"
+
+
+def variable(node: ast.Name) -> str:
+    return f"${name(node)}"
+
+
+def string(value: str) -> str:
+    return '"' + _escaped(value, "&").replace('"', '""') + '"'
+
+
+def is_ncname(text: str) -> bool:
+    return _IS_NCNAME.fullmatch(text) is not None
+
+
+def _escaped(value: str, also: str) -> str:
+    for character in also:
+        value = value.replace(character, "&amp;" if character == "&" else f"&#x{ord(character):X};")
+    return _NOT_LITERAL.sub(lambda match: f"&#x{ord(match.group()):X};", value)

@@ -1,0 +1,228 @@
+"""The printer's pen: writes a tree as a stream, and knows how constructs stand inside one another.
+
+Each kind of node has one function that writes it, found by its class. All recursion is from Python to Python, without
+generators or callbacks through C, so that it is bounded by `deep_recursion` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from demaq.language import ast
+from demaq.language.printing import words
+from demaq.language.printing.precedence import OR, SINGLE, ends_without_else, level, tail
+from demaq.language.printing.stream import (
+    DEDENT,
+    END_GROUP,
+    GROUP,
+    INDENT,
+    NOTHING,
+    NOTHING_OR_BREAK,
+    SPACE_OR_BREAK,
+    End,
+    Instruction,
+    Mark,
+    Stream,
+)
+from demaq.language.source import NOWHERE, Place
+
+Writers: TypeAlias = Mapping[type[ast.Node], "Callable[[Printer, Any], None]"]
+
+_HUGGED = (
+    ast.Sequence,
+    ast.DirectElement,
+    ast.MapConstructor,
+    ast.SquareArray,
+    ast.CurlyArray,
+    ast.InlineFunction,
+    ast.Computed,
+    ast.FunctionCall,
+    ast.StringConstructor,
+    ast.TryCatch,
+)
+"""What opens a bracket of its own, so that it may begin on a line that it does not fit on."""
+
+_UPDATES = (ast.Insert, ast.Delete, ast.Replace, ast.Rename)
+
+
+class Printer:
+    def __init__(self, writers: Writers) -> None:
+        self.stream: Stream = []
+        self.put: Callable[[Instruction], None] = self.stream.append
+        self.updates_written = 0
+        self._writers = writers
+
+    # nodes
+
+    def node(self, node: ast.Node) -> None:
+        """A node where white space may stand in front of it and behind it."""
+        if isinstance(node, ast.Sequence) and node.items:
+            self.parenthesised(node)  # its place is what stands between the parentheses
+            return
+        if isinstance(node, ast.Root):
+            self._root(node)
+            return
+        self.marked(node.at)
+        self._writers[type(node)](self, node)
+        self.ended(node.at)
+
+    def _root(self, node: ast.Root) -> None:
+        """A lone slash would take a name behind it for its first step. Its place is without the parentheses."""
+        self.put("(")
+        self.marked(node.at)
+        self.put("/")
+        self.ended(node.at)
+        self.put(")")
+
+    def bare(self, node: ast.Node) -> None:
+        """A node inside a direct constructor, where white space would become text."""
+        self._writers[type(node)](self, node)
+
+    def marked(self, at: Place) -> None:
+        if at.source is not NOWHERE.source:
+            self.put(Mark(at))
+
+    def ended(self, at: Place) -> None:
+        if at.source is not NOWHERE.source:
+            self.put(End(at))
+
+    # expressions by what may stand where they stand
+
+    def expr(self, expr: ast.Expr) -> None:
+        """Where the grammar has Expr: a sequence needs no parentheses."""
+        if isinstance(expr, ast.Sequence) and expr.items:
+            self.marked(expr.at)
+            self.items(expr.items)
+            self.ended(expr.at)
+        else:
+            self.node(expr)
+
+    def operand(self, expr: ast.Expr, least: int) -> None:
+        """In parentheses unless it binds at least so tightly."""
+        if level(expr) < least:
+            self.parenthesised(expr)
+        else:
+            self.node(expr)
+
+    def clause(self, expr: ast.Expr) -> None:
+        """An ExprSingle with a keyword or a comma of the surrounding construct behind it.
+
+        Parentheses where it would take that for its own: an `else` after an if without one, a comma between updates.
+        """
+        if level(expr) != SINGLE or isinstance(expr, ast.TryCatch):
+            self.node(expr)
+        elif tail(expr) is None or ends_without_else(expr):
+            self.parenthesised(expr)
+        else:
+            self._parenthesised_if_updating(expr)
+
+    def part(self, expr: ast.Expr) -> None:
+        """An ExprSingle inside an update, in parentheses whenever it is more than operators."""
+        self.operand(expr, OR)
+
+    def modification(self, expr: ast.Expr) -> None:
+        """The updates between `modify` and `return`."""
+        if isinstance(expr, _UPDATES):
+            self.node(expr)
+        else:
+            self.clause(expr)
+
+    def items(self, items: Sequence[ast.Expr]) -> None:
+        """Expressions joined by commas."""
+        last = len(items) - 1
+        for index, item in enumerate(items):
+            if index != last and tail(item) is not None:
+                self._parenthesised_if_updating(item)
+            else:
+                self.node(item)
+            if index != last:
+                self.put(",")
+                self.put(SPACE_OR_BREAK)
+
+    def _parenthesised_if_updating(self, expr: ast.Expr) -> None:
+        """In a rule a comma after a branch with updates continues that branch, unless parentheses end it."""
+        free, before = len(self.stream), self.updates_written
+        self.put(NOTHING)
+        self.node(expr)
+        if self.updates_written != before:
+            self.stream[free] = "("
+            self.put(")")
+
+    def parenthesised(self, expr: ast.Expr) -> None:
+        self.put(GROUP)
+        self.put("(")
+        self.put(INDENT)
+        self.put(NOTHING_OR_BREAK)
+        self.expr(expr)
+        self.put(DEDENT)
+        self.put(NOTHING_OR_BREAK)
+        self.put(")")
+        self.put(END_GROUP)
+
+    def behind(self, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
+        """An expression behind a keyword: on the next line, indented, where it does not fit on this one."""
+        if isinstance(expr, _HUGGED):
+            self.put(" ")
+            (write or self.node)(expr)
+            return
+        self.put(GROUP)
+        self.put(INDENT)
+        self.put(SPACE_OR_BREAK)
+        (write or self.node)(expr)
+        self.put(DEDENT)
+        self.put(END_GROUP)
+
+    # brackets
+
+    def braces(self, content: ast.Expr | None) -> None:
+        """`{ expr }`."""
+        if content is None:
+            self.put("{}")
+            return
+        self.put("{")
+        self.put(GROUP)
+        self.put(INDENT)
+        self.put(SPACE_OR_BREAK)
+        self.expr(content)
+        self.put(DEDENT)
+        self.put(SPACE_OR_BREAK)
+        self.put(END_GROUP)
+        self.put("}")
+
+    def bracketed(self, opening: str, items: Sequence[ast.Expr], closing: str) -> None:
+        """Expressions joined by commas between brackets."""
+        self.put(opening)
+        if items:
+            self.put(GROUP)
+            self.put(INDENT)
+            self.put(NOTHING_OR_BREAK)
+            self.items(items)
+            self.put(DEDENT)
+            self.put(NOTHING_OR_BREAK)
+            self.put(END_GROUP)
+        self.put(closing)
+
+    def condition(self, opening: str, expr: ast.Expr, closing: str) -> None:
+        """An Expr between brackets."""
+        self.put(opening)
+        self.put(GROUP)
+        self.put(INDENT)
+        self.put(NOTHING_OR_BREAK)
+        self.expr(expr)
+        self.put(DEDENT)
+        self.put(NOTHING_OR_BREAK)
+        self.put(END_GROUP)
+        self.put(closing)
+
+    # words
+
+    def as_type(self, type_: ast.SequenceType | None) -> None:
+        """` as T`, if there is a type."""
+        if type_ is not None:
+            self.put(" as ")
+            self.bare(type_)
+
+    def collation(self, collation: ast.StringLiteral | None) -> None:
+        if collation is not None:
+            self.put(f" collation {words.string(collation.value)}")

@@ -1,0 +1,39 @@
+"""The properties every message has without anybody declaring them, and those a transport or a timer asks for."""
+
+from __future__ import annotations
+
+HEADER = "demaq:header."
+"""What an HTTP or mail header is called as a property: `demaq:header.Content-Language`."""
+
+SYSTEM_PROPERTIES = {
+    "demaq:id": "string",
+    "demaq:queue": "string",
+    "demaq:created": "dateTime",
+    "demaq:size": "integer",
+    "demaq:rule": "string",
+    "demaq:trigger": "string",
+    "demaq:origin": "string",
+    "demaq:arrived": "dateTime",
+    "demaq:sender": "string",
+    "demaq:connection": "string",
+    "demaq:contentType": "string",
+}
+"""Set by the system alone, each with the local name of its type. The last four come through gateways."""
+
+GATEWAY_PROPERTIES = ("Sender", "Recipient")
+"""May be set with `with` on what goes into a gateway."""
+
+ECHO_PROPERTIES = ("timeout", "target")
+"""Are set with `with` on what goes into an echo queue."""
+
+
+def is_system_property(name: str) -> bool:
+    """Whether the system sets this property."""
+    return name in SYSTEM_PROPERTIES or (name.startswith(HEADER) and len(name) > len(HEADER))
+
+
+def transport_properties(kind: str | None) -> tuple[str, ...]:
+    """What may be set on a message for a queue of this kind without being declared."""
+    if kind in ("incomingGateway", "outgoingGateway"):
+        return GATEWAY_PROPERTIES
+    return ECHO_PROPERTIES if kind == "echo" else ()

@@ -1,0 +1,40 @@
+"""The values every part speaks of: messages and their properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from demaq.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyValue:
+    """A typed, atomic value. Two values of one property are equal when their keys are."""
+
+    type: str
+    """Local name of an atomic type of XML Schema."""
+    text: str
+    """The value as a string, in the canonical form of its type."""
+    key: str
+    """The same for all ways of writing the same value: what slices are found by."""
+
+    @staticmethod
+    def string(text: str) -> PropertyValue:
+        return PropertyValue("string", text, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One XML document in one queue, with properties. Stored once, never changed."""
+
+    id: str
+    queue: str
+    document: Document
+    properties: Mapping[str, PropertyValue]
+    created: datetime
+    sequence: int = 0
+    """Position in the order in which messages were enqueued."""
+    slices: frozenset[str] | None = None
+    """The slicings it is in a current slice of; None for all whose property it has."""

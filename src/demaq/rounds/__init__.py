@@ -1,0 +1,1 @@
+"""Rounds: messages and rules to pending actions."""

@@ -1,0 +1,150 @@
+"""A plan compiled: the function items of all rules, properties and indexes, and the way back from an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from demaq.compiler.context import CompilerContext, contexts
+from demaq.compiler.emit.blocks import Block, BlockEmitter, runtime_query
+from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, batch_query
+from demaq.compiler.plan import Plan, QueuePlan
+from demaq.compiler.planner import make_plan
+from demaq.errors import ProgramError
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.program import Program
+from demaq.language.source import Place
+from demaq.rounds.saxon import Saxon, StaticError
+
+STATIC = "DQ0704"
+
+
+class CompiledQueue:
+    """What runs the messages of one queue."""
+
+    def __init__(self, plan: QueuePlan, compiled: CompiledProgram) -> None:
+        saxon = compiled.saxon
+        self.plan = plan
+        self.numbers = [rule.rule.number for rule in plan.rules]
+        self.positions = {number: position + 1 for position, number in enumerate(self.numbers)}
+        firsts = [compiled.first(number) for number in self.numbers]
+        self.first_rules = saxon.array(firsts)
+        self.full_rules = saxon.array([compiled.functions[("rule", str(number))] for number in self.numbers])
+        self.run = saxon.functions(f"[{batch_query(plan)}]", "demaq:batch")[0]
+
+
+class CompiledProgram:
+    """Everything of a plan that Saxon evaluates. Raises a ProgramError (with `others`) for what Saxon refuses."""
+
+    def __init__(self, plan: Plan, modules: tuple[CompilerContext, ...], saxon: Saxon) -> None:
+        self.plan = plan
+        self.saxon = saxon
+        self.emitter = BlockEmitter(plan, modules)
+        self.functions: dict[tuple[str, str], Any] = {}
+        self._blocks: dict[str, Block] = {}
+        self._places: dict[tuple[str, str], Place] = {}
+        self._queues: dict[str, CompiledQueue] = {}
+        errors: list[Diagnostic] = []
+        for block in self.emitter.blocks():
+            errors.extend(self._compile(block))
+        if errors:
+            found = [item.error() for item in errors]
+            found[0].others = tuple(found[1:])
+            raise found[0]
+        self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
+        self.jobs = saxon.functions(f"[{JOBS_QUERY}]", "demaq:jobs")[0]
+        self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), "demaq:intake")[0]
+        self.intakes = self._intakes()
+
+    def first(self, number: int) -> Any:
+        """What is asked first about a rule: the whole rule, or what can be decided before state is read."""
+        return self.functions.get(("first", str(number))) or self.functions[("rule", str(number))]
+
+    def queue(self, name: str) -> CompiledQueue:
+        compiled = self._queues.get(name)
+        if compiled is None:
+            compiled = self._queues[name] = CompiledQueue(self.plan.queues[name], self)
+        return compiled
+
+    def place(self, module: str, line: str, column: str) -> Place | None:
+        """Where in the author's text something went wrong, as far as Saxon tells."""
+        block = self._blocks.get(module)
+        if block is None or not line or int(line) < 1:
+            return None
+        return _place(block, int(line), int(column) if column else 1)
+
+    def _compile(self, block: Block) -> Iterable[Diagnostic]:
+        try:
+            functions = self.saxon.functions(block.text, block.uri)
+        except StaticError as error:
+            return self._explain(block, error)
+        self._blocks[block.uri] = block
+        self.functions.update(zip(block.entries, functions, strict=True))
+        return []
+
+    def _explain(self, block: Block, error: StaticError) -> list[Diagnostic]:
+        """Find what is wrong with a block: its prolog, or each of the functions that do not compile alone."""
+        prolog = self.emitter.prolog_block(block.module)
+        try:
+            self.saxon.functions(prolog.text, prolog.uri)
+        except StaticError as own:
+            return [_diagnostic(prolog, own, None)]
+        found: list[Diagnostic] = []
+        for single in self.emitter.single_blocks(block):
+            try:
+                self.saxon.functions(single.text, single.uri)
+            except StaticError as own:
+                found.append(_diagnostic(single, own, single.places[0]))
+        return found or [_diagnostic(block, error, block.places[0] if block.places else None)]
+
+    def _intakes(self) -> Any:
+        """For each queue with properties or indexes: what makes those of a new message."""
+        saxon, program = self.saxon, self.plan.program
+        found: dict[str, Any] = {}
+        for queue in program.queues:
+            properties = [
+                saxon.map(
+                    {
+                        "name": saxon.string(prop.name),
+                        "type": saxon.string(prop.type),
+                        "fixed": saxon.boolean(prop.variant == "fixed"),
+                        "inherited": saxon.boolean(prop.variant == "inherited"),
+                        "value": self.functions.get(("property", f"{prop.name} of {queue}")) or saxon.empty(),
+                    }
+                )
+                for prop in program.properties_of(queue)
+            ]
+            indexes = [
+                saxon.map(
+                    {"number": saxon.string(str(index.number)), "value": self.functions[("index", str(index.number))]}
+                )
+                for index in self.plan.indexes_of(queue)
+            ]
+            if properties or indexes:
+                found[queue] = saxon.map({"properties": saxon.array(properties), "indexes": saxon.array(indexes)})
+        return saxon.map(found)
+
+
+def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledProgram:
+    modules = contexts(program.modules)
+    return CompiledProgram(make_plan(program, modules), modules, saxon or Saxon())
+
+
+def static_check(program: Program) -> list[Diagnostic]:
+    """What only a compiler finds out about a program."""
+    try:
+        compile_program(program)
+    except ProgramError as error:
+        return [Diagnostic.of(item) for item in (error, *error.others)]
+    return []
+
+
+def _diagnostic(block: Block, error: StaticError, fallback: Place | None) -> Diagnostic:
+    place = _place(block, error.line, error.column or 1) if error.line is not None else None
+    message = f"{error.code}: {error.message}" if error.code else error.message
+    return Diagnostic(severity="error", code=STATIC, message=message, at=place or fallback)
+
+
+def _place(block: Block, line: int, column: int) -> Place | None:
+    """Saxon counts columns from 1 in the first line and from 2 in all others."""
+    return block.map.place(line, column if line == 1 else column - 1)

@@ -1,0 +1,355 @@
+"""Evaluate rules on messages: a batch goes into Saxon as one document and comes back as one string.
+
+Two steps. First every message is shown to the rules that come into question; a rule that needs nothing but the message
+is done with it then, one that needs state says whether it wants to go on and with which keys. Then state is read, and
+those are asked again with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+from xml.sax.saxutils import escape, quoteattr
+
+from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR
+from demaq.compiler.plan import RulePlan
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.language.namespaces import DEMAQ
+from demaq.language.source import Place
+from demaq.messages import Message, PropertyValue
+from demaq.rounds.compiled import CompiledProgram, CompiledQueue
+from demaq.rounds.outcomes import Enqueued, Outcome, Received, RuleError, SliceReset, StateReader
+from demaq.rounds.saxon import EvaluationError
+from demaq.rounds.schemas import Schemas
+from demaq.rounds.state import Job, StateBuilder
+
+BATCH_MESSAGES_MAX = 200
+_NEED = f"Q{{{RUNTIME}}}need"
+_OURS = f"Q{{{DEMAQ}}}"
+
+
+class Evaluator(Protocol):
+    """Given messages and a reader of state, what the rules of the plan would do."""
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
+
+    def receive(
+        self, queue: str, document: Document, explicit: Mapping[str, PropertyValue], now: datetime
+    ) -> Received: ...
+
+
+class SaxonEvaluator:
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self.compiled = compiled
+        self.program = compiled.plan.program
+        self.schemas = Schemas(self.program)
+        self._records = RecordWriter(compiled)
+        self._nothing = compiled.saxon.map({"intakes": compiled.intakes})
+
+    # messages to outcomes
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        """The outcome of each message, as if it were the only one: all see the reader's state."""
+        outcomes = [Outcome() for _ in messages]
+        by_queue: dict[str, list[int]] = {}
+        for number, message in enumerate(messages):
+            by_queue.setdefault(message.queue, []).append(number)
+        for name, numbers in by_queue.items():
+            if not self.compiled.plan.queues[name].rules:
+                continue
+            queue = self.compiled.queue(name)
+            for start in range(0, len(numbers), BATCH_MESSAGES_MAX):
+                part = numbers[start : start + BATCH_MESSAGES_MAX]
+                self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
+        return outcomes
+
+    def _run(
+        self,
+        queue: CompiledQueue,
+        messages: list[Message],
+        outcomes: list[Outcome],
+        reader: StateReader,
+        now: datetime,
+    ) -> None:
+        saxon = self.compiled.saxon
+        try:
+            batch = saxon.parse(self._records.batch(messages, now))
+            fields = saxon.call(queue.run, batch, queue.first_rules, self._nothing).split(SEPARATOR)
+        except (ValueError, EvaluationError) as error:
+            if len(messages) > 1:  # find the one that it is about
+                middle = len(messages) // 2
+                self._run(queue, messages[:middle], outcomes[:middle], reader, now)
+                self._run(queue, messages[middle:], outcomes[middle:], reader, now)
+            elif isinstance(error, ValueError):
+                self._fail_all(queue, outcomes[0], str(error))
+            else:
+                self._run_rule_by_rule(queue, messages[0], outcomes[0], reader, now)
+            return
+        wanted = self._read(fields, outcomes)
+        if wanted:
+            self._run_with_state(queue, batch, messages, outcomes, wanted, reader)
+
+    def _run_rule_by_rule(
+        self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
+    ) -> None:
+        """One message on which a rule does not return: ask each rule by itself."""
+        saxon = self.compiled.saxon
+        batch = saxon.parse(self._records.batch([message], now))
+        for number in queue.numbers:
+            position = saxon.integer(queue.positions[number])
+            job = saxon.array([saxon.integer(1), position, self._nothing])
+            try:
+                text = saxon.call(self.compiled.jobs, batch, queue.first_rules, saxon.array([job]))
+            except EvaluationError as error:
+                outcome.errors.append(self._lost(number, str(error)))
+                continue
+            wanted = self._read(text.split(SEPARATOR), [outcome])
+            if wanted:
+                self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
+
+    def _run_with_state(
+        self,
+        queue: CompiledQueue,
+        batch: Any,
+        messages: list[Message],
+        outcomes: list[Outcome],
+        wanted: list[tuple[int, int, list[list[str]]]],
+        reader: StateReader,
+    ) -> None:
+        builder = StateBuilder(self.compiled, reader)
+        jobs = [builder.job(n, messages[n], self.compiled.rules[number], keys) for n, number, keys in wanted]
+        results: dict[int, Outcome] = {}
+        pending = list(range(len(jobs)))
+        while pending:
+            results.update(self._run_jobs(queue, batch, [jobs[n] for n in pending], pending))
+            pending = [n for n in pending if builder.fetch_needed(jobs[n], results[n])]
+        for n, job in enumerate(jobs):
+            self._add(outcomes[job.message_number], results[n], job)
+        self._in_rule_order(queue, outcomes)
+
+    def _run_jobs(self, queue: CompiledQueue, batch: Any, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
+        saxon = self.compiled.saxon
+        results = {number: Outcome() for number in numbers}
+        arguments = saxon.array([job.argument(queue.positions) for job in jobs])
+        try:
+            text = saxon.call(self.compiled.jobs, batch, queue.full_rules, arguments)
+        except EvaluationError as error:
+            if len(jobs) > 1:
+                for job, number in zip(jobs, numbers, strict=True):
+                    results.update(self._run_jobs(queue, batch, [job], [number]))
+            else:
+                results[numbers[0]].errors.append(self._lost(jobs[0].rule.rule.number, str(error)))
+            return results
+        self._read(text.split(SEPARATOR), [results[number] for number in numbers])
+        return results
+
+    def _add(self, outcome: Outcome, result: Outcome, job: Job) -> None:
+        outcome.fired.extend(result.fired)
+        outcome.actions.extend(result.actions)
+        outcome.errors.extend(result.errors)
+        outcome.reads = job.reads_with(outcome.reads)
+
+    def _in_rule_order(self, queue: CompiledQueue, outcomes: list[Outcome]) -> None:
+        """Rules that needed state were asked later; put their actions where they belong."""
+        order = {self.compiled.rules[number].rule.name: position for number, position in queue.positions.items()}
+        for outcome in outcomes:
+            outcome.fired.sort(key=lambda rule: order[rule])
+            outcome.actions.sort(key=lambda action: order[action.rule])
+            outcome.errors.sort(key=lambda error: order[error.rule])
+
+    # results
+
+    def _read(self, fields: list[str], outcomes: list[Outcome]) -> list[tuple[int, int, list[list[str]]]]:
+        """Turn the fields of a result into outcomes. What wants state is returned: message, rule and keys."""
+        wanted: list[tuple[int, int, list[list[str]]]] = []
+        reader = iter(fields)
+        number = -1
+        for tag in reader:
+            match tag:
+                case "M":
+                    number += 1
+                case "F":
+                    outcomes[number].fired.append(self._rule(next(reader)).rule.name)
+                case "E":
+                    self._read_enqueued(reader, outcomes[number])
+                case "R":
+                    rule, slicing, key = self._rule(next(reader)).rule.name, next(reader), next(reader)
+                    outcomes[number].actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
+                case "X":
+                    rule_number = next(reader)
+                    self._fail(outcomes[number], self._read_error(reader, self._rule(rule_number)))
+                case "N":
+                    plan = self._rule(next(reader))
+                    lookups = sum([len(read.lookups) for read in plan.keyed])
+                    keys = [[next(reader) for _ in range(int(next(reader)))] for _ in range(lookups)]
+                    wanted.append((number, plan.rule.number, keys))
+                case "":
+                    break
+                case _:
+                    raise AssertionError(f"unknown record {tag!r}")
+        return wanted
+
+    def _rule(self, number: str) -> RulePlan:
+        return self.compiled.rules[int(number)]
+
+    def _read_enqueued(self, reader: Iterator[str], outcome: Outcome) -> None:
+        rule, site, queue, body = self._rule(next(reader)).rule, next(reader), next(reader), next(reader)
+        properties = self._read_properties(reader)
+        entries = self._read_entries(reader)
+        document = Document(body)
+        violation = self.schemas.violation(queue, document)
+        if violation is not None:
+            at = self.compiled.emitter.sites.places[int(site)]
+            description = f"the message for queue {queue} violates its schema: {violation}"
+            error = RuleError(
+                rule=rule.name, kind="schemaViolation", code="demaq:schemaViolation", description=description, at=at
+            )
+            self._fail(outcome, error)
+        elif not any([error.rule == rule.name for error in outcome.errors]):
+            outcome.actions.append(
+                Enqueued(rule=rule.name, queue=queue, document=document, properties=properties, entries=entries)
+            )
+
+    def _read_properties(self, reader: Iterator[str]) -> dict[str, PropertyValue]:
+        found: dict[str, PropertyValue] = {}
+        for _ in range(int(next(reader))):
+            name, type_, text, key = next(reader), next(reader), next(reader), next(reader)
+            declared = self.program.properties.get(name)
+            found[name] = PropertyValue(declared.type if declared else type_ or "string", text, key)
+        return found
+
+    def _read_entries(self, reader: Iterator[str]) -> tuple[tuple[int, str], ...]:
+        return tuple([(int(next(reader)), next(reader)) for _ in range(int(next(reader)))])
+
+    def _read_error(self, reader: Iterator[str], plan: RulePlan) -> RuleError:
+        code, description, value = next(reader), next(reader), next(reader)
+        module, line, column = next(reader), next(reader), next(reader)
+        kind, shown = "dynamicError", code
+        at: Place | None = self.compiled.place(module, line, column)
+        if code == _NEED:
+            kind, shown = "need", value
+        elif code.startswith(_OURS):
+            kind = code.removeprefix(_OURS)
+            shown = f"demaq:{kind}"
+            if kind in ("enqueueError", "propertyError") and value.isdigit():
+                at = self.compiled.emitter.sites.places[int(value)]
+            else:
+                kind = kind if kind in ("enqueueError", "propertyError") else "dynamicError"
+        return RuleError(
+            rule=plan.rule.name, kind=kind, code=shown, description=description, at=at or plan.rule.decl.at
+        )
+
+    def _fail(self, outcome: Outcome, error: RuleError) -> None:
+        """A failing rule contributes its error and none of its actions."""
+        outcome.actions = [action for action in outcome.actions if action.rule != error.rule]
+        if not any([known.rule == error.rule for known in outcome.errors]):
+            outcome.errors.append(error)
+
+    def _fail_all(self, queue: CompiledQueue, outcome: Outcome, reason: str) -> None:
+        for number in queue.numbers:
+            outcome.errors.append(self._lost(number, reason))
+
+    def _lost(self, number: int, reason: str) -> RuleError:
+        rule = self.compiled.rules[number].rule
+        return RuleError(
+            rule=rule.name, kind="dynamicError", code="demaq:notEvaluated", description=reason, at=rule.decl.at
+        )
+
+    # from outside
+
+    def receive(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue], now: datetime) -> Received:
+        """Check a message from outside and compute its properties. Raises a MessageError where it must be refused."""
+        violation = self.schemas.violation(queue, document)
+        if violation is not None:
+            raise MessageError("schemaViolation", violation)
+        saxon = self.compiled.saxon
+        record = self._records.record(queue, document, explicit, now, mark=True)
+        try:
+            text = saxon.call(self.compiled.intake, saxon.parse(f"<b>{record}</b>"), self.compiled.intakes)
+        except ValueError as error:
+            raise MessageError("notWellFormed", str(error)) from None
+        except EvaluationError as error:
+            raise MessageError("propertyError", str(error)) from None
+        reader = iter(text.split(SEPARATOR))
+        next(reader)
+        if next(reader) == "X":
+            next(reader)
+            code, description = next(reader), next(reader)
+            raise MessageError("propertyError", description, code.replace(_OURS, "demaq:"))
+        properties, entries = self._read_properties(reader), self._read_entries(reader)
+        return Received(queue=queue, document=document, properties=properties, entries=entries)
+
+
+class RecordWriter:
+    """Messages as the elements of a batch: queue, time, slices and the properties that somebody may ask for."""
+
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self.program = compiled.plan.program
+        self.plan = compiled.plan
+        self._slicings = {name: number for number, name in enumerate(self.program.slicings)}
+        self._asked: dict[str, frozenset[str] | None] = {}
+
+    def batch(self, messages: Sequence[Message], now: datetime) -> str:
+        records = [
+            self.record(message.queue, message.document, self._relevant(message), now, slices=self._slices(message))
+            for message in messages
+        ]
+        return f"<b>{''.join(records)}</b>"
+
+    def record(
+        self,
+        queue: str,
+        document: Document,
+        properties: Mapping[str, PropertyValue],
+        now: datetime,
+        mark: bool = False,
+        slices: str = "",
+    ) -> str:
+        flag = ' x=""' if mark else ""
+        written = [
+            f"<p n={quoteattr(name)} t={quoteattr(value.type)}{flag}>{escape(value.text, _TEXT)}</p>"
+            for name, value in properties.items()
+        ]
+        head = f'<r q={quoteattr(queue)} t="{now.isoformat()}" s="{slices}">'
+        return f"{head}{''.join(written)}<m>{document.text}</m></r>"
+
+    def _relevant(self, message: Message) -> Mapping[str, PropertyValue]:
+        asked = self._asked_for(message.queue)
+        if asked is None:
+            return message.properties
+        if not asked:
+            return {}
+        return {name: value for name, value in message.properties.items() if name in asked}
+
+    def _asked_for(self, queue: str) -> frozenset[str] | None:
+        """Properties that rules of the queue look at or hand on; None for all."""
+        if queue not in self._asked:
+            found: set[str] = set()
+            for plan in self.plan.queues[queue].rules:
+                found.update(plan.properties)
+                if plan.rule.on_slicing:
+                    found.add(self.program.slicings[plan.rule.target].property)
+                for write in plan.enqueues:
+                    inherited = [p.name for p in self.program.properties_of(write.queue) if p.variant == "inherited"]
+                    found.update(inherited)
+            self._asked[queue] = None if "*" in found else frozenset(found)
+        return self._asked[queue]
+
+    def _slices(self, message: Message) -> str:
+        if not self._slicings:
+            return ""
+        members = [
+            str(number)
+            for name, number in self._slicings.items()
+            if (name in message.slices if message.slices is not None else self._has_key(message, name))
+        ]
+        return f"|{'|'.join(members)}|" if members else ""
+
+    def _has_key(self, message: Message, slicing: str) -> bool:
+        prop = self.program.properties[self.program.slicings[slicing].property]
+        return message.queue in prop.values and prop.name in message.properties
+
+
+_TEXT = {"\r": "&#13;"}

@@ -1,0 +1,88 @@
+"""What becomes of a message: the actions of the rules that fired, the errors of those that failed, what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from demaq.compiler.plan import Index
+from demaq.documents import Document
+from demaq.language.source import Place
+from demaq.messages import Message, PropertyValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """A message to be made: `do enqueue`, with everything that can be known before it is stored."""
+
+    rule: str
+    queue: str
+    document: Document
+    properties: Mapping[str, PropertyValue]
+    entries: tuple[tuple[int, str], ...]
+    """Index entries: the number of the index and the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceReset:
+    rule: str
+    slicing: str
+    key: str
+
+
+Action: TypeAlias = Enqueued | SliceReset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleError:
+    """A rule that failed: it contributes this instead of any action."""
+
+    rule: str
+    kind: str
+    code: str
+    description: str
+    at: Place | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What the outcome depends on besides the message, for whoever has to tell whether it still holds."""
+
+    slices: frozenset[tuple[str, str]] = frozenset()
+    entries: frozenset[tuple[int, str]] = frozenset()
+    queues: frozenset[str] = frozenset()
+    collections: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """Of one message: rules that fired in order, their actions, errors, and what was read."""
+
+    fired: list[str] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
+    errors: list[RuleError] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message from outside that may be stored."""
+
+    queue: str
+    document: Document
+    properties: Mapping[str, PropertyValue]
+    entries: tuple[tuple[int, str], ...]
+
+
+class StateReader(Protocol):
+    """The state a round sees. Messages come in the order in which they were enqueued."""
+
+    def queue(self, name: str) -> Sequence[Message]: ...
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]: ...
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        """Messages of the index's queue that have one of the entries."""
+
+    def collection(self, name: str) -> Sequence[Document]: ...

@@ -1,0 +1,148 @@
+"""State for rules that need it: read through a StateReader, handed to Saxon as documents, remembered as reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from demaq.compiler.plan import CollectionRead, QueueByKey, RulePlan, SliceRead, WholeQueue
+from demaq.documents import Document
+from demaq.messages import Message
+from demaq.rounds.compiled import CompiledProgram
+from demaq.rounds.outcomes import Outcome, Reads, StateReader
+
+SCAN = "*"
+"""A key that no index can answer."""
+
+
+class Job:
+    """One rule on one message, with the state that was read for it."""
+
+    def __init__(self, builder: StateBuilder, message_number: int, message: Message, rule: RulePlan) -> None:
+        self.builder = builder
+        self.message = message
+        self.message_number = message_number
+        self.rule = rule
+        self.slice: list[Message] = []
+        self.found: list[list[Message]] = []
+        self.queues: dict[str, Sequence[Message]] = {}
+        self.collections: dict[str, Sequence[Document]] = {}
+        self.slices_read: set[tuple[str, str]] = set()
+        self.entries_read: set[tuple[int, str]] = set()
+
+    def argument(self, positions: Mapping[int, int]) -> Any:
+        """What the batch function is told: the message's number, the rule's position, the state."""
+        saxon = self.builder.saxon
+        state = {
+            "intakes": self.builder.compiled.intakes,
+            "message": self.node(self.message),
+            "slice": self.nodes(self.slice),
+            "found": saxon.array([self.nodes(messages) for messages in self.found]),
+            "queues": saxon.map({name: self.nodes(messages) for name, messages in self.queues.items()}),
+            "collections": saxon.map(
+                {name: self.builder.document_nodes(documents) for name, documents in self.collections.items()}
+            ),
+        }
+        if self.rule.other_properties:
+            messages = [*self.slice, *[m for part in [*self.found, *self.queues.values()] for m in part]]
+            state["others"] = saxon.array([self.with_record(message) for message in messages])
+        position = positions[self.rule.rule.number]
+        return saxon.array([saxon.integer(self.message_number + 1), saxon.integer(position), saxon.map(state)])
+
+    def nodes(self, messages: Sequence[Message]) -> Any:
+        return self.builder.saxon.array([self.node(message) for message in messages])
+
+    def node(self, message: Message) -> Any:
+        """A message's document; the message itself is the same document wherever a rule meets it."""
+        document = self.message.document if message.id == self.message.id else message.document
+        return document.node(self.builder.saxon)
+
+    def with_record(self, message: Message) -> Any:
+        """A message's document beside what is known about it."""
+        saxon = self.builder.saxon
+        properties = [
+            f"<p n={quoteattr(name)} t={quoteattr(value.type)}>{escape(value.text)}</p>"
+            for name, value in message.properties.items()
+        ]
+        record = f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>'
+        return saxon.array([self.node(message), saxon.parse(record)])
+
+    def reads_with(self, reads: Reads) -> Reads:
+        return Reads(
+            slices=reads.slices | self.slices_read,
+            entries=reads.entries | self.entries_read,
+            queues=reads.queues | set(self.queues),
+            collections=reads.collections | set(self.collections),
+        )
+
+
+class StateBuilder:
+    """Reads each piece of state once for all jobs of a batch."""
+
+    def __init__(self, compiled: CompiledProgram, reader: StateReader) -> None:
+        self.compiled = compiled
+        self.saxon = compiled.saxon
+        self.reader = reader
+        self._queues: dict[str, Sequence[Message]] = {}
+        self._slices: dict[tuple[str, str], Sequence[Message]] = {}
+        self._collections: dict[str, Sequence[Document]] = {}
+
+    def job(self, number: int, message: Message, rule: RulePlan, keys: list[list[str]]) -> Job:
+        job = Job(self, number, message, rule)
+        remaining = iter(keys)
+        for read in rule.reads:
+            match read:
+                case SliceRead():
+                    self._read_slice(job, message, read.slicing)
+                case WholeQueue():
+                    self._read_queue(job, read.queue or message.queue)
+                case CollectionRead() if read.collection is not None:
+                    job.collections[read.collection] = self.collection(read.collection)
+                case QueueByKey():
+                    self._read_found(job, read, [next(remaining) for _ in read.lookups])
+        return job
+
+    def fetch_needed(self, job: Job, result: Outcome) -> bool:
+        """Whether the job failed for want of a queue or collection that was not known before; now it has it."""
+        needs = [error for error in result.errors if error.kind == "need"]
+        for error in needs:
+            if error.description == "queue":
+                self._read_queue(job, error.code)
+            else:
+                job.collections[error.code] = self.collection(error.code)
+        return bool(needs)
+
+    def _read_slice(self, job: Job, message: Message, slicing: str) -> None:
+        prop = self.compiled.plan.program.slicings[slicing].property
+        key = message.properties[prop].key
+        if (slicing, key) not in self._slices:
+            self._slices[(slicing, key)] = self.reader.slice(slicing, key)
+        job.slice = list(self._slices[(slicing, key)])
+        job.slices_read.add((slicing, key))
+
+    def _read_queue(self, job: Job, name: str) -> None:
+        if name not in self._queues:
+            known = name in self.compiled.plan.program.queues
+            self._queues[name] = self.reader.queue(name) if known else ()
+        job.queues[name] = self._queues[name]
+
+    def _read_found(self, job: Job, read: QueueByKey, keys: list[list[str]]) -> None:
+        if any([SCAN in asked for asked in keys]):
+            self._read_queue(job, read.queue)
+            job.found.append(list(job.queues[read.queue]))
+            return
+        found: dict[str, Message] = {}
+        for lookup, asked in zip(read.lookups, keys, strict=True):
+            job.entries_read.update([(lookup.index.number, entry) for entry in asked])
+            if asked:
+                found.update({message.id: message for message in self.reader.lookup(lookup.index, asked)})
+        job.found.append(sorted(found.values(), key=lambda message: message.sequence))
+
+    def collection(self, name: str) -> Sequence[Document]:
+        if name not in self._collections:
+            self._collections[name] = self.reader.collection(name)
+        return self._collections[name]
+
+    def document_nodes(self, documents: Sequence[Document]) -> Any:
+        return self.saxon.array([document.node(self.saxon) for document in documents])
