@@ -29,7 +29,7 @@ class Document:
     def __init__(self, text: str, tree: _ElementTree | None = None) -> None:
         self._text = text
         self._tree = tree
-        self._node: tuple[object, Any] | None = None
+        self._node: tuple[object, Any, int] | None = None
 
     @property
     def text(self) -> str:
@@ -46,11 +46,14 @@ class Document:
             self._tree = etree.fromstring(self.data, _parser()).getroottree()
         return self._tree
 
-    def node(self, saxon: Any) -> Any:
-        """The document node in a Saxon processor, parsed on first use."""
-        if self._node is None or self._node[0] is not saxon:
-            self._node = (saxon, saxon.parse(self._text))
-        return self._node[1]
+    def node(self, saxon: Any, behind: int = 0) -> tuple[Any, int]:
+        """The document node in a Saxon processor, parsed on first use, and its number in document order.
+
+        Saxon orders documents as they were parsed; one that is to come behind another is parsed again if need be.
+        """
+        if self._node is None or self._node[0] is not saxon or self._node[2] <= behind:
+            self._node = (saxon, saxon.parse(self._text), saxon.parsed)
+        return self._node[1], self._node[2]
 
     def __repr__(self) -> str:
         return f"Document({self._text[:60]!r})"

@@ -16,7 +16,13 @@ from demaq.cli.example_first import ExampleFirstGroup
 from demaq.cli.lazy_command import LazyCommand
 
 # Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("demaq.cli.check:check", "Check the files of an application, or the folders that hold them."),
+    "explain": ("demaq.cli.explain:explain", "Show how an application will be executed."),
+    "format": ("demaq.cli.format:format", "Print an application in its canonical layout."),
+    "try": ("demaq.cli.try_message:try_message", "Show what an application would do with a message."),
+    "bench": ("demaq.cli.bench:bench", "Measure, with figures to compare."),
+}
 
 EXIT_DONE = 0
 EXIT_AT_FAULT = 1

@@ -137,8 +137,8 @@ class _Finder:
             first = step is path.steps[0]
             if separator == "//":
                 here_is_document = False
-            elif separator == "/":
-                here_is_document = first
+            elif separator == "/" and first:
+                here_is_document = True
             if isinstance(step, ast.AxisStep):
                 found.extend(self._step(step, here_is_document))
                 here_is_document = False
@@ -197,6 +197,26 @@ def _constants(expr: ast.Expr) -> list[str]:
         values = [item.value for item in expr.items if isinstance(item, ast.StringLiteral)]
         return values if len(values) == len(expr.items) else []
     return []
+
+
+def without_implied(requirements: Sequence[Requirement]) -> list[Requirement]:
+    """Requirements that do not follow from others: who needs a type with the value rush needs a type."""
+    kept: list[Requirement] = []
+    for candidate in dict.fromkeys(requirements):
+        others = [other for other in requirements if other != candidate]
+        if not any([_implies(other, candidate) for other in others]):
+            kept.append(candidate)
+    return kept
+
+
+def _implies(one: Requirement, other: Requirement) -> bool:
+    return all([any([_is_at_least(a, b) for b in other]) for a in one])
+
+
+def _is_at_least(feature: Feature, other: Feature) -> bool:
+    if (feature.uri, feature.local) != (other.uri, other.local) or other.value not in (None, feature.value):
+        return False
+    return feature.kind == other.kind or (feature.kind, other.kind) == ("root", "element")
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement:

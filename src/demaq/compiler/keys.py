@@ -138,7 +138,11 @@ class KeyFinder:
     # conditions
 
     def _in_condition(self, condition: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> Key | None:
-        """A conjunct `path = value`; the path starts at the item, which is the focus or a variable."""
+        """A conjunct `path = value`; the path starts at the item, which is the focus or a variable.
+
+        A value from the message is better than a constant, which may be the same for half of the queue.
+        """
+        constant: Key | None = None
         for conjunct in conjuncts(condition):
             if not isinstance(conjunct, ast.Operation) or conjunct.operators not in (("=",), ("eq",)):
                 continue
@@ -147,9 +151,11 @@ class KeyFinder:
                 indexed = self._indexed_path(path, steps, variable)
                 if indexed is not None and self._is_known_before(value, variable):
                     whole = self._with_bindings(value)
-                    if whole is not None:
+                    if whole is not None and not isinstance(whole, (ast.StringLiteral, ast.NumericLiteral)):
                         return Key(indexed, whole)
-        return None
+                    if whole is not None and constant is None:
+                        constant = Key(indexed, whole)
+        return constant
 
     def _indexed_path(self, expr: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> ast.Expr | None:
         """The path from the document node, as an expression of its own."""

@@ -9,21 +9,26 @@ from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.plan import Feature, Plan, QueuePlan, Requirement, RulePlan
 from demaq.compiler.rewrites import REWRITES, Indexes
 from demaq.language.program import Program
+from demaq.language.recursion import deep_recursion
 
 FILTER_FROM_RULES = 8
 """Asking a rule that does not fire costs about as much as looking for one feature: below this many, all are asked."""
+
+
+_COST = {"root": 1, "element": 2, "attribute": 3}
 
 
 def make_plan(program: Program, known: tuple[CompilerContext, ...] | None = None) -> Plan:
     modules = known or contexts(program.modules)
     indexes = Indexes()
     rules: dict[str, RulePlan] = {}
-    for rule in program.rules:
-        context = modules[rule.module]
-        plan = analyse(rule, context)
-        for rewrite in REWRITES:
-            plan = rewrite(plan, context, indexes)
-        rules[rule.name] = plan
+    with deep_recursion():
+        for rule in program.rules:
+            context = modules[rule.module]
+            plan = analyse(rule, context)
+            for rewrite in REWRITES:
+                plan = rewrite(plan, context, indexes)
+            rules[rule.name] = plan
     queues = _merge(program, rules)
     return Plan(program=program, queues=queues, rules=rules, indexes=tuple(indexes.known.values()))
 
@@ -67,11 +72,11 @@ def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
 
 
 def _rarest(requirements: tuple[Requirement, ...], frequency: Counter[Feature]) -> Requirement:
-    """The requirement that the fewest other rules share; among equals the one that is cheapest to look for."""
+    """The requirement that the fewest other rules share; among equals the one that tells most."""
 
     def cost(requirement: Requirement) -> tuple[int, int, list[str]]:
         shared = sum([frequency[feature] for feature in requirement])
-        kinds = [{"root": 0, "attribute": 2, "element": 1}[feature.kind] for feature in requirement]
-        return shared, max(kinds), sorted([str(feature) for feature in requirement])
+        costs = [0 if feature.value else _COST[feature.kind] for feature in requirement]
+        return shared, max(costs), sorted([str(feature) for feature in requirement])
 
     return min(requirements, key=cost)

@@ -7,6 +7,7 @@ in a dict by node; `same_tree` compares by content. Chains that can grow without
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
@@ -847,26 +848,39 @@ class Application(Node):
 
 # --- walking ---------------------------------------------------------------------------------------------------------
 
-_child_fields: dict[type[Node], tuple[str, ...]] = {}
+_NO_NODES = re.compile(r"(str|int|bool|Literal\[[^\]]*\]|tuple\[tuple\[str, str\], \.\.\.\])( \| None)?")
+_fields: dict[type[Node], tuple[str, ...]] = {}
+_node_fields: dict[type[Node], tuple[str, ...]] = {}
 
 
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
-    """The fields of a node class that may hold content, in source order."""
-    known = _child_fields.get(kind)
+    """The fields of a node class but for its place, in source order."""
+    known = _fields.get(kind)
     if known is None:
-        known = _child_fields[kind] = tuple(f.name for f in fields(kind) if f.name != "at")
+        known = _fields[kind] = tuple([f.name for f in fields(kind) if f.name != "at"])
+    return known
+
+
+def node_fields(kind: type[Node]) -> tuple[str, ...]:
+    """Those of them that may hold nodes. Half of all nodes are names and literals, which have none."""
+    known = _node_fields.get(kind)
+    if known is None:
+        found = [f.name for f in fields(kind) if f.name != "at" and not _NO_NODES.fullmatch(str(f.type))]
+        known = _node_fields[kind] = tuple(found)
     return known
 
 
 def children(node: Node) -> list[Node]:
     """The nodes directly below, in source order."""
     found: list[Node] = []
-    for name in child_fields(type(node)):
+    for name in _node_fields.get(type(node)) or node_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if type(value) is tuple:
+            for item in value:
+                if isinstance(item, Node):
+                    found.append(item)
+        elif isinstance(value, Node):
             found.append(value)
-        elif type(value) is tuple:
-            found.extend([item for item in value if isinstance(item, Node)])
     return found
 
 
@@ -877,8 +891,9 @@ def walk(node: Node) -> Iterator[Node]:
         current = stack.pop()
         yield current
         below = children(current)
-        below.reverse()
-        stack.extend(below)
+        if below:
+            below.reverse()
+            stack.extend(below)
 
 
 def same_tree(left: object, right: object) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from demaq.language.recursion import NESTING_MAX
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -32,7 +34,7 @@ CODES: dict[str, Code] = {
     ),
     "DQ0102": Code(
         "nested too deeply",
-        "Constructs may be nested 10,000 levels deep.",
+        f"Constructs may be nested {NESTING_MAX:,} levels deep.",
         "let $part := … return …",
     ),
     "DQ0103": Code(

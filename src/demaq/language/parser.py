@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from demaq.errors import ProgramError
@@ -21,14 +19,14 @@ SUFFIX = ".dmq"
 def parse_query(text: str, file: str = "<query>") -> ast.Query:
     """Parse one XQuery module, main or library."""
     source = Source(text, file)
-    with deep_recursion(), no_garbage_collection():
+    with deep_recursion():
         return Prolog(source).query()
 
 
 def parse_module(text: str, file: str = "<module>") -> tuple[ast.Module, list[ProgramError]]:
     """Parse one module of an application, going on behind errors: what could be read, and what is wrong."""
     source = Source(text, file)
-    with deep_recursion(), no_garbage_collection():
+    with deep_recursion():
         try:
             parser = Statements(source, in_rule=True)
         except ProgramError as error:
@@ -63,18 +61,6 @@ def read_application(
         modules.append(module)
         errors.extend(found)
     return ast.Application(modules[0].at if modules else NOWHERE, tuple(modules)), errors
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Building a tree makes many objects and no garbage: looking for some halves the speed on large files."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:

@@ -1,11 +1,13 @@
-"""Let our own recursion go as deep as the deepest program we accept, and no deeper.
+"""Let our own recursion go as deep as the deepest program we accept, and no deeper; and let nobody look for garbage.
 
 A call from Python to Python takes no C stack, so the interpreter's limit may be raised for as long as a tree is parsed
-or walked. It is a setting of the whole process: the first to enter raises it, the last to leave puts it back.
+or walked. It is a setting of the whole process: the first to enter raises it, the last to leave puts it back. So is the
+garbage collector, which finds nothing in trees and takes half the time of large ones.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,16 +21,19 @@ _FRAMES_PER_LEVEL = 40
 _lock = threading.Lock()
 _inside = 0
 _limit_before = 0
+_collecting_before = False
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
     """Allow recursion over trees of the greatest nesting inside this block."""
-    global _inside, _limit_before
+    global _inside, _limit_before, _collecting_before
     with _lock:
         if _inside == 0:
             _limit_before = sys.getrecursionlimit()
             sys.setrecursionlimit(max(_limit_before, NESTING_MAX * _FRAMES_PER_LEVEL))
+            _collecting_before = gc.isenabled()
+            gc.disable()
         _inside += 1
     try:
         yield
@@ -37,3 +42,5 @@ def deep_recursion() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 sys.setrecursionlimit(_limit_before)
+                if _collecting_before:
+                    gc.enable()

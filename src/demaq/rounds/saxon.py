@@ -55,6 +55,8 @@ class Saxon:
 
     def __init__(self) -> None:
         self._processor = saxonche.PySaxonProcessor(license=False)
+        self.parsed = 0
+        """How many documents were parsed: the number of the last one in document order."""
         for name, value in _SETTINGS.items():
             self._processor.set_configuration_property(_FEATURE + name, value)
 
@@ -81,7 +83,9 @@ class Saxon:
         """A document node. Raises ValueError where Saxon's parser refuses the text."""
         with _quiet_stderr():
             try:
-                return self._processor.parse_xml(xml_text=text)
+                node = self._processor.parse_xml(xml_text=text)
+                self.parsed += 1
+                return node
             except saxonche.PySaxonApiError as error:
                 raise ValueError(str(error).strip()) from None
 

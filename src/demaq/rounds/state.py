@@ -34,39 +34,44 @@ class Job:
     def argument(self, positions: Mapping[int, int]) -> Any:
         """What the batch function is told: the message's number, the rule's position, the state."""
         saxon = self.builder.saxon
+        nodes = self._nodes()
+
+        def array(messages: Sequence[Message]) -> Any:
+            return saxon.array([nodes[message.id] for message in messages])
+
         state = {
             "intakes": self.builder.compiled.intakes,
-            "message": self.node(self.message),
-            "slice": self.nodes(self.slice),
-            "found": saxon.array([self.nodes(messages) for messages in self.found]),
-            "queues": saxon.map({name: self.nodes(messages) for name, messages in self.queues.items()}),
+            "message": nodes[self.message.id],
+            "slice": array(self.slice),
+            "found": saxon.array([array(messages) for messages in self.found]),
+            "queues": saxon.map({name: array(messages) for name, messages in self.queues.items()}),
             "collections": saxon.map(
-                {name: self.builder.document_nodes(documents) for name, documents in self.collections.items()}
+                {name: self.builder.collection_nodes(documents) for name, documents in self.collections.items()}
             ),
         }
         if self.rule.other_properties:
-            messages = [*self.slice, *[m for part in [*self.found, *self.queues.values()] for m in part]]
-            state["others"] = saxon.array([self.with_record(message) for message in messages])
+            records = [
+                saxon.array([nodes[message.id], saxon.parse(self.builder.record(message))])
+                for message in self._messages()
+                if message.id != self.message.id
+            ]
+            state["others"] = saxon.array(records)
         position = positions[self.rule.rule.number]
         return saxon.array([saxon.integer(self.message_number + 1), saxon.integer(position), saxon.map(state)])
 
-    def nodes(self, messages: Sequence[Message]) -> Any:
-        return self.builder.saxon.array([self.node(message) for message in messages])
+    def _messages(self) -> list[Message]:
+        """All messages the rule can meet, each once, in the order in which they were enqueued."""
+        found = {message.id: message for part in [self.slice, *self.found, *self.queues.values()] for message in part}
+        found[self.message.id] = self.message
+        return sorted(found.values(), key=lambda message: message.sequence)
 
-    def node(self, message: Message) -> Any:
-        """A message's document; the message itself is the same document wherever a rule meets it."""
-        document = self.message.document if message.id == self.message.id else message.document
-        return document.node(self.builder.saxon)
-
-    def with_record(self, message: Message) -> Any:
-        """A message's document beside what is known about it."""
-        saxon = self.builder.saxon
-        properties = [
-            f"<p n={quoteattr(name)} t={quoteattr(value.type)}>{escape(value.text)}</p>"
-            for name, value in message.properties.items()
-        ]
-        record = f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>'
-        return saxon.array([self.node(message), saxon.parse(record)])
+    def _nodes(self) -> dict[str, Any]:
+        """Their documents, of which a rule may ask the order."""
+        nodes: dict[str, Any] = {}
+        number = 0
+        for message in self._messages():
+            nodes[message.id], number = message.document.node(self.builder.saxon, number)
+        return nodes
 
     def reads_with(self, reads: Reads) -> Reads:
         return Reads(
@@ -144,5 +149,18 @@ class StateBuilder:
             self._collections[name] = self.reader.collection(name)
         return self._collections[name]
 
-    def document_nodes(self, documents: Sequence[Document]) -> Any:
-        return self.saxon.array([document.node(self.saxon) for document in documents])
+    def collection_nodes(self, documents: Sequence[Document]) -> Any:
+        nodes: list[Any] = []
+        number = 0
+        for document in documents:
+            node, number = document.node(self.saxon, number)
+            nodes.append(node)
+        return self.saxon.array(nodes)
+
+    def record(self, message: Message) -> str:
+        """What is known about a message, as its own record would say it."""
+        properties = [
+            f"<p n={quoteattr(name)} t={quoteattr(value.type)}>{escape(value.text)}</p>"
+            for name, value in message.properties.items()
+        ]
+        return f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>'

@@ -86,6 +86,8 @@ class Lowering:
 
     def rebuilt(self, node: ast.Node) -> ast.Node:
         """The node with everything below it lowered; itself where nothing changed."""
+        if not ast.node_fields(type(node)):
+            return node
         changed = False
         values: list[object] = []
         for name in ast.child_fields(type(node)):

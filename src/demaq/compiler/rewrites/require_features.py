@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from demaq.compiler.context import CompilerContext
-from demaq.compiler.features import required_features
+from demaq.compiler.features import required_features, without_implied
 from demaq.compiler.plan import Requirement, RulePlan
 from demaq.compiler.rewrites.look_up_by_key import Indexes
 
 
 def require_features(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
-    found: dict[Requirement, None] = {}
+    found: list[Requirement] = []
     for condition in plan.conditions:
-        for requirement in required_features(condition, context.names, context.plain_strings):
-            found[requirement] = None
-    return replace(plan, requires=tuple(found))
+        found.extend(required_features(condition, context.names, context.plain_strings))
+    return replace(plan, requires=tuple(without_implied(found)))

@@ -21,10 +21,14 @@ _HINTS = {
 
 
 def slice_functions(draft: Draft) -> Iterator[Diagnostic]:
+    slicing_of: dict[str, str] = {}
+    for slicing in draft.slicings:
+        for queue in draft.slicing_queues(slicing) or ():
+            slicing_of.setdefault(queue, slicing)
     for body in draft.bodies:
         if body.rule is not None and (body.rule.on_slicing or body.rule.target not in draft.queues):
             continue
-        where, hint = _where(draft, body)
+        where, hint = _where(body, slicing_of)
         for call in body.calls:
             if call.effect & Effect.SLICE:
                 yield error("DQ0308", f"qs:{call.key[1]}() has no slice to speak of {where}", call.node.at, hint)
@@ -38,11 +42,11 @@ def slice_functions(draft: Draft) -> Iterator[Diagnostic]:
                 )
 
 
-def _where(draft: Draft, body: Body) -> tuple[str, str]:
-    if body.rule is None:
+def _where(body: Body, slicing_of: dict[str, str]) -> tuple[str, str]:
+    if body.rule is None or body.rule.target is None:
         return _PLACES[body.role], _HINTS[body.role]
-    target = body.rule.target
-    for slicing in draft.slicings:
-        if target in (draft.slicing_queues(slicing) or ()):
-            return f'in a rule on queue "{target}"', f"create rule {body.rule.decl.name} for {slicing} …"
-    return f'in a rule on queue "{target}"', "create the rule for a slicing"
+    where = f'in a rule on queue "{body.rule.target}"'
+    slicing = slicing_of.get(body.rule.target)
+    if slicing is None:
+        return where, "create the rule for a slicing"
+    return where, f"create rule {body.rule.decl.name} for {slicing} …"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
@@ -39,7 +40,7 @@ def unknown_rule_targets(draft: Draft) -> Iterator[Diagnostic]:
         target = rule.target
         if target is None or target in draft.queues or target in draft.slicings:
             continue
-        known = [*draft.queues, *draft.slicings]
+        known = chain(draft.queues, draft.slicings)
         yield error(
             "DQ0204",
             f'"{target}" is neither a queue nor a slicing',
@@ -114,7 +115,7 @@ def _queue(draft: Draft, name: str | None, at: ast.Node) -> Iterator[Diagnostic]
 def _property(draft: Draft, name: str | None, at: ast.Node, also: Iterable[str]) -> Iterator[Diagnostic]:
     if name is None or name in draft.properties or is_system_property(name) or name in also:
         return
-    known = [*draft.properties, *SYSTEM_PROPERTIES, *also]
+    known = chain(draft.properties, SYSTEM_PROPERTIES, also)
     hint = draft.suggestions.did_you_mean(name, known, '"{}"')
     if name.startswith(HEADER[:-1]):
         hint = f"headers are called {HEADER}NAME"

@@ -57,7 +57,8 @@ class _Checker:
     def check(self) -> None:
         match self.body.decl:
             case ast.RuleDecl():
-                if self.branch(self.body.expr) is not Category.UPDATING and not self.found:
+                acts = self.branch(self.body.expr) is Category.UPDATING
+                if not acts and not self.found and isinstance(self.body.expr, ast.If):
                     self._error(
                         "DQ0402",
                         f'rule "{self.body.decl.name}" does nothing',

@@ -114,7 +114,7 @@ class Resolver:
         return uri
 
     def _unknown_prefix(self, prefix: str, at: Place) -> None:
-        known = [known for known in self.scope.prefixes if known != DEFAULT_ELEMENT]
+        known = (known for known in self.scope.prefixes if known != DEFAULT_ELEMENT)
         hint = self.suggestions.did_you_mean(prefix, known, "`{}:`")
         self.error(
             "DQ0202",
@@ -153,7 +153,7 @@ class Resolver:
             self._unknown_variable(node.name, node.at)
 
     def _unknown_variable(self, name: ast.Name, at: Place) -> None:
-        known = [local for _, local in self.scope.variables]
+        known = (local for _, local in self.scope.variables)
         prefix = f"{name.prefix}:" if name.prefix else ""
         hint = self.suggestions.did_you_mean(name.local, known, f"${prefix}{{}}")
         self.error("DQ0201", f"variable ${name} is not bound here", at, hint)
@@ -334,6 +334,8 @@ class Resolver:
         self.error("DQ0301", f"function {name}() with {said} is not known", name.at, self._function_hint(name, uri))
 
     def _function_hint(self, name: ast.Name, uri: str) -> str | None:
+        if self.suggestions.exhausted:
+            return None
         known: list[tuple[str, str]] = [*functions.ARITIES, functions.CONCAT]
         written = {_WRITTEN.get(space, "") + local: local for space, local in known}
         prefixes = {space: prefix for prefix, space in self.names.prefixes.items() if prefix}

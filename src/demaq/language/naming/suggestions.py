@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-COMPARISONS_MAX = 100_000
+COMPARISONS_MAX = 50_000
 
 
 class Suggestions:
@@ -18,13 +18,18 @@ class Suggestions:
     def __init__(self) -> None:
         self._comparisons_left = COMPARISONS_MAX
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether so many names were compared that no further hint is given."""
+        return self._comparisons_left <= 0
+
     def closest(self, name: str, known: Iterable[str]) -> str | None:
         """The known name most like this one, if one is like it."""
+        if self.exhausted:
+            return None
         length = len(name)
         candidates = [other for other in known if abs(len(other) - length) <= 1 + length // 3]
         self._comparisons_left -= len(candidates)
-        if self._comparisons_left < 0:
-            return None
         lower = name.lower()
         for other in candidates:
             if other.lower() == lower and other != name:

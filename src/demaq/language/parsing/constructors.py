@@ -118,7 +118,7 @@ class Constructors(Grammar):
         parts, end = self._attribute_parts(offset, quote)
         name = self._name_of(match)
         if "xmlns" in (name.prefix, str(name)) and any([isinstance(part, ast.Enclosed) for part in parts]):
-            self.fail_at("a namespace cannot be computed here", start, end, hint="write its URI, or use namespace p {…}")
+            self.fail_at("a namespace cannot be computed here", start, end, hint="write its URI itself")
         return ast.DirectAttribute(Place(self.source, start, end), name, parts), end
 
     def _attribute_parts(self, opening: int, quote: str) -> tuple[tuple[ast.RawText | ast.Enclosed, ...], int]:

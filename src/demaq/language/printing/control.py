@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from demaq.language import ast
 from demaq.language.printing import words
-from demaq.language.printing.precedence import OR, ends_without_else
+from demaq.language.printing.precedence import OR, begins_with_word, ends_in_bare_reset, ends_without_else
 from demaq.language.printing.stream import DEDENT, END_GROUP, GROUP, HARD_BREAK, INDENT, SPACE_OR_BREAK
 from demaq.language.printing.writer import Printer, Writers
 
@@ -55,17 +55,19 @@ def window_clause(p: Printer, node: ast.WindowClause) -> None:
     p.behind(node.expr, p.clause)
     p.put(INDENT)
     p.put(SPACE_OR_BREAK)
-    p.put("start")
-    p.node(node.start)
+    _window_condition(p, "start", node.start)
     if node.end is not None:
         p.put(SPACE_OR_BREAK)
-        p.put("only end" if node.only_end else "end")
-        p.node(node.end)
+        if node.only_end:
+            p.put("only ")
+        _window_condition(p, "end", node.end)
     p.put(DEDENT)
     p.put(END_GROUP)
 
 
-def window_condition(p: Printer, node: ast.WindowCondition) -> None:
+def _window_condition(p: Printer, keyword: str, node: ast.WindowCondition) -> None:
+    p.marked(node.at)
+    p.put(keyword)
     if node.current is not None:
         p.put(f" {words.variable(node.current)}")
     if node.position is not None:
@@ -76,6 +78,7 @@ def window_condition(p: Printer, node: ast.WindowCondition) -> None:
         p.put(f" next {words.variable(node.next)}")
     p.put(" when")
     p.behind(node.when, p.clause)
+    p.ended(node.at)
 
 
 def where_clause(p: Printer, node: ast.WhereClause) -> None:
@@ -166,7 +169,7 @@ def rule_body(p: Printer, node: ast.If) -> None:
 
 def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
     p.condition("if (", node.condition, ") then")
-    if node.otherwise is not None and ends_without_else(node.then):
+    if node.otherwise is not None and (ends_without_else(node.then) or _misread(node.then, node.otherwise)):
         p.put(" ")
         p.parenthesised(node.then)
     elif always_broken and not isinstance(node.then, ast.Sequence):
@@ -189,6 +192,11 @@ def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
         p.behind(node.otherwise)
 
 
+def _misread(then: ast.Expr, otherwise: ast.Expr) -> bool:
+    """Whether `do reset else key…` stands to be read as resetting a slicing named else."""
+    return ends_in_bare_reset(then) and begins_with_word(otherwise, "key")
+
+
 def switch(p: Printer, node: ast.Switch) -> None:
     p.put(GROUP)
     p.condition("switch (", node.operand, ")")
@@ -209,7 +217,16 @@ def switch_case(p: Printer, node: ast.SwitchCase) -> None:
         p.operand(value, OR)
         p.put(" ")
     p.put("return")
-    p.behind(node.result)
+    _case_result(p, node.result)
+
+
+def _case_result(p: Printer, result: ast.Expr) -> None:
+    """What a case returns; behind a bare `do reset`, the next `case key` could be read as a slicing and a key."""
+    if ends_in_bare_reset(result):
+        p.put(" ")
+        p.parenthesised(result)
+    else:
+        p.behind(result)
 
 
 def typeswitch(p: Printer, node: ast.Typeswitch) -> None:
@@ -238,7 +255,7 @@ def type_case(p: Printer, node: ast.TypeCase) -> None:
             p.put(" | ")
         p.bare(type_)
     p.put(" return")
-    p.behind(node.result)
+    _case_result(p, node.result)
 
 
 def try_catch(p: Printer, node: ast.TryCatch) -> None:
@@ -261,7 +278,6 @@ CONTROL_WRITERS: Writers = {
     ast.LetClause: let_clause,
     ast.LetBinding: let_binding,
     ast.WindowClause: window_clause,
-    ast.WindowCondition: window_condition,
     ast.WhereClause: where_clause,
     ast.GroupByClause: group_by_clause,
     ast.GroupSpec: group_spec,

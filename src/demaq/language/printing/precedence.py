@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from demaq.language import ast
+from demaq.language.printing import words
 
 (
     SINGLE,
@@ -90,3 +91,29 @@ def ends_without_else(expr: ast.Expr) -> bool:
             return False
         expr = following
     return True
+
+
+def ends_in_bare_reset(expr: ast.Expr) -> bool:
+    """Whether `else key` right behind the expression would be read as the slicing and key of its `do reset`."""
+    while (following := tail(expr)) is not None:
+        expr = following
+    return isinstance(expr, ast.Reset) and expr.slicing is None
+
+
+def begins_with_word(expr: ast.Expr, word: str) -> bool:
+    """Whether the first word of an expression is this one; parentheses are not looked at."""
+    while (first := _first_part(expr)) is not None:
+        expr = first
+    if isinstance(expr, ast.AxisStep):
+        return expr.axis == "child" and isinstance(expr.test, ast.NameTest) and words.name(expr.test) == word
+    return isinstance(expr, ast.FunctionCall | ast.NamedFunctionRef) and words.name(expr.name) == word
+
+
+def _first_part(expr: ast.Expr) -> ast.Expr | None:
+    if isinstance(expr, ast.Operation):
+        return expr.operands[0]
+    if isinstance(expr, ast.Path):
+        return None if expr.separators[0] else expr.steps[0]
+    if isinstance(expr, ast.Postfix):
+        return expr.base
+    return expr.operand if isinstance(expr, ast.TypeOperation | ast.Arrow | ast.TransformWith) else None

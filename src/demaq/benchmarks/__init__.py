@@ -1,0 +1,1 @@
+"""Measurements: figures side by side from one run, never a test."""

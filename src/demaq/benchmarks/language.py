@@ -1,0 +1,217 @@
+"""What the language half costs: reading an application, compiling it, and evaluating rules on a message.
+
+Figures are ratios of one machine at one time. Each says what it was measured on.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from demaq.documents import Document, parse_document
+from demaq.language.load import check_application
+from demaq.language.parser import parse_module
+from demaq.language.program import Program
+from demaq.messages import Message
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.memory_state import MemoryState
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+
+
+def measure(rules: tuple[int, ...], messages: int, say: Callable[[str], None]) -> Iterator[Figure]:
+    """All figures of the language, one after the other. `say` is told what is going on."""
+    for count in rules:
+        say(f"an application of {count:,} rules")
+        yield from _reading(count)
+    say("1,000 rules on one queue against 10")
+    yield from _choosing()
+    say(f"4 rules on {messages:,} messages of 1 KB")
+    yield from _evaluating(messages)
+
+
+# --- reading an application ------------------------------------------------------------------------------------------
+
+
+def application_of(rules: int, per_queue: int = 10) -> str:
+    """Rules of eight lines each, spread over queues, one in ten reading its slice and one in ten another queue."""
+    queues = max(1, rules // per_queue)
+    lines = ["declare namespace o = 'http://example.org/orders';"]
+    lines += [f"create queue q{n}" for n in range(queues)]
+    lines.append("create queue done")
+    every = ", ".join([f"q{n}" for n in range(queues)])
+    lines.append(f"create property orderID as xs:string queue {every} value //orderID")
+    lines.append("create slicing orders on orderID")
+    lines.append("create rule finish for orders if (qs:slice()/finished) then do reset")
+    for n in range(rules - 1):
+        lines.append(_rule(n, n % queues))
+    return "\n".join(lines)
+
+
+def _rule(n: int, queue: int) -> str:
+    extra = ""
+    if n % 10 == 3:
+        extra = f' and not(qs:queue("q{queue}")[/confirmation/orderID = qs:message()//orderID])'
+    return f"""
+create rule r{n} for q{queue}
+  if (/order[@type = "t{n}"] and not(//cancelled){extra}) then
+    let $lines := //line[quantity > 0]
+    let $total := sum(for $line in $lines return $line/quantity * $line/price)
+    let $confirmation :=
+      <confirmation rule="r{n}">{{//orderID}} {{//customerID}}<total>{{$total}}</total>
+        {{for $line in $lines order by $line/@number return <line>{{$line/@number, $line/article}}</line>}}
+      </confirmation>
+    return do enqueue $confirmation into done"""
+
+
+def _reading(rules: int) -> Iterator[Figure]:
+    text = application_of(rules)
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "application.dmq")
+        file.write_text(text, encoding="utf-8")
+        parse = _seconds(lambda: parse_module(text, str(file)))
+        started = time.perf_counter()
+        program = check_application(file).program
+        checked = time.perf_counter() - started
+        assert program is not None, "the generated application is right"
+        started = time.perf_counter()
+        compiled = compile_program(program)
+        compiling = time.perf_counter() - started
+        del compiled
+    gc.collect()
+    size = f"{rules:,} rules, {len(text) / 1000:,.0f} KB"
+    yield Figure(f"parse ({size})", parse, "s")
+    yield Figure(f"parse and check ({size})", checked, "s")
+    yield Figure(f"plan, emit and compile ({size})", compiling, "s")
+    yield Figure(f"all together ({size})", checked + compiling, "s", "< 3 s at 1,000 rules, linear beyond")
+
+
+# --- choosing among rules --------------------------------------------------------------------------------------------
+
+
+def _choosing() -> Iterator[Figure]:
+    """One of n rules on a queue fires: what a message costs beyond being parsed."""
+    few, many = _cost_of_choice(10), _cost_of_choice(1000)
+    yield Figure("one of 10 rules fires", few, "µs a message")
+    yield Figure("one of 1,000 rules fires", many, "µs a message")
+    yield Figure("1,000 rules cost as many times what 10 cost", many / few, "", "< 3")
+
+
+def _cost_of_choice(rules: int) -> float:
+    text = application_of(rules, per_queue=rules).replace("create rule finish", "create rule r_finish")
+    evaluator, program = _evaluator(text)
+    state = _no_state(evaluator, program)
+    messages = [
+        Message(id=str(n), queue="q0", document=_order(n % rules, n), properties={}, created=NOW) for n in range(1000)
+    ]
+    evaluator.evaluate(messages, state, NOW)
+    return _seconds(lambda: evaluator.evaluate(messages, state, NOW)) / len(messages) * 1e6
+
+
+# --- evaluating ------------------------------------------------------------------------------------------------------
+
+FOUR_RULES = """
+create queue orders
+create queue shipping
+create queue finance
+create rule ship for orders
+  if (/order[@type = "standard"]) then
+    do enqueue <parcel>{//orderID}{//line/article}</parcel> into shipping
+create rule rush for orders
+  if (/order[@type = "rush"]) then
+    do enqueue <parcel priority="high">{//orderID}{//line/article}</parcel> into shipping
+create rule credit for orders
+  if (sum(//line/(quantity * price)) > 100000) then
+    do enqueue <check>{//customerID}</check> into finance
+create rule cancel for orders
+  if (//cancelled) then
+    do enqueue <refund>{//orderID}</refund> into finance
+"""
+
+
+def _evaluating(count: int) -> Iterator[Figure]:
+    evaluator, program = _evaluator(FOUR_RULES)
+    state = _no_state(evaluator, program)
+    documents = [_order(-1, n) for n in range(1000)]
+    size = statistics.mean([len(document.data) for document in documents])
+    times: list[float] = []
+    memory: list[float] = []
+    batch = 1000
+    for start in range(0, count + batch, batch):
+        # Bodies arrive as text: a document that somebody has parsed before would flatter us.
+        messages = [
+            Message(id=str(n), queue="orders", document=Document(document.text), properties={}, created=NOW)
+            for n, document in enumerate(documents)
+        ]
+        started = time.perf_counter()
+        outcomes = evaluator.evaluate(messages, state, NOW)
+        if start:  # the first is for warming up
+            times.append((time.perf_counter() - started) / batch * 1e6)
+            memory.append(_resident_megabytes())
+        assert sum([len(outcome.actions) for outcome in outcomes]) == batch
+    yield Figure(f"evaluate 4 rules ({size:.0f} B messages), median", statistics.median(times), "µs a message", "< 150")
+    yield Figure("the same, best tenth", sorted(times)[len(times) // 10], "µs a message")
+    yield Figure("memory after a tenth of the messages", memory[len(memory) // 10], "MB")
+    yield Figure(f"memory after all {count:,}", memory[-1], "MB", "flat")
+
+
+def _order(kind: int, number: int) -> Document:
+    """An order of about 1 KB. Kind -1 is a standard one."""
+    type_ = "standard" if kind < 0 else f"t{kind}"
+    lines = "".join(
+        [
+            f'<line number="{n}"><article>A-{(number * 7 + n) % 997}</article><quantity>{n + number % 5}</quantity>'
+            f"<price>{number % 90 + n}.50</price><text>part {n} of order {number}</text></line>"
+            for n in range(1, 7)
+        ]
+    )
+    return parse_document(
+        f'<order type="{type_}"><orderID>O{number}</orderID><customerID>C{number % 100}</customerID>'
+        f"<address><name>Customer {number % 100}</name><city>Mannheim</city></address>{lines}</order>"
+    )
+
+
+def _evaluator(text: str) -> tuple[SaxonEvaluator, Program]:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "application.dmq")
+        file.write_text(text, encoding="utf-8")
+        program = check_application(file).program
+    assert program is not None, "the application is right"
+    return SaxonEvaluator(compile_program(program)), program
+
+
+def _no_state(evaluator: SaxonEvaluator, program: Program) -> MemoryState:
+    return MemoryState(evaluator, {s.name: s.property for s in program.slicings.values()}, NOW)
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    """The median of three runs."""
+    times: list[float] = []
+    for _ in range(3):
+        gc.collect()
+        started = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def _resident_megabytes() -> float:
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1000
+    return 0.0

@@ -1,0 +1,76 @@
+"""`demaq check`: read an application and say what is wrong with it, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from demaq.cli.example_first import ExampleFirst
+from demaq.language.load import Checked, check_application
+from demaq.language.program import SYSTEM_ERRORS
+from demaq.rounds.compiled import static_check
+
+EXAMPLE = """
+$ demaq check orders.dmq
+orders.dmq: 4 queues, 2 slicings, 7 rules, no problems
+"""
+
+
+@click.command(cls=ExampleFirst, example=EXAMPLE)
+@click.argument("application", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print everything found as one JSON document.")
+def check(application: tuple[Path, ...], as_json: bool) -> int:
+    """Check the files of an application, or the folders that hold them.
+
+    Exit 0 when it can run, with or without warnings; 1 when it cannot. A warning is silenced by a comment on its line:
+    (: demaq:ignore DQ1402 :)
+    """
+    checked = check_application(application, static_check)
+    name = " ".join([str(path) for path in application])
+    if as_json:
+        click.echo(json.dumps(_document(name, checked), indent=2, ensure_ascii=False))
+    else:
+        for item in checked.diagnostics:
+            click.echo(item.render() + "\n", err=True)
+        click.echo(f"{name}: {_summary(checked)}")
+    return 1 if checked.errors else 0
+
+
+def _summary(checked: Checked) -> str:
+    problems = [
+        _count(len(found), word) for found, word in ((checked.errors, "error"), (checked.warnings, "warning")) if found
+    ]
+    sizes = _sizes(checked)
+    counts = [_count(sizes[part + "s"], part) for part in ("queue", "slicing", "rule")] if sizes else []
+    return ", ".join([*counts, *(problems or ["no problems"])])
+
+
+def _sizes(checked: Checked) -> dict[str, int]:
+    """How many parts the program has, those of the system not counted; nothing where there is no program."""
+    program = checked.program
+    if program is None:
+        return {}
+    return {
+        "queues": len([name for name in program.queues if name != SYSTEM_ERRORS]),
+        "properties": len([item for item in program.properties.values() if item.decl is not None]),
+        "slicings": len(program.slicings),
+        "collections": len(program.collections),
+        "rules": len(program.rules),
+    }
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _document(name: str, checked: Checked) -> dict[str, Any]:
+    return {
+        "application": name,
+        **_sizes(checked),
+        "errors": len(checked.errors),
+        "warnings": len(checked.warnings),
+        "diagnostics": [item.as_json() for item in checked.diagnostics],
+    }

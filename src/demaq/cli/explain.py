@@ -1,0 +1,44 @@
+"""`demaq explain`: how an application will be executed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from demaq.cli.applications import loaded
+from demaq.cli.example_first import ExampleFirst
+from demaq.compiler.explain import explain as explain_plan
+from demaq.compiler.explain import explain_json
+from demaq.compiler.planner import make_plan
+
+
+@click.command(
+    cls=ExampleFirst,
+    example="""
+    $ demaq explain orders.dmq --rule ship
+    rule ship for slicing order
+      asked          for every message in a slice of order
+      reads          its slice of order, by key
+      enqueues into  shipping
+      errors go to   demaq:errors
+    """,
+)
+@click.argument("application", nargs=-1, required=True, metavar="APP...")
+@click.option("--rule", metavar="RULE", help="Explain one rule only.")
+@click.option("--queue", metavar="QUEUE", help="Explain one queue only.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def explain(application: tuple[str, ...], rule: str | None, queue: str | None, as_json: bool) -> None:
+    """Show which rules are asked about a message, what they read and by which path, and what they write.
+
+    APP is a .dmq file or a folder of them.
+    """
+    plan = make_plan(loaded(application))
+    if rule is not None and rule not in plan.rules:
+        raise click.UsageError(f"there is no rule {rule}; there are {', '.join(plan.rules) or 'none'}")
+    if queue is not None and queue not in plan.queues:
+        raise click.UsageError(f"there is no queue {queue}; there are {', '.join(plan.queues)}")
+    if as_json:
+        click.echo(json.dumps(explain_json(plan, rule, queue), indent=2))
+    else:
+        click.echo(explain_plan(plan, rule, queue))

@@ -1,0 +1,203 @@
+"""A plan in words an author understands: which rules are asked, what they read and how, what they write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demaq.compiler.plan import (
+    AnyQueue,
+    CollectionRead,
+    Index,
+    Plan,
+    QueueByKey,
+    QueuePlan,
+    Read,
+    Requirement,
+    RulePlan,
+    SliceRead,
+    WholeQueue,
+)
+from demaq.language import ast
+from demaq.language.printing.printer import print_expr
+
+_LABEL_WIDTH = 15
+
+
+def explain(plan: Plan, rule: str | None = None, queue: str | None = None) -> str:
+    """The plan of an application, of one rule, or of one queue."""
+    if rule is not None:
+        return "\n".join(_rule_lines(plan, plan.rules[rule]))
+    paragraphs: list[list[str]] = []
+    for item in plan.queues.values():
+        if (queue is None and item.rules) or item.queue == queue:
+            paragraphs.append(_queue_lines(plan, item))
+    if queue is None:
+        paragraphs += [_rule_lines(plan, item) for item in plan.rules.values()]
+        if plan.indexes:
+            paragraphs.append(["indexes", *[f"  {index.number}  {_index(index)}" for index in plan.indexes]])
+    return "\n\n".join(["\n".join(lines) for lines in paragraphs])
+
+
+def explain_json(plan: Plan, rule: str | None = None, queue: str | None = None) -> dict[str, Any]:
+    """The same for programs."""
+    rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
+    queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
+    return {
+        "queues": [_queue_json(item) for item in queues],
+        "rules": [_rule_json(plan, item) for item in rules if queue is None],
+        "indexes": [{"number": i.number, "queue": i.queue, "path": i.path} for i in plan.indexes],
+    }
+
+
+# --- queues ----------------------------------------------------------------------------------------------------------
+
+
+def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
+    declared = plan.program.queues[item.queue]
+    lines = [f"queue {item.queue} ({declared.kind}, {declared.mode})"]
+    if not item.rules:
+        return [*lines, "  no rule: messages stay until a client takes them"]
+    lines.append("  each message is given to these rules, in this order")
+    for position, rule in enumerate(item.rules):
+        of_slicing = f"  for its slice of {rule.rule.target}" if rule.rule.on_slicing else ""
+        lines.append(f"    {position + 1}. {rule.rule.name}{of_slicing}")
+    if item.picks:
+        asked = f", {len(item.always)} always" if item.always else ""
+        lines.append(f"  a filter picks the rules to ask by {len(item.picks)} features{asked}")
+    return lines
+
+
+def _queue_json(item: QueuePlan) -> dict[str, Any]:
+    return {
+        "queue": item.queue,
+        "rules": [rule.rule.name for rule in item.rules],
+        "always": [item.rules[position].rule.name for position in item.always],
+        "picks": {
+            str(feature): [item.rules[position].rule.name for position in positions]
+            for feature, positions in item.picks.items()
+        },
+    }
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _rule_lines(plan: Plan, item: RulePlan) -> list[str]:
+    rule = item.rule
+    kind = "slicing" if rule.on_slicing else "queue"
+    lines = [f"rule {rule.name} for {kind} {rule.target}"]
+    if item.never is not None:
+        return [*lines, _labelled("never asked", item.never)]
+    lines.append(_labelled("asked", _asked(item)))
+    if item.first:
+        lines.append(_labelled("decided first", " and ".join([_text(condition) for condition in item.first])))
+    reads = [_read(read) for read in item.reads] or ["nothing but the message"]
+    if item.properties:
+        known = [name for name in item.properties if name != "*"]
+        computed = ["properties whose names are computed"] if "*" in item.properties else []
+        reads.append("its properties " + ", ".join(known + computed) if known else computed[0])
+    lines += [_labelled("reads" if n == 0 else "", text) for n, text in enumerate(reads)]
+    for number, write in enumerate(item.enqueues):
+        properties = f" with {', '.join(write.properties)}" if write.properties else ""
+        lines.append(_labelled("enqueues into" if number == 0 else "", write.queue + properties))
+    lines += [_labelled("resets" if n == 0 else "", slicing) for n, slicing in enumerate(item.resets)]
+    lines.append(_labelled("errors go to", _errors(plan, item)))
+    return lines
+
+
+def _labelled(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL_WIDTH}}{text}"
+
+
+def _asked(item: RulePlan) -> str:
+    where = f"for every message in a slice of {item.rule.target}" if item.rule.on_slicing else "for every message"
+    if not item.requires:
+        return where
+    return f"{where} with {' and '.join([_requirement(requirement) for requirement in item.requires])}"
+
+
+def _requirement(requirement: Requirement) -> str:
+    alternatives = " or ".join(sorted([str(feature) for feature in requirement]))
+    return f"({alternatives})" if len(requirement) > 1 else alternatives
+
+
+def _read(read: Read) -> str:
+    match read:
+        case SliceRead():
+            return f"its slice of {read.slicing}, by key"
+        case QueueByKey():
+            if not read.lookups:
+                return f"queue {read.queue}, but nothing of it is used"
+            found = [f"{lookup.index.path} = {_key(lookup.key)}" for lookup in read.lookups]
+            numbers = ", ".join([str(lookup.index.number) for lookup in read.lookups])
+            return f"queue {read.queue} by key: {' or '.join(found)} (index {numbers})"
+        case WholeQueue():
+            name = "the message's own queue" if read.queue is None else f"queue {read.queue}"
+            return f"all of {name}: {read.reason}"
+        case AnyQueue():
+            return "all of a queue whose name is computed"
+        case CollectionRead():
+            return f"collection {read.collection}" if read.collection else "a collection whose name is computed"
+
+
+def _errors(plan: Plan, item: RulePlan) -> str:
+    """Where the errors of a rule end: rule, queue, module, system."""
+    rule, program = item.rule, plan.program
+    if rule.errorqueue:
+        return rule.errorqueue
+    queue = None if rule.on_slicing else program.queues[rule.target].errorqueue
+    module = program.modules[rule.module].errorqueue
+    if rule.on_slicing:
+        return f"the message's queue's error queue, else {module or 'demaq:errors'}"
+    return queue or module or "demaq:errors"
+
+
+def _rule_json(plan: Plan, item: RulePlan) -> dict[str, Any]:
+    at = item.rule.decl.at
+    return {
+        "rule": item.rule.name,
+        "for": item.rule.target,
+        "onSlicing": item.rule.on_slicing,
+        "file": at.file,
+        "line": at.line,
+        "never": item.never,
+        "requires": [sorted([str(feature) for feature in requirement]) for requirement in item.requires],
+        "decidedFirst": [_text(condition) for condition in item.first],
+        "reads": [_read_json(read) for read in item.reads],
+        "properties": list(item.properties),
+        "enqueues": [{"queue": write.queue, "properties": list(write.properties)} for write in item.enqueues],
+        "resets": list(item.resets),
+        "errors": _errors(plan, item),
+    }
+
+
+def _read_json(read: Read) -> dict[str, Any]:
+    match read:
+        case SliceRead():
+            return {"access": "slice", "slicing": read.slicing}
+        case QueueByKey():
+            lookups = [{"index": lookup.index.number, "key": _text(lookup.key)} for lookup in read.lookups]
+            return {"access": "key", "queue": read.queue, "lookups": lookups}
+        case WholeQueue():
+            return {"access": "scan", "queue": read.queue, "reason": read.reason}
+        case AnyQueue():
+            return {"access": "scan", "queue": None, "reason": "its name is computed"}
+        case CollectionRead():
+            return {"access": "collection", "collection": read.collection}
+
+
+def _index(index: Index) -> str:
+    return f"{index.path} of queue {index.queue}"
+
+
+def _key(key: ast.Expr) -> str:
+    """A key as it is computed; one that only names a variable shows what the variable stands for."""
+    if isinstance(key, ast.Flwor) and isinstance(key.result, ast.VarRef) and len(key.clauses) == 1:
+        clause = key.clauses[0]
+        if isinstance(clause, ast.LetClause):
+            return _text(clause.bindings[0].expr)
+    return _text(key)
+
+
+def _text(expr: ast.Expr) -> str:
+    return " ".join(print_expr(expr).split())

@@ -1,0 +1,73 @@
+"""State in memory: queues, slices and collections that were put there, and nothing ever reset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from demaq.compiler.plan import Index
+from demaq.documents import Document
+from demaq.messages import Message, PropertyValue
+from demaq.rounds.evaluator import Evaluator
+
+
+class MemoryState:
+    """Messages as an evaluator receives them, readable as a StateReader."""
+
+    def __init__(self, evaluator: Evaluator, slicings: Mapping[str, str], now: datetime) -> None:
+        """`slicings` says on which property each slicing is."""
+        self._evaluator = evaluator
+        self._slicings = slicings
+        self._now = now
+        self.messages: list[Message] = []
+        self._entries: dict[tuple[int, str], list[Message]] = {}
+        self._collections: dict[str, list[Document]] = {}
+
+    def add(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue] | None = None) -> Message:
+        """Put a message into a queue. Raises a MessageError where the queue would refuse it."""
+        received = self._evaluator.receive(queue, document, explicit or {}, self._now)
+        number = len(self.messages) + 1
+        message = Message(
+            id=str(number),
+            queue=queue,
+            document=document,
+            properties={**self._system(number, queue, document), **received.properties},
+            created=self._now,
+            sequence=number,
+        )
+        self.messages.append(message)
+        for entry in received.entries:
+            self._entries.setdefault(entry, []).append(message)
+        return message
+
+    def add_to_collection(self, name: str, document: Document) -> None:
+        self._collections.setdefault(name, []).append(document)
+
+    def _system(self, number: int, queue: str, document: Document) -> dict[str, PropertyValue]:
+        created = self._now.isoformat()
+        size = str(len(document.data))
+        return {
+            "demaq:id": PropertyValue.string(str(number)),
+            "demaq:queue": PropertyValue.string(queue),
+            "demaq:created": PropertyValue("dateTime", created, created),
+            "demaq:size": PropertyValue("integer", size, size),
+            "demaq:origin": PropertyValue.string(str(number)),
+        }
+
+    # a StateReader
+
+    def queue(self, name: str) -> Sequence[Message]:
+        return [message for message in self.messages if message.queue == name]
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        name = self._slicings[slicing]
+        return [m for m in self.messages if name in m.properties and m.properties[name].key == key]
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        found: dict[str, Message] = {}
+        for entry in entries:
+            found.update({message.id: message for message in self._entries.get((index.number, entry), [])})
+        return list(found.values())
+
+    def collection(self, name: str) -> Sequence[Document]:
+        return self._collections.get(name, [])

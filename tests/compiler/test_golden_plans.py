@@ -1,0 +1,48 @@
+"""Plans as authors see them, and the XQuery that Saxon gets. `./test --accept-golden tests/compiler` records anew."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from demaq.compiler.context import contexts
+from demaq.compiler.emit.blocks import BlockEmitter
+from demaq.compiler.emit.picking import batch_query
+from demaq.compiler.explain import explain
+from demaq.compiler.planner import make_plan
+from demaq.language.load import load_program
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+PROGRAMS = sorted(GOLDEN.glob("*.dmq"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_the_plan_is_the_recorded_one(program: Path, accept_golden: bool) -> None:
+    compare(program.with_suffix(".plan.txt"), explain(make_plan(load_program(program))) + "\n", accept_golden)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_the_emitted_query_is_the_recorded_one(program: Path, accept_golden: bool) -> None:
+    loaded = load_program(program)
+    modules = contexts(loaded.modules)
+    plan = make_plan(loaded, modules)
+    texts = [block.text[block.text.rindex("\n[") + 1 :] for block in BlockEmitter(plan, modules).blocks()]
+    queries = [f"(: {queue} :) {batch_query(item)}" for queue, item in plan.queues.items() if item.rules]
+    compare(program.with_suffix(".xq"), "\n\n".join([*texts, *queries]) + "\n", accept_golden)
+
+
+def compare(file: Path, text: str, accept: bool) -> None:
+    # Where the checkout lies is nobody's business, and our own names are easier to read without their namespaces.
+    text = text.replace(str(GOLDEN), "golden").replace("Q{demaq:runtime}", "d:").replace("\x1e", "␞")
+    text = text.replace("Q{http://www.w3.org/2005/xpath-functions}", "fn:").replace(
+        "Q{http://www.w3.org/2001/XMLSchema}", "xs:"
+    )
+    text = text.replace("Q{http://www.w3.org/2005/xqt-errors}", "err:")
+    if accept:
+        file.write_text(text, encoding="utf-8")
+        return
+    recorded = file.read_text(encoding="utf-8")
+    difference = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="")
+    assert recorded == text, "\n".join(difference)

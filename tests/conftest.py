@@ -1,0 +1,22 @@
+"""Options and settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder.
+settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--accept-golden", action="store_true", help="record golden files anew; the diff is the review")
+
+
+@pytest.fixture
+def accept_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--accept-golden"))

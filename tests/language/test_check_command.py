@@ -1,0 +1,95 @@
+"""`demaq check` says what is wrong, in words or in JSON, and ends with the code that goes with it."""
+
+import json
+
+import pytest
+
+from demaq.cli import main as cli
+
+RULE = "create rule r for q if (//x) then do enqueue <y/> into out"
+GOOD = f"create queue q create queue out kind outgoingGateway {RULE}"
+
+
+@pytest.fixture
+def app(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name="orders.dmq"):
+        (tmp_path / name).write_text(text)
+        return name
+
+    return write
+
+
+def test_an_application_without_problems_takes_one_line(app, capsys):
+    assert cli.run(cli.demaq, ["check", app(GOOD)]) == 0
+
+    output = capsys.readouterr()
+    assert output.out == "orders.dmq: 2 queues, 0 slicings, 1 rule, no problems\n"
+    assert output.err == ""
+
+
+def test_warnings_do_not_forbid_to_run(app, capsys):
+    assert cli.run(cli.demaq, ["check", app(GOOD + "\ncreate queue idle")]) == 0
+
+    output = capsys.readouterr()
+    assert output.out == "orders.dmq: 3 queues, 0 slicings, 1 rule, 1 warning\n"
+    assert output.err.startswith("warning[DQ1501]: ")
+    assert "  orders.dmq:2:14\n     create queue idle\n                  ^^^^\nhint: " in output.err
+
+
+def test_errors_are_shown_with_their_lines(app, capsys):
+    assert cli.run(cli.demaq, ["check", app(GOOD.replace("into out", "into outt"))]) == 1
+
+    output = capsys.readouterr()
+    assert output.out == "orders.dmq: 1 error\n"
+    assert 'error[DQ0203]: queue "outt" is not defined' in output.err
+    assert 'hint: did you mean "out"?' in output.err
+
+
+def test_a_folder_is_one_application(app, capsys, tmp_path):
+    app("create queue q create queue out kind outgoingGateway", "queues.dmq")
+    app(RULE, "rules.dmq")
+
+    assert cli.run(cli.demaq, ["check", "."]) == 0
+    assert capsys.readouterr().out == ".: 2 queues, 0 slicings, 1 rule, no problems\n"
+
+
+def test_several_files_are_one_application(app, capsys):
+    files = [app("create queue q create queue out kind outgoingGateway", "queues.dmq"), app(RULE, "rules.dmq")]
+
+    assert cli.run(cli.demaq, ["check", *files]) == 0
+    assert capsys.readouterr().out == "queues.dmq rules.dmq: 2 queues, 0 slicings, 1 rule, no problems\n"
+
+
+def test_json_holds_everything_found(app, capsys):
+    assert cli.run(cli.demaq, ["check", "--json", app(GOOD + "\ncreate queue idle")]) == 0
+
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert output.err == ""
+    assert (document["queues"], document["rules"], document["errors"], document["warnings"]) == (3, 1, 0, 1)
+    (diagnostic,) = document["diagnostics"]
+    assert (diagnostic["code"], diagnostic["file"], diagnostic["line"], diagnostic["column"]) == (
+        "DQ1501",
+        "orders.dmq",
+        2,
+        14,
+    )
+
+
+def test_json_of_what_is_wrong_exits_with_one(app, capsys):
+    assert cli.run(cli.demaq, ["check", "--json", app("create")]) == 1
+    assert json.loads(capsys.readouterr().out)["errors"] == 1
+
+
+def test_a_missing_file_is_the_programs_fault(capsys, tmp_path):
+    missing = str(tmp_path / "nowhere.dmq")
+
+    assert cli.run(cli.demaq, ["check", missing]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_checking_nothing_is_wrong_usage(capsys):
+    assert cli.run(cli.demaq, ["check"]) == 2
+    assert "Missing argument" in capsys.readouterr().err

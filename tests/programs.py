@@ -1,0 +1,65 @@
+"""Programs written inside tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from demaq.documents import parse_document
+from demaq.language.load import check_application
+from demaq.language.program import Program
+from demaq.messages import PropertyValue
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.memory_state import MemoryState
+from demaq.rounds.outcomes import Enqueued, Outcome
+
+NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+
+
+def program(folder: Path, text: str, **files: str) -> Program:
+    """The program a text makes up; it must be right. Other files beside it are given by name, `_` for a dot."""
+    for name, content in files.items():
+        (folder / name.replace("_", ".")).write_text(content, encoding="utf-8")
+    file = folder / "app.dmq"
+    file.write_text(text, encoding="utf-8")
+    checked = check_application(file)
+    assert checked.program is not None, "\n".join([item.render() for item in checked.errors])
+    return checked.program
+
+
+class Bench:
+    """A compiled program with state in memory, to try messages on."""
+
+    def __init__(self, program: Program) -> None:
+        self.evaluator = SaxonEvaluator(compile_program(program))
+        slicings = {slicing.name: slicing.property for slicing in program.slicings.values()}
+        self.state = MemoryState(self.evaluator, slicings, NOW)
+
+    def add(self, queue: str, *bodies: str) -> None:
+        for body in bodies:
+            self.state.add(queue, parse_document(body))
+
+    def run(self, queue: str, body: str, explicit: Mapping[str, PropertyValue] | None = None) -> Outcome:
+        message = self.state.add(queue, parse_document(body), explicit)
+        return self.evaluator.evaluate([message], self.state, NOW)[0]
+
+
+def bodies(outcome: Outcome, queue: str | None = None) -> list[str]:
+    """The messages an outcome enqueues."""
+    return [a.document.text for a in outcome.actions if isinstance(a, Enqueued) and queue in (None, a.queue)]
+
+
+def values(outcome: Outcome) -> list[dict[str, str]]:
+    """The properties of the messages an outcome enqueues."""
+    return [
+        {name: value.text for name, value in action.properties.items()}
+        for action in outcome.actions
+        if isinstance(action, Enqueued)
+    ]
+
+
+def failures(outcome: Outcome) -> Sequence[tuple[str, str, str]]:
+    """Rule, kind and code of every error."""
+    return [(error.rule, error.kind, error.code) for error in outcome.errors]
