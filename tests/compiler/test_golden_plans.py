@@ -39,7 +39,8 @@ def compare(file: Path, text: str, accept: bool) -> None:
     text = text.replace("Q{http://www.w3.org/2005/xpath-functions}", "fn:").replace(
         "Q{http://www.w3.org/2001/XMLSchema}", "xs:"
     )
-    text = text.replace("Q{http://www.w3.org/2005/xqt-errors}", "err:")
+    text = text.replace("Q{http://www.w3.org/2005/xqt-errors}", "err:").replace("}, function(", "},\n\nfunction(")
+    text = "\n".join([line.rstrip() for line in text.splitlines()]) + "\n"
     if accept:
         file.write_text(text, encoding="utf-8")
         return

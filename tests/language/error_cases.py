@@ -240,6 +240,17 @@ ERROR_CASES: list[tuple[str, str, str]] = [
         "DQ0414",
         rule("if (//x) then copy $c := /x modify ¦$c/y return do enqueue $c into b"),
     ),
+    (
+        "properties computed from each other",
+        "DQ0415",
+        'create property p as xs:string queue a value qs:property(¦"o")'
+        ' create property o as xs:string queue a value qs:property(¦"p")',
+    ),
+    (
+        "a property computed from itself",
+        "DQ0415",
+        'create property p as xs:string queue a value concat(qs:property(¦"p"), "x")',
+    ),
     # queues and gateways
     ("enqueue into an incoming gateway", "DQ0501", rule("if (//x) then do enqueue <x/> into ¦in")),
     ("an interface of a basic queue", "DQ0502", 'create queue c endpoint ¦"http://x.invalid/"'),

@@ -337,4 +337,10 @@ WARNING_CASES: list[tuple[str, str, str]] = [
         "create queue x create queue t kind echo create rule r for x if (true()) then"
         ' do enqueue <a/> into t with timeout value 5 with target value "x"',
     ),
+    (
+        "a timer without target",
+        "DQ1504",
+        "create queue x create queue t kind echo create rule r for x if (/a) then"
+        " do enqueue <a/> into ¦t with timeout value 5",
+    ),
 ]

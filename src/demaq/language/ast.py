@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from demaq.language.source import Place
@@ -18,6 +18,8 @@ from demaq.language.source import Place
 @dataclass(slots=True, eq=False)
 class Node:
     at: Place
+    _below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
+    """What `children` found, for whoever asks next: every check and rewrite walks the same trees."""
 
 
 @dataclass(slots=True, eq=False)
@@ -857,7 +859,7 @@ def child_fields(kind: type[Node]) -> tuple[str, ...]:
     """The fields of a node class but for its place, in source order."""
     known = _fields.get(kind)
     if known is None:
-        known = _fields[kind] = tuple([f.name for f in fields(kind) if f.name != "at"])
+        known = _fields[kind] = tuple([f.name for f in fields(kind) if f.name not in ("at", "_below")])
     return known
 
 
@@ -865,23 +867,27 @@ def node_fields(kind: type[Node]) -> tuple[str, ...]:
     """Those of them that may hold nodes. Half of all nodes are names and literals, which have none."""
     known = _node_fields.get(kind)
     if known is None:
-        found = [f.name for f in fields(kind) if f.name != "at" and not _NO_NODES.fullmatch(str(f.type))]
+        types = {f.name: str(f.type) for f in fields(kind)}
+        found = [name for name in child_fields(kind) if not _NO_NODES.fullmatch(types[name])]
         known = _node_fields[kind] = tuple(found)
     return known
 
 
-def children(node: Node) -> list[Node]:
+def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below, in source order."""
-    found: list[Node] = []
-    for name in _node_fields.get(type(node)) or node_fields(type(node)):
-        value = getattr(node, name)
-        if type(value) is tuple:
-            for item in value:
-                if isinstance(item, Node):
-                    found.append(item)
-        elif isinstance(value, Node):
-            found.append(value)
-    return found
+    below = node._below
+    if below is None:
+        found: list[Node] = []
+        for name in node_fields(type(node)):
+            value = getattr(node, name)
+            if type(value) is tuple:
+                for item in value:
+                    if isinstance(item, Node):
+                        found.append(item)
+            elif isinstance(value, Node):
+                found.append(value)
+        below = node._below = tuple(found)
+    return below
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -890,10 +896,7 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         current = stack.pop()
         yield current
-        below = children(current)
-        if below:
-            below.reverse()
-            stack.extend(below)
+        stack.extend(reversed(children(current)))
 
 
 def same_tree(left: object, right: object) -> bool:

@@ -241,6 +241,11 @@ CODES: dict[str, Code] = {
         "What stands behind `modify` changes the copy or is empty; a value would be lost.",
         "copy $c := . modify () return do enqueue $c into archive",
     ),
+    "DQ0415": Code(
+        "properties computed from each other",
+        "On one queue a property is computed from another, and that from the first: neither can come first.",
+        "create property caseID as xs:string queue orders value //case/@id",
+    ),
     "DQ0501": Code(
         "enqueue into an incoming gateway",
         "An incoming gateway holds what other nodes have sent.",
@@ -376,5 +381,11 @@ CODES: dict[str, Code] = {
         "cycle without end",
         "Rules feed each other, and the condition of each surely holds for what the one before builds.",
         'if (/ping[@left > 0]) then do enqueue <ping left="{/ping/@left - 1}"/> into pings',
+    ),
+    "DQ1504": Code(
+        "timer without end",
+        "A message for an echo queue says with `timeout` when it comes back and with `target` where; without both the "
+        "action fails.",
+        'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
     ),
 }

@@ -75,7 +75,7 @@ def check_application(paths: Paths, static_check: StaticCheck | None = None) -> 
             program = build_program(draft)
             if static_check is not None:
                 found += static_check(program)
-    found = in_order(_not_silenced(found, application))
+    found = in_order(_not_silenced(found, draft))
     if [item for item in found if item.severity == "error"]:
         program = None
     return Checked(program, found)
@@ -135,9 +135,9 @@ def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnos
     return is_noise
 
 
-def _not_silenced(found: list[Diagnostic], application: ast.Application) -> list[Diagnostic]:
+def _not_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
     """Leave out the warnings whose line says so in a comment."""
-    silenced = _silenced_lines(application)
+    silenced = _silenced_lines(draft)
     kept: list[Diagnostic] = []
     for item in found:
         codes = silenced.get((item.at.file, item.at.line)) if item.at is not None else None
@@ -146,11 +146,14 @@ def _not_silenced(found: list[Diagnostic], application: ast.Application) -> list
     return kept
 
 
-def _silenced_lines(application: ast.Application) -> dict[tuple[str, int], set[str]]:
+def _silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
     """For each line with such a comment the codes it names; none means all."""
     lines: dict[tuple[str, int], set[str]] = {}
-    for module in application.modules:
-        for comment in module.comments:
+    for module in draft.modules:
+        comments = list(module.tree.comments)
+        for library in module.libraries:
+            comments += library.tree.comments
+        for comment in comments:
             match = IGNORE.search(comment.text)
             if match is not None:
                 codes = set(re.findall(r"DQ\d{4}", match.group(1)))

@@ -101,7 +101,11 @@ def read_body(body: Body) -> None:
             call = Call(node, key, _arguments(node))
             body.calls.append(call)
             body.effects |= call.effect
-        below = [(child, on_copy or child is _modified(node)) for child in ast.children(node)]
+        children = ast.children(node)
+        if not children:
+            continue
+        modified = _modified(node)
+        below = [(child, on_copy or child is modified) for child in children]
         if isinstance(node, ast.Arrow) and isinstance(node.calls[0].function, ast.Name):
             _note_arrow(node, body)
             below = [entry for entry in below if entry[0] is not node.calls[0]]

@@ -15,11 +15,17 @@ from demaq.language.checks.gateways import (
 )
 from demaq.language.checks.idle_queues import unfilled_queues, unread_queues
 from demaq.language.checks.prologs import declarations_without_value, global_variables
-from demaq.language.checks.property_definitions import property_queues, property_types, property_values
+from demaq.language.checks.property_definitions import (
+    property_cycles,
+    property_queues,
+    property_types,
+    property_values,
+)
 from demaq.language.checks.property_reads import absent_properties, boolean_constants
 from demaq.language.checks.retention import queues_not_retained, slicing_modes, slicings_never_reset
 from demaq.language.checks.rule_bodies import rule_bodies
 from demaq.language.checks.slice_functions import slice_functions
+from demaq.language.checks.timers import timers_without_end
 from demaq.language.checks.unknown_names import (
     unknown_collections,
     unknown_properties,
@@ -43,6 +49,7 @@ ERRORS = (
     property_types,
     property_queues,
     property_values,
+    property_cycles,
     rule_bodies,
     updating_expressions,
     slice_functions,
@@ -67,6 +74,7 @@ WARNINGS = (
     slicing_modes,
     unread_queues,
     unfilled_queues,
+    timers_without_end,
     endless_cycles,
 )
 

@@ -71,7 +71,8 @@ def root_reads(expr: ast.Node, names: Names) -> list[Requirement]:
             read = requirement_of(node, names) if on_message or anchored else None
             if read is not None and read.is_root:
                 found.append(read)
-        stack.extend(_below(node, on_message))
+        if ast.children(node):
+            stack.extend(_below(node, on_message))
     return found
 
 

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.analysis.bodies import Effect
+from demaq.language.analysis.components import strong_components
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft, DraftModule
 from demaq.language.functions import ATOMIC_TYPES, TYPES
-from demaq.language.namespaces import XS
+from demaq.language.namespaces import QS, XS
+
+_OnQueue = tuple[str, str]
+"""A property and a queue it is defined on."""
 
 _WHY = "a property is computed from its own message, when that is stored"
 
@@ -51,6 +55,36 @@ def property_values(draft: Draft) -> Iterator[Diagnostic]:
                     f"{call.key[1]}()" if declared is None else f"{declared.name}(), which reads queues or collections,"
                 )
                 yield error("DQ0309", f"{what} may not be used for the value of a property", call.node.at, _WHY)
+
+
+def property_cycles(draft: Draft) -> Iterator[Diagnostic]:
+    """Properties computed from each other on one queue: none of them could be computed first."""
+    onward: dict[_OnQueue, list[_OnQueue]] = {}
+    reads: list[tuple[_OnQueue, _OnQueue, ast.StringLiteral]] = []
+    for name in draft.properties:
+        for queue in draft.queues_of(name) or ():
+            onward[(name, queue)] = []
+    for body in draft.bodies:
+        reader = body.names.parts.get(body.decl.name) if body.role == "property" else None
+        if reader is None:
+            continue
+        queues = [queue for queue, part in (draft.queues_of(reader) or {}).items() if part.value is body.expr]
+        for call in body.calls_of(QS, "property"):
+            read = body.names.parts.get(call.literal) if call.literal is not None else None
+            if read is None or call.literal is None or call.key[2] != 1:
+                continue
+            reads += [((reader, queue), (read, queue), call.literal) for queue in queues if (read, queue) in onward]
+    for source, target, _ in reads:
+        onward[source].append(target)
+    component = strong_components(onward)
+    for source, target, literal in reads:
+        if component[source] == component[target]:
+            yield error(
+                "DQ0415",
+                f'property "{source[0]}" is computed from "{target[0]}", and that again from "{source[0]}"',
+                literal.at,
+                "compute one of them from the message itself",
+            )
 
 
 def _queues(module: DraftModule, statement: ast.PropertyDecl) -> Iterator[Diagnostic]:

@@ -13,7 +13,7 @@ _NAME_CHAR = _NAME_START + "\\-.0-9\u00b7\u0300-\u036f\u203f-\u2040"
 NCNAME = f"[{_NAME_START}][{_NAME_CHAR}]*"
 NAME_START = re.compile(f"[{_NAME_START}]")
 QNAME = re.compile(f"({NCNAME})(?::({NCNAME}))?")
-PI_TARGET = re.compile(f"[:{_NAME_START}][:{_NAME_CHAR}]*")
+PI_TARGET = re.compile(NCNAME)
 SPACE = re.compile("[ \t\n\r]*")
 
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

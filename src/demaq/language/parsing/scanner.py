@@ -35,6 +35,8 @@ NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
 
 _KINDS = {kind: kind for kind in (WILD, STRING, NUMBER, SYMBOL)}
 
+_MAY_BE_SPACE = frozenset(" \t\n\r(")
+
 SYNTAX = "DQ0101"
 TOO_DEEP = "DQ0102"
 
@@ -53,6 +55,8 @@ class Scanner:
         self.end = 0
         self.last_end = 0
         self.depth = 0
+        self._ahead: tuple[int, int, tuple[str, str, int]] = (-1, 0, (END, "", 0))
+        """The token behind the one that ends at the first number, once somebody has looked at it."""
         bad = NOT_XML.search(self.text)
         if bad is not None:
             self.fail_at(
@@ -74,19 +78,28 @@ class Scanner:
 
     def advance(self) -> None:
         self.last_end = self.end
-        self.go_to(self.end)
+        behind, start, token = self._ahead
+        if behind != self.end:
+            self.go_to(self.end)
+            return
+        self.start = start
+        self.kind, self.value, self.end = token
+        if self.kind is BAD:
+            self._fail_bad_token()
 
     def peek(self, count: int = 1) -> str:
         """The text of the token behind the current one (or further on)."""
         return self.peek_token(count)[1]
 
     def peek_token(self, count: int = 1) -> tuple[str, str, int]:
-        end = self.end
-        kind, value = END, ""
-        for _ in range(count):
-            start = self._skip_space(end)
-            kind, value, end = self._token_at(start)
-        return kind, value, end
+        behind, _, token = self._ahead
+        if behind != self.end:
+            start = self._skip_space(self.end)
+            token = self._token_at(start)
+            self._ahead = (self.end, start, token)
+        for _ in range(count - 1):
+            token = self._token_at(self._skip_space(token[2]))
+        return token
 
     def _token_at(self, start: int) -> tuple[str, str, int]:
         match = TOKEN.match(self.text, start)
@@ -108,6 +121,8 @@ class Scanner:
 
     def _skip_space(self, offset: int) -> int:
         text = self.text
+        if text[offset : offset + 1] not in _MAY_BE_SPACE:
+            return offset
         while True:
             match = SPACE.match(text, offset)
             offset = match.end() if match else offset
@@ -121,7 +136,7 @@ class Scanner:
             closing = text.find(":)", offset)
             if closing < 0:
                 self.fail_at("this comment is never closed", start, start + 2, hint="add the missing `:)`")
-            opening = text.find("(:", offset, closing)
+            opening = text.find("(:", offset, closing + 1)  # `(:)` opens
             if opening >= 0:
                 depth += 1
                 offset = opening + 2

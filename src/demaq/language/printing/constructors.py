@@ -10,24 +10,27 @@ from demaq.language.printing.writer import Printer, Writers
 def direct_element(p: Printer, node: ast.DirectElement) -> None:
     p.put(f"<{node.name}")
     for attribute in node.attributes:
-        p.put(f' {attribute.name}="')
-        for part in attribute.parts:
-            if isinstance(part, ast.RawText):
-                p.put(part.raw.replace('"', '""'))
-            else:
-                p.braces(part.content)
-        p.put('"')
+        p.bare(attribute)
     if not node.content:
         p.put("/>")
         return
     p.put(">")
     for item in node.content:
-        p.bare(item)
+        if isinstance(item, ast.RawText):
+            p.put(item.raw)
+        else:
+            p.bare(item)
     p.put(f"</{node.name}>")
 
 
-def raw_text(p: Printer, node: ast.RawText) -> None:
-    p.put(node.raw)
+def direct_attribute(p: Printer, node: ast.DirectAttribute) -> None:
+    p.put(f' {node.name}="')
+    for part in node.parts:
+        if isinstance(part, ast.RawText):
+            p.put(part.raw.replace('"', '""'))
+        else:
+            p.braces(part.content)
+    p.put('"')
 
 
 def enclosed(p: Printer, node: ast.Enclosed) -> None:
@@ -70,7 +73,7 @@ def string_constructor(p: Printer, node: ast.StringConstructor) -> None:
 
 CONSTRUCTOR_WRITERS: Writers = {
     ast.DirectElement: direct_element,
-    ast.RawText: raw_text,
+    ast.DirectAttribute: direct_attribute,
     ast.Enclosed: enclosed,
     ast.CData: cdata,
     ast.DirectComment: direct_comment,

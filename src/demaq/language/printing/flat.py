@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from demaq.language.printing.source_map import SourceMap
-from demaq.language.printing.stream import NEW_LINES, SPACE_OR_BREAK, Mark, Stream
+from demaq.language.printing.stream import NEW_LINES, SPACE_OR_BREAK, Mark, Spot, Stream
 from demaq.language.source import NOWHERE, Place
 
 
@@ -31,6 +31,8 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
             writer.text(item)
         elif isinstance(item, Mark):
             writer.mark(item.at)
+        elif isinstance(item, Spot):
+            writer.spot(item.at)
         elif item is SPACE_OR_BREAK:
             writer.space_due = True
         elif item in NEW_LINES:
@@ -60,18 +62,24 @@ class _MappedWriter:
         else:
             self._line += text.count("\n")
             self._column = len(text) - last
+            self._shown = None
 
     def mark(self, place: Place) -> None:
+        if self._shown is not None and place.file != NOWHERE.file and self._shown != (place.file, place.line):
+            self.new_line()
+        self.spot(place)
+
+    def spot(self, place: Place) -> None:
         if place.file == NOWHERE.file:
             return
-        shows = (place.file, place.line)
-        if self._shown is not None and shows != self._shown:
-            self.new_line()
-        self._shown = shows
+        if self._shown is None:
+            self._shown = (place.file, place.line)
         self.map.add(self._line, self._column + self.space_due, place)
 
     def new_line(self) -> None:
         self.space_due = False
+        if self.out:
+            self.out[-1] = self.out[-1].rstrip(" ")
         self.out.append("\n")
         self._line += 1
         self._column = 1

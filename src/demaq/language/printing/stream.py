@@ -58,11 +58,18 @@ class End:
 
 
 @dataclass(slots=True, eq=False)
+class Spot:
+    """A Mark where nothing may be added: inside a direct constructor."""
+
+    at: Place
+
+
+@dataclass(slots=True, eq=False)
 class Remark:
     """A comment, woven in by the formatter."""
 
     text: str
 
 
-Instruction: TypeAlias = str | Control | Mark | End | Remark
+Instruction: TypeAlias = str | Control | Mark | End | Spot | Remark
 Stream: TypeAlias = list[Instruction]

@@ -23,6 +23,7 @@ from demaq.language.printing.stream import (
     End,
     Instruction,
     Mark,
+    Spot,
     Stream,
 )
 from demaq.language.source import NOWHERE, Place
@@ -76,7 +77,9 @@ class Printer:
         self.put(")")
 
     def bare(self, node: ast.Node) -> None:
-        """A node inside a direct constructor, where white space would become text."""
+        """A node where no white space may be added: inside a direct constructor or a type."""
+        if node.at.source is not NOWHERE.source:
+            self.put(Spot(node.at))
         self._writers[type(node)](self, node)
 
     def marked(self, at: Place) -> None:

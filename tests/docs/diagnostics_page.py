@@ -1,0 +1,102 @@
+"""The page of all errors and warnings, written from the registry of codes."""
+
+from __future__ import annotations
+
+from demaq.language.codes import CODES, Code, severity
+
+AREAS = {
+    "1": "Syntax",
+    "2": "Names",
+    "3": "Functions and types",
+    "4": "Rules and properties",
+    "5": "Queues and gateways",
+    "6": "Files",
+    "7": "Compiling",
+}
+
+FOUND_BY_THE_COMPILER = {
+    "DQ0701": Code(
+        "not evaluated yet",
+        "Update expressions on copies are parsed and checked, and cannot be evaluated yet.",
+        "do enqueue <order>{/order/@*, /order/node() except /order/secret}</order> into archive",
+    ),
+    "DQ0702": Code(
+        "pragma without expression",
+        "No pragma is known. What stands in the braces behind it is evaluated instead, and here nothing does.",
+        "(# my:hint #) { //order }",
+    ),
+    "DQ0703": Code(
+        "nested too deeply to be compiled",
+        "An expression of a rule, property or function may be nested 500 levels deep.",
+        "let $part := … return …",
+    ),
+    "DQ0704": Code(
+        "refused by the XQuery compiler",
+        "The expression follows the grammar, and the XQuery processor knows that it cannot be evaluated: mostly a type "
+        "that cannot fit. The message begins with the code of the XQuery standard.",
+        "if (count(//line) > 3) then …",
+    ),
+}
+"""Codes that the compiler gives and the registry does not hold. Where the registry has one of them, it is right."""
+
+HEAD = """# Errors and warnings
+
+`demaq check` gives every problem a code. The code keeps its meaning; the words around it may get better. The first
+digit says how bad it is: `DQ0…` is an error, and an application with errors does not run. `DQ1…` is a warning. The
+second digit says what it is about.
+
+A problem is reported with its place, the line, and often a hint:
+
+```dmq file=orders.dmq
+create queue orders
+create queue shipping kind outgoingGateway
+create rule ship for orders
+  if (/order) then do enqueue <parcel/> into shiping
+```
+
+```console
+$ demaq check orders.dmq
+```
+
+All problems of an application are reported together. While a statement cannot even be read, warnings are left out, and
+so are errors that would vanish with the syntax error.
+
+## Silence a warning
+
+A comment on the line of the warning silences it. It names the codes; without one it silences all warnings of its line.
+Errors cannot be silenced.
+
+```dmq
+create queue orders
+create queue archive  (: a clerk reads it; demaq:ignore DQ1501 :)
+create rule keep for orders
+  if (/order) then do enqueue /order into archive
+```
+"""
+
+
+def diagnostics_page() -> str:
+    """The whole page, but for the answers of its commands."""
+    parts = [HEAD]
+    every = {**FOUND_BY_THE_COMPILER, **CODES}
+    for kind, digit in (("errors", "0"), ("warnings", "1")):
+        for area, title in AREAS.items():
+            codes = sorted([code for code in every if code.startswith(f"DQ{digit}{area}")])
+            if codes:
+                parts.append(f"## {title}: {kind}\n")
+                parts += [_entry(code, every[code]) for code in codes]
+    return "\n".join(parts)
+
+
+def _entry(code: str, entry: Code) -> str:
+    assert severity(code) in ("error", "warning")
+    return f"### {code}: {entry.title}\n\n{_wrapped(entry.explanation)}\n\n```text\n{entry.mending}\n```\n"
+
+
+def _wrapped(text: str) -> str:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) + 1 > 120:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""Pages of the documentation as tests see them: blocks of code, commands with what they answer, links.
+
+What follows the language of a block says what the block is:
+
+    ```dmq                        a complete application: checked, and nothing may be found
+    ```dmq fragment               statements that stand for themselves: they must parse
+    ```dmq file=orders.dmq        a file of the reader's (of any language), there for the commands that follow
+    ```xquery                     an expression: it must parse
+    ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
+
+The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
+command before it. Other commands are not run.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from demaq.cli import main as cli
+
+PROJECT = Path(__file__).parents[2]
+
+_FENCE = re.compile(r"^( *)```(.*)$")
+_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code: lines `start` up to `end` of the page, without its fences."""
+
+    language: str
+    words: tuple[str, ...]
+    start: int
+    end: int
+    indent: int
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    @property
+    def file(self) -> str | None:
+        return next(iter([word.removeprefix("file=") for word in self.words if word.startswith("file=")]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a console block, and the lines that the page says it answers."""
+
+    text: str
+    answer: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.relative_to(PROJECT).as_posix()
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    def blocks(self) -> list[Block]:
+        return list(_blocks(self.text.splitlines()))
+
+    def links(self) -> list[str]:
+        """Where the page links to, code left out."""
+        inside = {number for block in self.blocks() for number in range(block.start, block.end)}
+        prose = [line for number, line in enumerate(self.text.splitlines()) if number not in inside]
+        return _LINK.findall(re.sub(r"`[^`\n]*`", "", "\n".join(prose)))
+
+    def headings(self) -> list[str]:
+        inside = {number for block in self.blocks() for number in range(block.start, block.end)}
+        found: list[str] = []
+        for number, line in enumerate(self.text.splitlines()):
+            match = _HEADING.match(line)
+            if match and number not in inside:
+                found.append(match.group(1))
+        return found
+
+    def section(self, heading: str) -> str:
+        """The text below a heading, up to the next of its level."""
+        level, _, rest = self.text.partition(f"\n## {heading}\n")
+        assert level and rest, f"{self.name} has the section {heading}"
+        return rest.split("\n## ")[0]
+
+
+def all_pages() -> list[Page]:
+    """Everything we wrote for readers."""
+    paths = [PROJECT / "README.md", PROJECT / "CHANGELOG.md"]
+    paths += sorted((PROJECT / "docs").rglob("*.md")) + sorted((PROJECT / "examples").rglob("*.md"))
+    return [Page(path) for path in paths]
+
+
+def anchor(heading: str) -> str:
+    """What a link to a heading is called where the pages are read."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def commands(block: Block) -> list[Command]:
+    found: list[Command] = []
+    for line in block.lines:
+        if line.startswith("$ "):
+            found.append(Command(line[2:], ()))
+        elif found and found[-1].text.endswith("\\") and not found[-1].answer:
+            found[-1] = Command(f"{found[-1].text}\n{line}", ())
+        elif found:
+            found[-1] = Command(found[-1].text, (*found[-1].answer, line))
+    return found
+
+
+class Shell:
+    """Runs the commands of one page in the current folder."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+
+    def answer(self, command: Command) -> tuple[str, ...]:
+        """What a command really answers; what the page says for those that are not run."""
+        if command.text == "echo $?":
+            return (str(self.exit_code),)
+        words = shlex.split(command.text.replace("\\\n", " "))
+        if words[0] not in ("demaq", "./demaq"):
+            return command.answer
+        output = io.StringIO()
+        with redirect_stdout(output), redirect_stderr(output):
+            self.exit_code = cli.run(cli.demaq, words[1:])
+        return tuple(output.getvalue().splitlines())
+
+
+def recorded(page: Page, answers: dict[Block, list[tuple[str, ...]]]) -> str:
+    """The page with these answers in place of those it has."""
+    lines = page.text.splitlines()
+    for block, found in sorted(answers.items(), key=lambda item: -item[0].start):
+        made: list[str] = []
+        for command, answer in zip(commands(block), found, strict=True):
+            made += [f"$ {command.text}", *answer]
+        blank = " " * block.indent
+        lines[block.start : block.end] = [(blank + line).rstrip() for text in made for line in text.split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _blocks(lines: list[str]) -> list[Block]:
+    found: list[Block] = []
+    opened: tuple[int, int, str] | None = None
+    for number, line in enumerate(lines):
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        if opened is None:
+            opened = (number + 1, len(match.group(1)), match.group(2))
+            continue
+        start, indent, info = opened
+        language, *words = info.split() or [""]
+        inner = tuple([text[indent:] for text in lines[start:number]])
+        found.append(Block(language, tuple(words), start, number, indent, inner))
+        opened = None
+    assert opened is None, "every block is closed"
+    return found

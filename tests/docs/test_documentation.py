@@ -1,0 +1,173 @@
+"""What the documentation shows works, and what it should hold it holds.
+
+`--accept-golden` writes the answers of commands, and the page of errors and warnings, anew.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import demaq
+from demaq.cli import main as cli
+from demaq.cli.lazy_command import LazyCommand
+from demaq.language.codes import CODES
+from demaq.language.functions import ARITIES, REFUSED
+from demaq.language.load import check_application
+from demaq.language.namespaces import QS
+from demaq.language.parser import parse_module, parse_query
+from demaq.language.system_properties import (
+    ECHO_PROPERTIES,
+    GATEWAY_PROPERTIES,
+    SYSTEM_PROPERTIES,
+)
+from demaq.rounds.compiled import static_check
+from tests.docs.diagnostics_page import diagnostics_page
+from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded
+
+PAGES = all_pages()
+REFERENCE = PROJECT / "docs" / "reference"
+DIAGNOSTICS = Page(REFERENCE / "diagnostics.md")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+
+
+def test_the_page_of_errors_and_warnings_is_written_from_the_registry(accept_golden: bool) -> None:
+    expected = diagnostics_page()
+    if accept_golden:
+        DIAGNOSTICS.path.write_text(expected, encoding="utf-8")
+    blocks = DIAGNOSTICS.blocks()
+    unanswered = recorded(DIAGNOSTICS, {b: [() for _ in commands(b)] for b in blocks if b.language == "console"})
+
+    assert unanswered == expected, "run ./test tests/docs --accept-golden"
+
+
+# --- what is shown works ---------------------------------------------------------------------------------------------
+
+
+@every_page
+def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypatch, accept_golden: bool) -> None:
+    if page.path.is_relative_to(PROJECT / "examples"):
+        shutil.copytree(page.path.parent, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "examples").symlink_to(PROJECT / "examples")
+    monkeypatch.chdir(tmp_path)
+    shell = Shell()
+    answers: dict[Block, list[tuple[str, ...]]] = {}
+    for block in page.blocks():
+        if block.file is not None:
+            file = tmp_path / block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+        elif block.language == "console":
+            answers[block] = [shell.answer(command) for command in commands(block)]
+    if accept_golden:
+        page.path.write_text(recorded(page, answers), encoding="utf-8")
+    for block, found in answers.items():
+        expected = [command.answer for command in commands(block)]
+        assert accept_golden or found == expected, f"{page.name}:{block.start}"
+
+
+@every_page
+def test_complete_applications_have_no_problems(page: Page, tmp_path: Path) -> None:
+    for block in page.blocks():
+        if block.language == "dmq" and not block.words:
+            file = tmp_path / f"line-{block.start}.dmq"
+            file.write_text(block.text, encoding="utf-8")
+            assert [item.render() for item in check_application(file, static_check).diagnostics] == []
+
+
+@every_page
+def test_statements_and_expressions_parse(page: Page) -> None:
+    for block in page.blocks():
+        where = f"{page.name}:{block.start}"
+        if block.language == "dmq" and "fragment" in block.words:
+            assert parse_module(block.text, where)[1] == []
+        elif block.language == "xquery":
+            parse_query(block.text, where)
+
+
+@every_page
+def test_code_says_what_it_is(page: Page) -> None:
+    """A misspelt word behind the language would take a block out of these tests."""
+    for block in page.blocks():
+        assert block.language in ("dmq", "xquery", "xml", "console", "json", "text", "ebnf", "python", "sh"), block
+        known = [word for word in block.words if word == "fragment" or word.startswith("file=")]
+        assert list(block.words) == known, f"{page.name}:{block.start}"
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+@every_page
+def test_links_lead_somewhere(page: Page) -> None:
+    for link in page.links():
+        path, _, fragment = link.partition("#")
+        if "://" in path:
+            continue
+        target = (page.path.parent / path).resolve() if path else page.path
+        assert target.exists(), f"{page.name}: {link}"
+        if fragment:
+            assert fragment in [anchor(heading) for heading in Page(target).headings()], f"{page.name}: {link}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = Page(PROJECT / "docs" / "README.md")
+    linked = {(index.path.parent / link.partition("#")[0]).resolve() for link in index.links()}
+    pages = {path.resolve() for path in (PROJECT / "docs").rglob("*.md")} - {index.path.resolve()}
+
+    assert pages - linked == set()
+
+
+def test_pages_name_no_place_outside_the_project() -> None:
+    for page in PAGES:
+        assert not re.search(r"/(?:work|tmp|home|root)/", page.text), page.name
+
+
+# --- the reference is complete ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_is_in_the_reference_with_all_its_options(name: str) -> None:
+    section = Page(REFERENCE / "command-line.md").section(f"demaq {name}")
+    command = cli.demaq.commands[name]
+    assert isinstance(command, LazyCommand)
+
+    for parameter in command.load().params:
+        for option in parameter.opts:
+            if option.startswith("-"):
+                assert f"`{option}" in section, f"demaq {name} {option}"
+
+
+def test_every_code_has_its_place_in_the_reference() -> None:
+    source = Path(demaq.__file__).parent
+    used = {code for path in source.rglob("*.py") for code in re.findall(r'"(DQ[01][1-8]\d\d)"', path.read_text())}
+    described = {heading.partition(":")[0] for heading in DIAGNOSTICS.headings()}
+
+    assert used | set(CODES) <= described
+
+
+def test_every_function_of_our_own_is_in_the_reference() -> None:
+    headings = " ".join(Page(REFERENCE / "functions.md").headings())
+
+    for uri, local in ARITIES:
+        if uri == QS:
+            assert f"qs:{local}(" in headings
+
+
+def test_every_refused_function_is_in_the_reference_with_its_reason() -> None:
+    text = Page(REFERENCE / "functions.md").text
+
+    for (_, local), reason in REFUSED.items():
+        assert f"| `{local}` | {reason} |" in text
+
+
+def test_every_property_of_the_system_is_in_the_reference_with_its_type() -> None:
+    text = Page(REFERENCE / "properties.md").text
+
+    for name, type_ in SYSTEM_PROPERTIES.items():
+        assert f"| `{name}` | `xs:{type_}` |" in text
+    for name in (*GATEWAY_PROPERTIES, *ECHO_PROPERTIES):
+        assert f"| `{name}` |" in text
