@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demaq.language.codes import CODES, Code, severity
+from demaq.language.codes import CODES, Code
 
 AREAS = {
     "1": "Syntax",
@@ -13,31 +13,6 @@ AREAS = {
     "6": "Files",
     "7": "Compiling",
 }
-
-FOUND_BY_THE_COMPILER = {
-    "DQ0701": Code(
-        "not evaluated yet",
-        "Update expressions on copies are parsed and checked, and cannot be evaluated yet.",
-        "do enqueue <order>{/order/@*, /order/node() except /order/secret}</order> into archive",
-    ),
-    "DQ0702": Code(
-        "pragma without expression",
-        "No pragma is known. What stands in the braces behind it is evaluated instead, and here nothing does.",
-        "(# my:hint #) { //order }",
-    ),
-    "DQ0703": Code(
-        "nested too deeply to be compiled",
-        "An expression of a rule, property or function may be nested 500 levels deep.",
-        "let $part := … return …",
-    ),
-    "DQ0704": Code(
-        "refused by the XQuery compiler",
-        "The expression follows the grammar, and the XQuery processor knows that it cannot be evaluated: mostly a type "
-        "that cannot fit. The message begins with the code of the XQuery standard.",
-        "if (count(//line) > 3) then …",
-    ),
-}
-"""Codes that the compiler gives and the registry does not hold. Where the registry has one of them, it is right."""
 
 HEAD = """# Errors and warnings
 
@@ -78,19 +53,18 @@ create rule keep for orders
 def diagnostics_page() -> str:
     """The whole page, but for the answers of its commands."""
     parts = [HEAD]
-    every = {**FOUND_BY_THE_COMPILER, **CODES}
     for kind, digit in (("errors", "0"), ("warnings", "1")):
         for area, title in AREAS.items():
-            codes = sorted([code for code in every if code.startswith(f"DQ{digit}{area}")])
+            codes = sorted([code for code in CODES if code.startswith(f"DQ{digit}{area}")])
             if codes:
                 parts.append(f"## {title}: {kind}\n")
-                parts += [_entry(code, every[code]) for code in codes]
+                parts += [_entry(code, CODES[code]) for code in codes]
     return "\n".join(parts)
 
 
 def _entry(code: str, entry: Code) -> str:
-    assert severity(code) in ("error", "warning")
-    return f"### {code}: {entry.title}\n\n{_wrapped(entry.explanation)}\n\n```text\n{entry.mending}\n```\n"
+    text = _wrapped(f"**{entry.title.capitalize()}.** {entry.explanation}")
+    return f"### {code}\n\n{text}\n\n```text\n{entry.mending}\n```\n"
 
 
 def _wrapped(text: str) -> str:

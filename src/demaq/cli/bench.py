@@ -19,7 +19,9 @@ SUITES = {"language": "demaq.benchmarks.language"}
 @click.option("--messages", default=20_000, show_default=True, type=click.IntRange(1000), help="Messages to evaluate.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def bench(suite: str, rules: str, messages: int, as_json: bool) -> None:
-    """Measure what things cost. Compare figures of one run with each other, not with those of another machine."""
+    """Measure what things cost.
+
+    Compare figures of one run with each other, not with those of another machine."""
     try:
         sizes = tuple([int(word) for word in rules.split(",") if word])
     except ValueError:

@@ -29,9 +29,10 @@ from demaq.compiler.planner import make_plan
 @click.option("--queue", metavar="QUEUE", help="Explain one queue only.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def explain(application: tuple[str, ...], rule: str | None, queue: str | None, as_json: bool) -> None:
-    """Show which rules are asked about a message, what they read and by which path, and what they write.
+    """Show how an application will be executed.
 
-    APP is a .dmq file or a folder of them.
+    Which rules are asked about a message, what they read and by which path, and what they write. APP is a .dmq file or
+    a folder of them.
     """
     plan = make_plan(loaded(application))
     if rule is not None and rule not in plan.rules:

@@ -19,9 +19,9 @@ from demaq.cli.lazy_command import LazyCommand
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("demaq.cli.check:check", "Check the files of an application, or the folders that hold them."),
     "explain": ("demaq.cli.explain:explain", "Show how an application will be executed."),
-    "format": ("demaq.cli.format:format", "Print an application in its canonical layout."),
-    "try": ("demaq.cli.try_message:try_message", "Show what an application would do with a message."),
-    "bench": ("demaq.cli.bench:bench", "Measure, with figures to compare."),
+    "format": ("demaq.cli.format:format", "Print an application in one canonical layout, keeping its comments."),
+    "try": ("demaq.cli.try_message:try_message", "Show which rules fire on a message and what they would do."),
+    "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
 }
 
 EXIT_DONE = 0
@@ -30,7 +30,7 @@ EXIT_INTERRUPTED = 130  # what a shell reports for SIGINT
 EXIT_READER_GONE = 141  # what a shell reports for SIGPIPE
 
 
-@click.group(name="demaq", cls=ExampleFirstGroup, example="$ demaq --version")
+@click.group(name="demaq", cls=ExampleFirstGroup, example="$ demaq check orders.dmq")
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def demaq() -> None:
     """Declarative XML message processing."""

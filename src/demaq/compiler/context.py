@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from demaq.language import ast
-from demaq.language.names import Names, resolve_query
+from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
 from demaq.language.program import ModuleContext
 
@@ -102,7 +102,7 @@ def contexts(modules: tuple[ModuleContext, ...]) -> tuple[CompilerContext, ...]:
 def _context(number: int, module: ModuleContext) -> CompilerContext:
     names = Names()
     _merge(names, module.names)
-    library_names = tuple([resolve_query(library, module.libraries) for library in module.libraries])
+    library_names = module.library_names
     declared = dict(module.names.declared)
     for library in library_names:
         _merge(names, library)

@@ -1,7 +1,8 @@
 """Every error and warning that checking an application can give, under a code that never changes its meaning.
 
-DQ01 syntax, DQ02 names, DQ03 functions and types, DQ04 rules and properties, DQ05 queues and gateways, DQ06 files; a
-warning has a 1 in front: DQ12 is about names again. The reference documentation is generated from this table.
+DQ01 syntax, DQ02 names, DQ03 functions and types, DQ04 rules and properties, DQ05 queues and gateways, DQ06 files,
+DQ07 what only compiling finds out; a warning has a 1 in front: DQ12 is about names again. The reference documentation
+is generated from this table.
 """
 
 from __future__ import annotations
@@ -311,6 +312,28 @@ CODES: dict[str, Code] = {
         "Nothing says which file the module is in.",
         'import module namespace p = "urn:prices" at "prices.xqm";',
     ),
+    "DQ0701": Code(
+        "update expression on a copy",
+        "Such an expression is read and checked, and cannot be evaluated yet. `demaq check` says so as the warning "
+        "DQ1701; whatever has to evaluate the rule refuses it.",
+        "do enqueue <order vip='true'>{/order/*}</order> into finance",
+    ),
+    "DQ0702": Code(
+        "pragma without content",
+        "No pragma is known here, so that what stands in its braces is evaluated. There is nothing in them.",
+        "(# p:hint #) { //order }",
+    ),
+    "DQ0703": Code(
+        "too deep to be compiled",
+        "An expression that is to be evaluated may be nested 500 levels deep.",
+        "let $part := … return …",
+    ),
+    "DQ0704": Code(
+        "refused by the XQuery compiler",
+        "Saxon finds a static error, such as an operator that is not defined for the types of its operands. The "
+        "message begins with the error's code in the XQuery recommendation.",
+        'concat("order ", 7)',
+    ),
     "DQ1201": Code(
         "element's name like a variable's",
         "A bare name is a child element; a variable of that name is bound, and probably only the $ is missing.",
@@ -387,5 +410,10 @@ CODES: dict[str, Code] = {
         "A message for an echo queue says with `timeout` when it comes back and with `target` where; without both the "
         "action fails.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
+    ),
+    "DQ1701": Code(
+        "update expression on a copy",
+        "Such an expression is read and checked, and cannot be evaluated yet: see DQ0701.",
+        "do enqueue <order vip='true'>{/order/*}</order> into finance",
     ),
 }

@@ -61,7 +61,8 @@ def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Progr
 def check_application(paths: Paths, static_check: StaticCheck | None = None) -> Checked:
     """Check the files of an application, or the folders that hold them. Never raises for what an author did.
 
-    `static_check` is asked last, about a program in which nothing else is wrong: for what only a compiler can tell.
+    `static_check` is asked last, for what only a compiler can tell: about the program, or where only rules are wrong
+    about what is left of it without them.
     """
     try:
         application, syntax_errors = read_application(paths)
@@ -70,15 +71,33 @@ def check_application(paths: Paths, static_check: StaticCheck | None = None) -> 
     with deep_recursion():
         draft, found = _resolve(application)
         found += _check(draft, found, syntax_errors)
-        program = None
-        if not [item for item in found if item.severity == "error"]:
-            program = build_program(draft)
-            if static_check is not None:
-                found += static_check(program)
+        errors = [item for item in found if item.severity == "error"]
+        program = None if errors else build_program(draft)
+        if static_check is not None:
+            sound = program if not errors else _sound_part(draft, errors, syntax_errors)
+            found += static_check(sound) if sound is not None else []
     found = in_order(_not_silenced(found, draft))
     if [item for item in found if item.severity == "error"]:
         program = None
     return Checked(program, found)
+
+
+def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[ProgramError]) -> Program | None:
+    """The program without the rules that are wrong, if nothing else is."""
+    if syntax_errors:
+        return None
+    faulty = {rule for rule in draft.rules for item in errors if _is_inside(item, rule.decl)}
+    if any([not any([_is_inside(item, rule.decl) for rule in faulty]) for item in errors]):
+        return None
+    kept, draft.rules = draft.rules, [rule for rule in draft.rules if rule not in faulty]
+    program = build_program(draft)
+    draft.rules = kept
+    return program
+
+
+def _is_inside(item: Diagnostic, node: ast.Node) -> bool:
+    at = item.at
+    return at is not None and at.source is node.at.source and node.at.start <= at.start <= node.at.end
 
 
 def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:

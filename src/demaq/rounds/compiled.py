@@ -7,16 +7,18 @@ from typing import Any
 
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, runtime_query
+from demaq.compiler.emit.lower import NOT_YET
 from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, batch_query
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
 from demaq.errors import ProgramError
-from demaq.language.diagnostics import Diagnostic
+from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program import Program
 from demaq.language.source import Place
 from demaq.rounds.saxon import Saxon, StaticError
 
 STATIC = "DQ0704"
+NOT_YET_WARNING = "DQ1701"
 
 
 class CompiledQueue:
@@ -44,13 +46,13 @@ class CompiledProgram:
         self._blocks: dict[str, Block] = {}
         self._places: dict[tuple[str, str], Place] = {}
         self._queues: dict[str, CompiledQueue] = {}
-        errors: list[Diagnostic] = []
+        refused: list[Diagnostic] = []
         for block in self.emitter.blocks():
-            errors.extend(self._compile(block))
+            refused.extend(self._compile(block))
+        errors = [*self.emitter.errors, *[item.error() for item in refused]]
         if errors:
-            found = [item.error() for item in errors]
-            found[0].others = tuple(found[1:])
-            raise found[0]
+            errors[0].others = tuple(errors[1:])
+            raise errors[0]
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
         self.jobs = saxon.functions(f"[{JOBS_QUERY}]", "demaq:jobs")[0]
         self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), "demaq:intake")[0]
@@ -131,11 +133,14 @@ def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledPro
 
 
 def static_check(program: Program) -> list[Diagnostic]:
-    """What only a compiler finds out about a program."""
+    """What only a compiler finds out about a program. That something cannot be evaluated yet is no mistake in it."""
     try:
         compile_program(program)
     except ProgramError as error:
-        return [Diagnostic.of(item) for item in (error, *error.others)]
+        return [
+            warning(NOT_YET_WARNING, item.message, item.at, item.hint) if item.code == NOT_YET else Diagnostic.of(item)
+            for item in (error, *error.others)
+        ]
     return []
 
 

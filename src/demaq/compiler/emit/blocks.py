@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext, FunctionKey
@@ -33,10 +33,14 @@ FUNCTIONS_PER_BLOCK = 50
 NESTING_MAX_COMPILED = 500
 """Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
 
+URI = "demaq:block"
+"""What the base URI of every block begins with; Saxon tells it with an error."""
+
 Entry: TypeAlias = tuple[str, str]
 """What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID of crm")`, `("index", "3")`."""
 
 
+Made = TypeVar("Made")
 Function: TypeAlias = tuple[Entry, Place, ast.Template]
 
 
@@ -58,31 +62,30 @@ class BlockEmitter:
         self.plan = plan
         self.modules = modules
         self.sites = Sites()
+        self.errors: list[ProgramError] = []
 
     def blocks(self) -> list[Block]:
-        """All functions of the plan, module by module. Raises a ProgramError with `others` for what cannot be done."""
+        """All functions of the plan, module by module. What cannot be emitted is in `errors`."""
         found: list[Block] = []
-        errors: list[ProgramError] = []
         with deep_recursion():
             for context in self.modules:
                 functions: list[Function] = []
                 for make in self._makers(context):
-                    try:
-                        functions.extend(make())
-                    except ProgramError as error:
-                        errors.append(error)
-                try:
-                    prolog = self._prolog(context)
-                except ProgramError as error:
-                    errors.append(error)
+                    functions.extend(self._tried(make) or [])
+                prolog = self._tried(partial(self._prolog, context))
+                if prolog is None:
                     continue
                 for start in range(0, len(functions), FUNCTIONS_PER_BLOCK):
                     part = functions[start : start + FUNCTIONS_PER_BLOCK]
                     found.append(self._block(context.number, f"{context.number}.{start}", prolog, part))
-        if errors:
-            errors[0].others = tuple(errors[1:])
-            raise errors[0]
         return found
+
+    def _tried(self, make: Callable[[], Made]) -> Made | None:
+        try:
+            return make()
+        except ProgramError as error:
+            self.errors.append(error)
+            return None
 
     def single_blocks(self, block: Block) -> list[Block]:
         """The functions of a block, each in a block of its own: to find out which of them is wrong."""
@@ -92,9 +95,9 @@ class BlockEmitter:
         with deep_recursion():
             prolog = self._prolog(context)
             for make in self._makers(context):
-                for function in make():
+                for function in self._tried(make) or []:
                     if function[0] in wanted:
-                        uri = f"{block.uri}.{len(found)}"
+                        uri = f"{block.uri}.{len(found)}".removeprefix(URI)
                         found.append(self._block(context.number, uri, prolog, [function]))
         return found
 
@@ -110,7 +113,7 @@ class BlockEmitter:
         body = ast.Template(NOWHERE, (*parts, "]"))
         text, source_map = print_mapped(ast.Query(NOWHERE, None, None, prolog, body, ()))
         return Block(
-            uri=f"demaq:block{uri}",
+            uri=f"{URI}{uri}",
             module=module,
             text=text,
             map=source_map,

@@ -13,6 +13,10 @@ InsertPosition: TypeAlias = Literal["into", "as first into", "as last into", "be
 _DO_WORDS = ("enqueue", "reset", "insert", "delete", "replace", "rename")
 
 
+_BEHIND_RESET = ("else", "case", "default")
+"""Words that go on behind a bare reset; no slicing can be named so in `do reset NAME key …`."""
+
+
 class Actions(Grammar):
     def begins_update(self) -> bool:
         """Whether the current word begins an updating expression: `insert node`, `do enqueue`, `copy $c` …"""
@@ -131,7 +135,7 @@ class Actions(Grammar):
         return ast.Enqueue(self.since(start), message, queue, tuple(properties))
 
     def _reset(self, start: int) -> ast.Reset:
-        if (self.kind is NAME or self.kind is BRACED) and self.peek() == "key":
+        if (self.kind is NAME or self.kind is BRACED) and self.value not in _BEHIND_RESET and self.peek() == "key":
             slicing = self.name()
             self.expect("key")
             key = self.expr_single()

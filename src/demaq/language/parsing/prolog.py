@@ -191,17 +191,14 @@ class Prolog(Expressions):
             return ast.OptionDecl(self.since(start), name, value)
         if self.value == "context":
             return self._context_item(start)
-        updating = self.value == "updating"
-        if updating:
-            self.advance()
         annotations = self.annotations()
-        word = self.value if updating else self.one_of("variable", "function")
+        updating = self.accept("updating")
+        annotations += self.annotations()
         if updating:
             self.expect("function")
-            word = "function"
-        return (
-            self._variable(start, annotations) if word == "variable" else self._function(start, annotations, updating)
-        )
+            return self._function(start, annotations, updating)
+        word = self.one_of("variable", "function")
+        return self._variable(start, annotations) if word == "variable" else self._function(start, annotations, False)
 
     def _context_item(self, start: int) -> ast.Decl:
         self.expect_words("context", "item")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from demaq.language.printing.source_map import SourceMap
-from demaq.language.printing.stream import NEW_LINES, SPACE_OR_BREAK, Mark, Spot, Stream
-from demaq.language.source import NOWHERE, Place
+from demaq.language.printing.stream import NEW_LINES, SPACE_OR_BREAK, End, Mark, Spot, Stream
+from demaq.language.source import NOWHERE, Place, Source
 
 
 def flat(stream: Stream) -> str:
@@ -31,6 +31,8 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
             writer.text(item)
         elif isinstance(item, Mark):
             writer.mark(item.at)
+        elif isinstance(item, End):
+            continue
         elif isinstance(item, Spot):
             writer.spot(item.at)
         elif item is SPACE_OR_BREAK:
@@ -47,8 +49,8 @@ class _MappedWriter:
         self.space_due = False
         self._line = 1
         self._column = 1
-        self._shown: tuple[str, int] | None = None
-        """The file and line of the source that the current line shows."""
+        self._shown: tuple[Source, int] | None = None
+        """The source, and which line of it, that the current line shows."""
 
     def text(self, text: str) -> None:
         if self.space_due:
@@ -65,15 +67,22 @@ class _MappedWriter:
             self._shown = None
 
     def mark(self, place: Place) -> None:
-        if self._shown is not None and place.file != NOWHERE.file and self._shown != (place.file, place.line):
+        source = place.source
+        if source.file == NOWHERE.file:
+            return
+        line = source.line_of(place.start)
+        if self._shown is None:
+            self._shown = (source, line)
+        elif self._shown[1] != line or self._shown[0] is not source:
             self.new_line()
-        self.spot(place)
+            self._shown = (source, line)
+        self.map.add(self._line, self._column + self.space_due, place)
 
     def spot(self, place: Place) -> None:
-        if place.file == NOWHERE.file:
+        if place.source.file == NOWHERE.file:
             return
         if self._shown is None:
-            self._shown = (place.file, place.line)
+            self._shown = (place.source, place.line)
         self.map.add(self._line, self._column + self.space_due, place)
 
     def new_line(self) -> None:

@@ -1,0 +1,114 @@
+"""What only compiling finds out, and how an author is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from demaq.errors import ProgramError
+from demaq.language.load import Checked, check_application
+from demaq.rounds.compiled import compile_program, static_check
+
+QUEUES = "create queue a create queue b\n"
+
+
+def check(folder: Path, text: str) -> Checked:
+    file = folder / "app.dmq"
+    file.write_text(QUEUES + text, encoding="utf-8")
+    return check_application(file, static_check)
+
+
+def errors(checked: Checked) -> list[tuple[str, int, int]]:
+    return [(item.code, item.at.line, item.at.column) for item in checked.errors if item.at is not None]
+
+
+def test_what_saxon_refuses_is_reported_at_the_authors_place_in_every_rule(tmp_path: Path) -> None:
+    checked = check(
+        tmp_path,
+        """create rule one for a if (//x) then do enqueue <y>{"a" + 1}</y> into b
+create rule fine for a if (//x) then do enqueue <y/> into b
+create rule two for a if (//x) then
+  let $d := 1
+  return do enqueue <y>{
+    (1, 2) eq $d }</y> into b""",
+    )
+    assert errors(checked) == [("DQ0704", 2, 52), ("DQ0704", 7, 6)]
+    assert checked.errors[0].message.startswith("XPTY0004: ")
+    assert checked.program is None
+
+
+def test_what_saxon_refuses_is_reported_beside_other_errors(tmp_path: Path) -> None:
+    checked = check(
+        tmp_path,
+        """create rule one for a if (//x) then do enqueue <y>{$missing}</y> into b
+create rule two for a if (//x) then do enqueue <y>{"a" + 1}</y> into b""",
+    )
+    assert errors(checked) == [("DQ0201", 2, 52), ("DQ0704", 3, 52)]
+
+
+def test_what_saxon_refuses_in_a_declared_function_is_reported_there_once(tmp_path: Path) -> None:
+    file = tmp_path / "app.dmq"
+    file.write_text(
+        "declare function local:f() as xs:integer { 1 };\n"
+        "declare function local:g($x) {\n  $x, 'a' * 2 };\n"
+        + QUEUES
+        + "create rule r for a if (local:g(1)) then do enqueue <x/> into b",
+        encoding="utf-8",
+    )
+    assert errors(check_application(file, static_check)) == [("DQ0704", 3, 7)]
+
+
+def test_property_values_are_compiled_too(tmp_path: Path) -> None:
+    checked = check(tmp_path, "create property p as xs:integer queue a\n  value 'one' + 1")
+    assert errors(checked) == [("DQ0704", 3, 9)]
+
+
+COPY = "copy $c := /order modify insert node <vip/> into $c return do enqueue $c into b"
+
+
+@pytest.mark.parametrize(
+    "body", [COPY, "transform copy $c := /order modify do delete $c/x return do enqueue $c into b"]
+)
+def test_update_expressions_on_copies_pass_the_check_with_a_warning_and_are_not_compiled(
+    tmp_path: Path, body: str
+) -> None:
+    checked = check(tmp_path, f"create rule r for a if (//x) then {body}")
+    assert checked.program is not None
+    assert "DQ1701" in [item.code for item in checked.warnings]
+    with pytest.raises(ProgramError, match="cannot be evaluated yet") as refusal:
+        compile_program(checked.program)
+    assert refusal.value.code == "DQ0701"
+    assert refusal.value.at is not None
+    assert refusal.value.at.line == 2
+
+
+def test_a_pragma_needs_something_to_evaluate(tmp_path: Path) -> None:
+    text = "declare namespace p = 'urn:p'; " + QUEUES
+    file = tmp_path / "app.dmq"
+    file.write_text(text + "create rule r for a if ((# p:x #) {}) then do enqueue <x/> into b", encoding="utf-8")
+    assert [item.code for item in check_application(file, static_check).errors] == ["DQ0702"]
+    file.write_text(text + "create rule r for a if ((# p:x #) {//y}) then do enqueue <x/> into b", encoding="utf-8")
+    assert check_application(file, static_check).errors == []
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(1 + ", ")"), ("<a>{", "}</a>"), ("f:id(", ")")])
+def test_what_would_end_saxon_is_refused_before(tmp_path: Path, opening: str, closing: str) -> None:
+    file = tmp_path / "app.dmq"
+    deep = opening * 1500 + "1" + closing * 1500
+    file.write_text(
+        "declare namespace f = 'urn:f'; declare function f:id($x) { $x };\n"
+        + QUEUES
+        + f"create rule r for a if (//x) then do enqueue <x>{{{deep}}}</x> into b",
+        encoding="utf-8",
+    )
+    assert [item.code for item in check_application(file, static_check).errors] == ["DQ0703"]
+
+
+def test_collations_that_would_end_saxon_are_an_error_of_the_rule(tmp_path: Path) -> None:
+    checked = check(
+        tmp_path,
+        "create rule r for a if (true()) then do enqueue "
+        '<x>{compare("a", "b", //c), sort((2, 1), //c), (compare#3)("a", "b", "http://saxon.sf.net/collation?class=x")}</x> into b',
+    )
+    assert checked.errors == []
