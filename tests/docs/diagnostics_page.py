@@ -36,6 +36,8 @@ $ demaq check orders.dmq
 All problems of an application are reported together. While a statement cannot even be read, warnings are left out, and
 so are errors that would vanish with the syntax error.
 
+Below, each code comes with what it means and with an example of what to write instead.
+
 ## Silence a warning
 
 A comment on the line of the warning silences it. It names the codes; without one it silences all warnings of its line.

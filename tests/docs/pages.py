@@ -90,8 +90,8 @@ class Page:
 
     def section(self, heading: str) -> str:
         """The text below a heading, up to the next of its level."""
-        level, _, rest = self.text.partition(f"\n## {heading}\n")
-        assert level and rest, f"{self.name} has the section {heading}"
+        _, found, rest = self.text.partition(f"\n## {heading}\n")
+        assert found, f"{self.name} has the section {heading}"
         return rest.split("\n## ")[0]
 
 

@@ -1,24 +1,24 @@
-[function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean(($d:message/order))) } catch * { fn:true() }) then ("N", "0", try { (array { d:lookup(d:keys($d:message ! (
+[function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean(($d:message/order))) } catch * { fn:true() }) then ("N", "0", try { (array { $d:state?d?lookup($d:state?d?keys($d:message ! (
 $d:message//customerID))) }?*) } catch * { "1", "*" }) else () },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
 if ($d:message/order) then ("F", "0",
-d:enqueue($d:record, $d:state, "0", "0", "answers", <n>{ count(($d:state?found(1)?*)[//customerID = $d:message//customerID]) }</n>, map {  })) else
-()) }?*) } catch * { d:failure("0", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "0", "0", "answers", <n>{ count(($d:state?found(1)?*)[//customerID = $d:message//customerID]) }</n>, map {  })) else
+()) }?*) } catch * { $d:state?d?failure("0", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
-$d:message//check))) } catch * { fn:true() }) then ("N", "1", try { (array { d:lookup(d:keys($d:message ! (
+$d:message//check))) } catch * { fn:true() }) then ("N", "1", try { (array { $d:state?d?lookup($d:state?d?keys($d:message ! (
 $d:message/order/@id))) }?*) } catch * { "1", "*" }) else () },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
 if ($d:message//check) then ("F", "1", (
 for $i in ($d:state?found(1)?*)
 where $i/invoice/@open = "true" and $i//orderID = $d:message/order/@id return
-d:enqueue($d:record, $d:state, "1", "1", "answers", <open>{ $i//total }</open>, map {  }))) else
-()) }?*) } catch * { d:failure("1", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "1", "1", "answers", <open>{ $i//total }</open>, map {  }))) else
+()) }?*) } catch * { $d:state?d?failure("1", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
-$d:message//check))) } catch * { fn:true() }) then ("N", "2", try { (array { d:lookup(d:keys($d:message ! (
+$d:message//check))) } catch * { fn:true() }) then ("N", "2", try { (array { $d:state?d?lookup($d:state?d?keys($d:message ! (
 
 let $id := $d:message/order/@id return
 $id))) }?*) } catch * { "1", "*" }) else () },
@@ -27,36 +27,36 @@ function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:mess
 if ($d:message//check) then ("F", "2", (
 let $invoices := ($d:state?found(1)?*)/invoice
 let $id := $d:message/order/@id return
-d:enqueue($d:record, $d:state, "2", "2", "answers", <found>{ $invoices[orderID = $id]/total }</found>, map {  }))) else
-()) }?*) } catch * { d:failure("2", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "2", "2", "answers", <found>{ $invoices[orderID = $id]/total }</found>, map {  }))) else
+()) }?*) } catch * { $d:state?d?failure("2", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else if (try { $d:message ! (fn:boolean((
-$d:message//check))) } catch * { fn:true() }) then ("N", "3", try { (array { d:lookup(d:keys($d:message !
-d:value($d:record, "customer"))) }?*) } catch * { "1", "*" }) else () },
+$d:message//check))) } catch * { fn:true() }) then ("N", "3", try { (array { $d:state?d?lookup($d:state?d?keys($d:message !
+$d:state?d?value($d:record, "customer"))) }?*) } catch * { "1", "*" }) else () },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
 if (($d:state?slice?*)/order and $d:message//check) then ("F", "3",
-d:enqueue($d:record, $d:state, "3", "3", "answers", <x>{ ($d:state?found(1)?*)[/invoice/customer/@id = d:value($d:record, "customer")] }</x>, map {  })) else
-()) }?*) } catch * { d:failure("3", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "3", "3", "answers", <x>{ ($d:state?found(1)?*)[/invoice/customer/@id = $d:state?d?value($d:record, "customer")] }</x>, map {  })) else
+()) }?*) } catch * { $d:state?d?failure("3", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
 $d:message//all))) } catch * { fn:true() }) then ("N", "4") else () },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (if ($d:message//all) then ("F", "4",
-d:enqueue($d:record, $d:state, "4", "4", "answers", <n>{ count(d:queue($d:state, "invoices")[position() < 10]), d:collection($d:state, fn:string("rates"))//rate }</n>, map {  })) else
-()) }?*) } catch * { d:failure("4", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "4", "4", "answers", <n>{ count($d:state?d?queue($d:state, "invoices")[position() < 10]), $d:state?d?collection($d:state, fn:string("rates"))//rate }</n>, map {  })) else
+()) }?*) } catch * { $d:state?d?failure("4", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
 $d:message//which))) } catch * { fn:true() }) then ("N", "5") else () },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (if ($d:message//which) then ("F", "5",
-d:enqueue($d:record, $d:state, "5", "5", "answers", <n>{ count(d:queue($d:state, fn:string(($d:message//which)))) }</n>, map {  })) else
-()) }?*) } catch * { d:failure("5", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?enqueue($d:record, $d:state, "5", "5", "answers", <n>{ count($d:state?d?queue($d:state, fn:string(($d:message//which)))) }</n>, map {  })) else
+()) }?*) } catch * { $d:state?d?failure("5", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
 if ($d:message/forget) then ("F", "6", (
-d:reset("6", "6", "customers", d:value($d:record, "customer")), d:reset("6", "7", "customers", d:explicit("customer", "string", ($d:message/forget/other), "7")))) else
-()) }?*) } catch * { d:failure("6", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+$d:state?d?reset("6", "6", "customers", $d:state?d?value($d:record, "customer")), $d:state?d?reset("6", "7", "customers", $d:state?d?explicit("customer", "string", ($d:message/forget/other), "7")))) else
+()) }?*) } catch * { $d:state?d?failure("6", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:message as document-node(), $d:known as map(*)) { $d:message ! fn:data((
 //customerID)) ! xs:string(.) },

@@ -8,12 +8,13 @@ from typing import Any
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, runtime_query
 from demaq.compiler.emit.lower import NOT_YET
-from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, batch_query
+from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RUNTIME_BODY, batch_query
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program import Program
+from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
 from demaq.rounds.saxon import Saxon, StaticError
 
@@ -56,6 +57,7 @@ class CompiledProgram:
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
         self.jobs = saxon.functions(f"[{JOBS_QUERY}]", "demaq:jobs")[0]
         self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), "demaq:intake")[0]
+        self.runtime = saxon.functions(runtime_query(f"[{RUNTIME_BODY}]"), "demaq:runtime")[0]
         self.intakes = self._intakes()
 
     def first(self, number: int) -> Any:
@@ -128,8 +130,9 @@ class CompiledProgram:
 
 
 def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledProgram:
-    modules = contexts(program.modules)
-    return CompiledProgram(make_plan(program, modules), modules, saxon or Saxon())
+    with deep_recursion():
+        modules = contexts(program.modules)
+        return CompiledProgram(make_plan(program, modules), modules, saxon or Saxon())
 
 
 def static_check(program: Program) -> list[Diagnostic]:

@@ -46,7 +46,7 @@ class SaxonEvaluator:
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
         self._records = RecordWriter(compiled)
-        self._nothing = compiled.saxon.map({"intakes": compiled.intakes})
+        self._nothing = compiled.saxon.map({"d": compiled.runtime, "intakes": compiled.intakes})
 
     # messages to outcomes
 

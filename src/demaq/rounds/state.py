@@ -40,6 +40,7 @@ class Job:
             return saxon.array([nodes[message.id] for message in messages])
 
         state = {
+            "d": self.builder.compiled.runtime,
             "intakes": self.builder.compiled.intakes,
             "message": nodes[self.message.id],
             "slice": array(self.slice),

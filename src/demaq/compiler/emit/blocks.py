@@ -229,7 +229,7 @@ class BlockEmitter:
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
-        body: list[ast.Decl] = list(_runtime_functions())
+        body: list[ast.Decl] = [item for item in _runtime_functions() if item.name.local == "collation"]
         lowering = Lowering(self.plan.program, context, self.sites)
         for library, names in zip(context.module.libraries, context.library_names, strict=True):
             qualifier = Qualifier(_library_names(context, names))
@@ -270,7 +270,7 @@ class BlockEmitter:
         body = None if item.body is None else lowering.expr(item.body)
         if known is None or not context.is_ambient(known):
             return ast.FunctionDecl(item.at, (), False, item.name, item.params, item.returns, item.external, body)
-        uri, _, local = ambient_name(item, known)[2:].partition("}")
+        uri, _, local = ambient_name(known)[2:].partition("}")
         hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
         name = ast.Name(item.name.at, local, None, uri)
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
@@ -311,7 +311,7 @@ def runtime_query(body: str) -> str:
 
 
 @cache
-def _runtime_functions() -> tuple[ast.Decl, ...]:
+def _runtime_functions() -> tuple[ast.FunctionDecl, ...]:
     """Our own functions, qualified like any library's."""
     text = resources.files("demaq.compiler.emit").joinpath("runtime.xq").read_text(encoding="utf-8")
     library = parse_query(text, NOWHERE.file)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demaq.compiler.context import CLOCK, CompilerContext, FunctionKey
-from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STATE, fn, literal, runtime, xs
+from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STATE, declared, fn, literal, runtime, xs
 from demaq.compiler.plan import AnyQueue, CollectionRead, QueueByKey, Read, WholeQueue
 from demaq.errors import ProgramError
 from demaq.language import ast
@@ -171,7 +171,7 @@ class Lowering:
         given = lowered.args[position]
         if isinstance(given, ast.Placeholder):
             return lowered
-        checked = self.template(given.at, f"{runtime('collation')}(", given, ")")
+        checked = self.template(given.at, f"{declared('collation')}(", given, ")")
         args = (*lowered.args[:position], checked, *lowered.args[position + 1 :])
         return ast.FunctionCall(lowered.at, lowered.name, args)
 
@@ -203,8 +203,7 @@ class Lowering:
                 return self.expr(args[0])
             case function if function in CLOCK:
                 return self._clock(at, known[1])
-        declared = self.context.declared[known]
-        hidden: list[str | ast.Expr] = [f"{ambient_name(declared, known)}({RECORD}, {MESSAGE}, {STATE}"]
+        hidden: list[str | ast.Expr] = [f"{ambient_name(known)}({RECORD}, {MESSAGE}, {STATE}"]
         for arg in self._args(args):
             hidden.extend([", ", arg])
         return self.template(at, *hidden, ")")
@@ -230,6 +229,10 @@ class Lowering:
     def _property(self, at: Place, args: tuple[ast.Expr, ...]) -> ast.Node:
         name = self.names.parts.get(args[0]) if isinstance(args[0], ast.StringLiteral) else None
         if len(args) == 2:
+            if self.in_property:
+                raise ProgramError(
+                    "the value of a property cannot ask for properties of other messages", at, code="DQ0408"
+                )
             asked: str | ast.Expr = literal(name) if name else self.expr(args[0])
             head = f"{runtime('property-of')}({RECORD}, {MESSAGE}, {STATE}, {fn('string')}("
             return self.template(at, head, asked, "), ", self.expr(args[1]), ")")
@@ -369,7 +372,7 @@ def _unplaced(node: ast.Node) -> ast.Node:
     return type(node)(NOWHERE, *values)
 
 
-def ambient_name(declared: ast.FunctionDecl, known: FunctionKey) -> str:
+def ambient_name(known: FunctionKey) -> str:
     """The name of a function that takes the message along: another one, because it has more parameters."""
     return f"Q{{{RUNTIME}/{known[0]}}}{known[1]}-{known[2]}"
 

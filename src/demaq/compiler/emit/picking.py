@@ -7,8 +7,24 @@ root order            1, 4          the root's name is looked up once
 
 from __future__ import annotations
 
-from demaq.compiler.emit.vocabulary import SEPARATOR, literal, runtime
+from demaq.compiler.emit.vocabulary import SEPARATOR, declared, literal
 from demaq.compiler.plan import Feature, QueuePlan
+
+RUNTIME_FUNCTIONS = {
+    "queue": 2,
+    "collection": 2,
+    "now": 1,
+    "value": 2,
+    "property": 2,
+    "property-of": 5,
+    "keys": 1,
+    "lookup": 1,
+    "enqueue": 7,
+    "reset": 4,
+    "timeout": 2,
+    "explicit": 4,
+    "failure": 7,
+}
 
 TESTS_MAX = 24
 """From here on one walk over all elements costs less than testing for each name."""
@@ -33,9 +49,14 @@ JOBS_QUERY = (
 )
 """Runs rules on messages with the state that was read for them: jobs are [message, rule, state]."""
 
+RUNTIME_BODY = "map {{ {} }}".format(
+    ", ".join([f'"{name}": {declared(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])
+)
+"""The functions that generated rules call, by name; to be run with the runtime's functions."""
+
 INTAKE_BODY = (
     "function($batch as document-node(), $intakes as map(*)) as xs:string"
-    f' {{ string-join($batch/b/r ! ("M", {runtime("intake")}(., $intakes)), "{SEPARATOR}") }}'
+    f' {{ string-join($batch/b/r ! ("M", {declared("intake")}(., $intakes)), "{SEPARATOR}") }}'
 )
 """Properties and index entries of messages that come from outside; to be run with the runtime's functions."""
 

@@ -20,6 +20,12 @@ SEPARATOR = "\x1e"
 
 
 def runtime(name: str) -> str:
+    """A function of ours. Compiled once and handed in with the state: every block would compile it again."""
+    return f"{STATE}?d?{name}"
+
+
+def declared(name: str) -> str:
+    """The same, where a query declares our functions itself."""
     return f"Q{{{RUNTIME}}}{name}"
 
 

@@ -82,20 +82,17 @@ class Body:
                 yield call
 
 
+_UPDATES = frozenset({*ACTIONS, *NODE_UPDATES})
+
+
 def read_body(body: Body) -> None:
     """Note what the expression calls and does. Without recursion: depth does not matter."""
     functions = body.names.functions
     stack: list[tuple[ast.Node, bool]] = [(body.expr, False)]
     while stack:
         node, on_copy = stack.pop()
-        if isinstance(node, ast.Enqueue):
-            body.enqueues.append(node)
-        elif isinstance(node, ast.Reset):
-            body.resets.append(node)
-        if isinstance(node, ACTIONS):
-            body.effects |= Effect.ACTION
-        elif isinstance(node, NODE_UPDATES) and not on_copy:
-            body.effects |= Effect.NODE_UPDATE
+        if type(node) in _UPDATES:
+            _note_update(node, on_copy, body)
         key = functions.get(node)
         if key is not None:
             call = Call(node, key, _arguments(node))
@@ -112,6 +109,17 @@ def read_body(body: Body) -> None:
             below += [(argument, on_copy) for argument in node.calls[0].args]
         below.reverse()
         stack.extend(below)
+
+
+def _note_update(node: ast.Node, on_copy: bool, body: Body) -> None:
+    if isinstance(node, ast.Enqueue):
+        body.enqueues.append(node)
+    elif isinstance(node, ast.Reset):
+        body.resets.append(node)
+    if isinstance(node, ACTIONS):
+        body.effects |= Effect.ACTION
+    elif not on_copy:
+        body.effects |= Effect.NODE_UPDATE
 
 
 def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:

@@ -20,6 +20,8 @@ def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
     """The condition says what the root is, and a step behind it asks for another one."""
     for rule in draft.rules:
         names = rule.module.names
+        if len({read.name for read in root_reads(rule.decl.body, names)}) < 2:
+            continue  # nearly every rule: all its steps from the document node agree
         known: list[Requirement] = []
         opened: list[bool] = []
         for event in branch_events(rule.decl.body):
@@ -42,15 +44,16 @@ def roots_read_as_descendants(draft: Draft) -> Iterator[Diagnostic]:
     """One rule reads the same name as `//name` and as the root: one of them is a slip."""
     for rule in draft.rules:
         names = rule.module.names
-        anywhere = _read_anywhere(rule)
+        reads = [read for read in root_reads(rule.decl.body, names) if read.is_all]
+        anywhere = _read_anywhere(rule) if reads else set()
         if not anywhere:
             continue
         required: set[ElementName] = set()
         for event in branch_events(rule.decl.body):
             if event.kind == "enter" and event.scope.condition is not None:
                 required.update([r.name for r in requirements_of(event.scope.condition, names) if r.is_root])
-        for read in root_reads(rule.decl.body, names):
-            if read.is_all and read.name in anywhere and read.name not in required:
+        for read in reads:
+            if read.name in anywhere and read.name not in required:
                 local = read.name[1]
                 yield warning(
                     "DQ1203",

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from demaq.language.printing.source_map import SourceMap
-from demaq.language.printing.stream import NEW_LINES, SPACE_OR_BREAK, End, Mark, Spot, Stream
+from demaq.language.printing.stream import (
+    DEDENT,
+    END_GROUP,
+    GROUP,
+    INDENT,
+    NEW_LINES,
+    SPACE_OR_BREAK,
+    Mark,
+    Spot,
+    Stream,
+)
 from demaq.language.source import NOWHERE, Place, Source
 
 
@@ -31,12 +41,12 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
             writer.text(item)
         elif isinstance(item, Mark):
             writer.mark(item.at)
-        elif isinstance(item, End):
-            continue
-        elif isinstance(item, Spot):
-            writer.spot(item.at)
         elif item is SPACE_OR_BREAK:
             writer.space_due = True
+        elif isinstance(item, Spot):
+            writer.spot(item.at)
+        elif item is GROUP or item is END_GROUP or item is INDENT or item is DEDENT:
+            continue  # most of what is left, and told apart faster than by looking it up
         elif item in NEW_LINES:
             writer.new_line()
     return "".join(writer.out), writer.map
