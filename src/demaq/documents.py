@@ -21,6 +21,10 @@ _ENCODING = re.compile(rb"""^[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)[
 _PLAIN = (b"utf-8", b"us-ascii", b"ascii")
 
 
+DEPTH_MAX = 256
+"""How deeply the elements of a message may be nested: as deep as libxml2 goes unless told otherwise."""
+
+
 class Document:
     """A well-formed document. Made by `parse_document`, or by Saxon and then known to be well-formed."""
 
@@ -129,5 +133,8 @@ def _serialised(root: _Element) -> str:
 
 def _reason(error: etree.XMLSyntaxError) -> str:
     text = (error.msg or "not well-formed").split(", line ")[0]
+    if "Excessive depth" in text:
+        text = f"elements are nested more than {DEPTH_MAX} levels deep"
+    text = text.replace(", use XML_PARSE_HUGE option", "")
     line, column = error.position
     return f"line {line}, column {column}: {text}"

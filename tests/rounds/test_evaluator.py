@@ -367,6 +367,39 @@ def test_timers_take_durations_times_and_seconds(tmp_path: Path) -> None:
     assert [value["timeout"] for value in values(outcome)] == ["PT1M", "2026-05-01T00:00:00Z", "PT1M30S", "PT2.5S"]
 
 
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ("with target value 'a'", "when"),
+        ("with timeout value 5", "where to"),
+        ("with timeout value 5 with target value concat('no', 'where')", "is no queue"),
+        ("with timeout value 5 with target value concat('i', 'n')", "is an incoming gateway"),
+        ("with timeout value 'soon' with target value 'a'", "is neither"),
+    ],
+)
+def test_timers_that_could_never_end_are_an_error_of_the_rule(tmp_path: Path, properties: str, reason: str) -> None:
+    text = (
+        "create queue a create queue t kind echo create queue in kind incomingGateway "
+        f"create rule r for a if (true()) then do enqueue <x/> into t {properties}"
+    )
+    outcome = Bench(program(tmp_path, text)).run("a", "<m/>")
+    assert failures(outcome) == [("r", "propertyError", "demaq:propertyError")]
+    assert reason in outcome.errors[0].description
+
+
+def test_properties_may_be_computed_from_others_in_any_order_of_declaration(tmp_path: Path) -> None:
+    lab = bench(
+        tmp_path,
+        """
+        create property third as xs:integer queue b value qs:property("second") + 1
+        create property second as xs:integer queue b value qs:property("first") + 1
+        create property first as xs:integer queue b value //n
+        create rule r for a if (true()) then do enqueue . into b
+        """,
+    )
+    assert values(lab.run("a", "<n>1</n>")) == [{"first": "1", "second": "2", "third": "3"}]
+
+
 # --- functions, modules, schemas -------------------------------------------------------------------------------------
 
 
@@ -388,6 +421,32 @@ def test_declared_functions_know_the_message(tmp_path: Path) -> None:
     assert bodies(lab.run("a", "<m><id>7</id></m>")) == [
         "<x><id>7</id>1 1 0.19<id>7</id>1 1 0.19<id>7</id>2 1 0.19<id>7</id>z 1 0.19</x>"
     ]
+
+
+def test_updating_functions_act_in_the_name_of_the_rule_that_calls_them(tmp_path: Path) -> None:
+    lab = Bench(
+        program(
+            tmp_path,
+            """
+            declare updating function local:log($what) {
+              do enqueue <log by="{qs:property("demaq:queue")}">{$what}</log> into b with n value 5,
+              do reset s key 3
+            };
+            declare %updating function local:twice($what) { local:log($what), local:log("again") };
+            create queue a create queue b
+            create property n as xs:integer queue a, b value //n
+            create slicing s on n
+            create rule one for a if (//x) then local:twice(//x/text())
+            create rule two for a if (//y) then (do enqueue <y/> into b, local:log(1 div 0))
+            """,
+        )
+    )
+    outcome = lab.run("a", "<x>1</x>")
+    assert bodies(outcome) == ['<log by="a">1</log>', '<log by="a">again</log>']
+    assert {action.rule for action in outcome.actions} == {"one"}
+    assert lab.evaluator.compiled.plan.rules["one"].enqueues[0].queue == "b"
+    assert lab.evaluator.compiled.plan.rules["one"].resets == ("s",)
+    assert failures(lab.run("a", "<y/>")) == [("two", "dynamicError", "FOAR0001")]
 
 
 def test_library_modules_are_imported_with_their_own_names(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from demaq.documents import Document, parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.program import Program
+from demaq.language.system_properties import transport_properties
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
@@ -100,7 +101,10 @@ def _explicit(program: Program, queue: str, properties: tuple[str, ...]) -> dict
         declared = program.properties.get(name)
         if not equals:
             raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
-        if declared is None or queue not in declared.values:
+        if declared is None and name in transport_properties(program.queues[queue].kind):
+            found[name] = PropertyValue.string(value)
+            continue
+        if declared is None or queue not in declared.values or declared.decl is None:
             raise click.UsageError(f"queue {queue} has no property {name}")
         if declared.variant == "fixed":
             raise click.UsageError(f"property {name} is fixed and cannot be set")

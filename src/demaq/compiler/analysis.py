@@ -21,13 +21,17 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
     enqueues: dict[str, dict[str, None]] = {}
     resets: dict[str, None] = {}
     other_properties = False
+
+    def note_action(action: ast.Enqueue | ast.Reset) -> None:
+        if isinstance(action, ast.Enqueue):
+            into = enqueues.setdefault(context.names.parts[action.queue], {})
+            into.update({context.names.parts[item.name]: None for item in action.properties})
+        else:
+            resets[rule.target if action.slicing is None else context.names.parts[action.slicing]] = None
+
     for node in ast.walk(rule.body):
-        match node:
-            case ast.Enqueue():
-                into = enqueues.setdefault(context.names.parts[node.queue], {})
-                into.update({context.names.parts[item.name]: None for item in node.properties})
-            case ast.Reset():
-                resets[rule.target if node.slicing is None else context.names.parts[node.slicing]] = None
+        if isinstance(node, (ast.Enqueue, ast.Reset)):
+            note_action(node)
         known = context.names.functions.get(node)
         if known is None:
             continue
@@ -38,6 +42,8 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
         elif known[:2] == (QS, "property"):
             properties[context.literal(node) or "*"] = None
             other_properties = other_properties or known[2] == 2
+        for action in context.actions_of(known):
+            note_action(action)
         for uri, local, literal in sorted(context.used_by(known), key=str):
             inner = _read((uri, local), literal, rule, IN_FUNCTION)
             if inner is not None:

@@ -30,10 +30,17 @@ class CompilerContext:
     plain_strings: bool
     declared: dict[FunctionKey, ast.FunctionDecl]
     _uses: dict[FunctionKey, frozenset[tuple[str, str, str | None]]] = field(default_factory=dict)
+    _actions: dict[FunctionKey, tuple[ast.Enqueue | ast.Reset, ...]] = field(default_factory=dict)
 
     def is_ambient(self, key: FunctionKey) -> bool:
         """Whether a declared function needs the message, directly or through others."""
-        return bool(self.used_by(key))
+        return bool(self.used_by(key) or self.actions_of(key))
+
+    def actions_of(self, key: FunctionKey) -> tuple[ast.Enqueue | ast.Reset, ...]:
+        """What calling a declared function may do, directly or through others."""
+        if not self._uses:
+            self._find_uses()
+        return self._actions.get(key, ())
 
     def used_by(self, key: FunctionKey) -> frozenset[tuple[str, str, str | None]]:
         """The functions of AMBIENT that a declared function calls, each with its literal argument if it has one."""
@@ -57,11 +64,14 @@ class CompilerContext:
         """Direct uses of every function, then through calls until nothing is added."""
         direct: dict[FunctionKey, set[tuple[str, str, str | None]]] = {}
         callees: dict[FunctionKey, set[FunctionKey]] = {}
+        actions: dict[FunctionKey, dict[ast.Enqueue | ast.Reset, None]] = {}
         for key, function in self.declared.items():
-            direct[key], callees[key] = set(), set()
+            direct[key], callees[key], actions[key] = set(), set(), {}
             if function.body is None:
                 continue
             for node in ast.walk(function.body):
+                if isinstance(node, (ast.Enqueue, ast.Reset)):
+                    actions[key][node] = None
                 known = self.names.functions.get(node)
                 if known is None:
                     continue
@@ -73,14 +83,16 @@ class CompilerContext:
         for key, called in callees.items():
             for callee in called:
                 callers[callee].add(key)
-        pending = [key for key, uses in direct.items() if uses]
+        pending = [key for key, uses in direct.items() if uses or actions[key]]
         while pending:
             key = pending.pop()
             for caller in callers[key]:
-                if not direct[key] <= direct[caller]:
+                if not (direct[key] <= direct[caller] and actions[key].keys() <= actions[caller].keys()):
                     direct[caller] |= direct[key]
+                    actions[caller].update(actions[key])
                     pending.append(caller)
         self._uses = {key: frozenset(uses) for key, uses in direct.items()}
+        self._actions = {key: tuple(found) for key, found in actions.items()}
         self._uses.setdefault(("", "", -1), frozenset())  # found, even where there are no functions
 
     def literal(self, node: ast.Node) -> str | None:

@@ -21,6 +21,7 @@ from demaq.language import ast
 from demaq.language.printing.printer import print_expr
 
 _LABEL_WIDTH = 15
+_WITHOUT_RULES = {"outgoingGateway": "messages are sent", "echo": "messages come back in their target when it is time"}
 
 
 def explain(plan: Plan, rule: str | None = None, queue: str | None = None) -> str:
@@ -56,7 +57,7 @@ def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
     declared = plan.program.queues[item.queue]
     lines = [f"queue {item.queue} ({declared.kind}, {declared.mode})"]
     if not item.rules:
-        return [*lines, "  no rule: messages stay until a client takes them"]
+        return [*lines, f"  no rule: {_WITHOUT_RULES.get(declared.kind, 'messages stay until a client takes them')}"]
     lines.append("  each message is given to these rules, in this order")
     for position, rule in enumerate(item.rules):
         of_slicing = f"  for its slice of {rule.rule.target}" if rule.rule.on_slicing else ""

@@ -12,8 +12,9 @@ from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RUNTIME_BODY, b
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
 from demaq.errors import ProgramError
+from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.program import Program
+from demaq.language.program import Program, Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
 from demaq.rounds.saxon import Saxon, StaticError
@@ -116,7 +117,7 @@ class CompiledProgram:
                         "value": self.functions.get(("property", f"{prop.name} of {queue}")) or saxon.empty(),
                     }
                 )
-                for prop in program.properties_of(queue)
+                for prop in in_dependency_order(program, queue)
             ]
             indexes = [
                 saxon.map(
@@ -127,6 +128,27 @@ class CompiledProgram:
             if properties or indexes:
                 found[queue] = saxon.map({"properties": saxon.array(properties), "indexes": saxon.array(indexes)})
         return saxon.map(found)
+
+
+def in_dependency_order(program: Program, queue: str) -> list[Property]:
+    """The properties of a queue, each behind those that its value asks for. The checks have ruled out cycles."""
+    properties = {prop.name: prop for prop in program.properties_of(queue)}
+    ordered: dict[str, Property] = {}
+
+    def add(prop: Property) -> None:
+        value = prop.values[queue]
+        if value is not None and prop.module is not None:
+            names = program.modules[prop.module].names
+            for node in ast.walk(value):
+                other = properties.get(names.parts.get(node, ""))
+                if other is not None and other is not prop and other.name not in ordered:
+                    add(other)
+        ordered[prop.name] = prop
+
+    for prop in properties.values():
+        if prop.name not in ordered:
+            add(prop)
+    return list(ordered.values())
 
 
 def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledProgram:

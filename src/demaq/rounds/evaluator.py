@@ -199,18 +199,40 @@ class SaxonEvaluator:
         properties = self._read_properties(reader)
         entries = self._read_entries(reader)
         document = Document(body)
-        violation = self.schemas.violation(queue, document)
-        if violation is not None:
+        refusal = self._refusal(queue, document, properties)
+        if refusal is not None:
+            kind, reason = refusal
             at = self.compiled.emitter.sites.places[int(site)]
-            description = f"the message for queue {queue} violates its schema: {violation}"
-            error = RuleError(
-                rule=rule.name, kind="schemaViolation", code="demaq:schemaViolation", description=description, at=at
-            )
+            description = f"queue {queue} refuses the message: {reason}"
+            error = RuleError(rule=rule.name, kind=kind, code=f"demaq:{kind}", description=description, at=at)
             self._fail(outcome, error)
         elif not any([error.rule == rule.name for error in outcome.errors]):
             outcome.actions.append(
                 Enqueued(rule=rule.name, queue=queue, document=document, properties=properties, entries=entries)
             )
+
+    def _refusal(
+        self, queue: str, document: Document, properties: Mapping[str, PropertyValue]
+    ) -> tuple[str, str] | None:
+        """Why a queue does not take a message: the kind of error and the reason."""
+        violation = self.schemas.violation(queue, document)
+        if violation is not None:
+            return "schemaViolation", violation
+        if self.program.queues[queue].kind == "echo":
+            problem = self._timer_problem(properties)
+            if problem is not None:
+                return "propertyError", problem
+        return None
+
+    def _timer_problem(self, properties: Mapping[str, PropertyValue]) -> str | None:
+        if "timeout" not in properties:
+            return "an echo queue needs to know when: with timeout value …"
+        if "target" not in properties:
+            return "an echo queue needs to know where to: with target value …"
+        target = self.program.queues.get(properties["target"].text)
+        if target is None:
+            return f"its target {properties['target'].text} is no queue"
+        return f"its target {target.name} is an incoming gateway" if target.kind == "incomingGateway" else None
 
     def _read_properties(self, reader: Iterator[str]) -> dict[str, PropertyValue]:
         found: dict[str, PropertyValue] = {}
@@ -261,10 +283,10 @@ class SaxonEvaluator:
 
     def receive(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue], now: datetime) -> Received:
         """Check a message from outside and compute its properties. Raises a MessageError where it must be refused."""
-        violation = self.schemas.violation(queue, document)
-        if violation is not None:
-            raise MessageError("schemaViolation", violation)
         saxon = self.compiled.saxon
+        if self.program.queues[queue].kind == "echo" and "timeout" in explicit:
+            given = explicit["timeout"]
+            explicit = {**explicit, "timeout": PropertyValue("timeout", given.text, given.key)}
         record = self._records.record(queue, document, explicit, now, mark=True)
         try:
             text = saxon.call(self.compiled.intake, saxon.parse(f"<b>{record}</b>"), self.compiled.intakes)
@@ -279,6 +301,9 @@ class SaxonEvaluator:
             code, description = next(reader), next(reader)
             raise MessageError("propertyError", description, code.replace(_OURS, "demaq:"))
         properties, entries = self._read_properties(reader), self._read_entries(reader)
+        refusal = self._refusal(queue, document, properties)
+        if refusal is not None:
+            raise MessageError(*refusal)
         return Received(queue=queue, document=document, properties=properties, entries=entries)
 
 

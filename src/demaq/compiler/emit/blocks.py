@@ -20,7 +20,7 @@ from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STAT
 from demaq.compiler.plan import Index, Plan, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
-from demaq.language.names import Names, is_updating, resolve_query
+from demaq.language.names import Names, resolve_query
 from demaq.language.namespaces import PREFIXES
 from demaq.language.parser import parse_query
 from demaq.language.printing.printer import print_mapped
@@ -250,7 +250,7 @@ class BlockEmitter:
         function_names = {id(declared): key for key, declared in names.declared.items()}
         variable_names = {id(declared): key for key, declared in names.globals.items()}
         for item in prolog:
-            if isinstance(item, ast.FunctionDecl) and not is_updating(item):
+            if isinstance(item, ast.FunctionDecl):
                 known = function_names.get(id(item))
                 made = item if qualifier is None or known is None else qualifier.function(item, known[0], known[1])
                 found.append(self._function(made, known, context, lowering))
@@ -276,7 +276,7 @@ class BlockEmitter:
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
 
 
-_HIDDEN = ("record", "message", "state")
+_HIDDEN = ("record", "message", "state", "rule")
 
 
 def _message(inside: bool) -> str:

@@ -17,7 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demaq.compiler.context import CLOCK, CompilerContext, FunctionKey
-from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STATE, declared, fn, literal, runtime, xs
+from demaq.compiler.emit.vocabulary import (
+    KNOWN,
+    MESSAGE,
+    RECORD,
+    RULE,
+    RUNTIME,
+    STATE,
+    declared,
+    fn,
+    literal,
+    runtime,
+    xs,
+)
 from demaq.compiler.plan import AnyQueue, CollectionRead, QueueByKey, Read, WholeQueue
 from demaq.errors import ProgramError
 from demaq.language import ast
@@ -203,7 +215,7 @@ class Lowering:
                 return self.expr(args[0])
             case function if function in CLOCK:
                 return self._clock(at, known[1])
-        hidden: list[str | ast.Expr] = [f"{ambient_name(known)}({RECORD}, {MESSAGE}, {STATE}"]
+        hidden: list[str | ast.Expr] = [f"{ambient_name(known)}({RECORD}, {MESSAGE}, {STATE}, {self._rule_number()}"]
         for arg in self._args(args):
             hidden.extend([", ", arg])
         return self.template(at, *hidden, ")")
@@ -231,7 +243,7 @@ class Lowering:
         if len(args) == 2:
             if self.in_property:
                 raise ProgramError(
-                    "the value of a property cannot ask for properties of other messages", at, code="DQ0408"
+                    "the value of a property cannot ask for properties of other messages", at, code="DQ0309"
                 )
             asked: str | ast.Expr = literal(name) if name else self.expr(args[0])
             head = f"{runtime('property-of')}({RECORD}, {MESSAGE}, {STATE}, {fn('string')}("
@@ -272,11 +284,13 @@ class Lowering:
 
     # actions
 
+    def _rule_number(self) -> str:
+        return RULE if self.rule is None else literal(str(self.rule.number))
+
     def enqueue(self, node: ast.Enqueue) -> ast.Node:
-        assert self.rule is not None
         queue = self.names.parts[node.queue]
         site = literal(self.sites.number(node.at))
-        head = f"{runtime('enqueue')}({RECORD}, {STATE}, {literal(str(self.rule.number))}, {site}, {literal(queue)}, "
+        head = f"{runtime('enqueue')}({RECORD}, {STATE}, {self._rule_number()}, {site}, {literal(queue)}, "
         parts: list[str | ast.Expr] = [head, self.expr(node.message), ", map { "]
         for position, item in enumerate(node.properties):
             name = self.names.parts[item.name]
@@ -292,11 +306,14 @@ class Lowering:
         return self.template(node.at, *parts, " })")
 
     def reset(self, node: ast.Reset) -> ast.Node:
-        assert self.rule is not None
-        slicing = self.rule.target if node.slicing is None else self.names.parts[node.slicing]
+        if node.slicing is not None:
+            slicing = self.names.parts[node.slicing]
+        else:
+            assert self.rule is not None, "a bare reset stands in a rule"
+            slicing = self.rule.target
         property_name = self.program.slicings[slicing].property
         site = literal(self.sites.number(node.at))
-        head = f"{runtime('reset')}({literal(str(self.rule.number))}, {site}, {literal(slicing)}, "
+        head = f"{runtime('reset')}({self._rule_number()}, {site}, {literal(slicing)}, "
         if node.key is None:
             key = self._own_property(node.at, property_name)
             assert isinstance(key, ast.Expr)

@@ -285,7 +285,8 @@ declare function d:timeout($values as item()*, $site as xs:string) as xs:anyAtom
 
 declare function d:explicit($name as xs:string, $type as xs:string, $values as item()*, $site as xs:string)
 as xs:anyAtomicType? {
-  try {
+  if ($type = "timeout") then d:timeout($values, $site)
+  else try {
     array { d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .)) }?*
   }
   catch demaq:propertyError { error($err:code, $err:description, $site) }

@@ -12,6 +12,8 @@ RECORD = f"$Q{{{RUNTIME}}}record"
 """What is known about the message: queue, time and properties, as an element."""
 STATE = f"$Q{{{RUNTIME}}}state"
 """What was read for the rule, and the functions that make properties of new messages."""
+RULE = f"$Q{{{RUNTIME}}}rule"
+"""The number of the rule that is evaluated, for what functions do in its name."""
 KNOWN = f"$Q{{{RUNTIME}}}known"
 """Properties of a message in the making, by name."""
 

@@ -39,7 +39,7 @@ def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
             "DQ1502",
             f'nothing in the application fills queue "{name}", and it has rules',
             declared.at.at,
-            "only a client can: demaq send",
+            "only a client can",
         )
 
 

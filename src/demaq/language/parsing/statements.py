@@ -88,6 +88,11 @@ class Statements(Prolog):
 
     def _statement(self) -> ast.Statement:
         start = self.start
+        if self.value == ",":
+            self.fail(
+                "unexpected `,` behind the rule",
+                hint="a comma joins actions; values cannot stand among them, and a list of values needs parentheses",
+            )
         if self.value != "create":
             self.fail_expected(
                 "a statement",
