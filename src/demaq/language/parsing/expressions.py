@@ -66,6 +66,7 @@ LEVEL = {
 
 _TYPE_WORD = {"instance": "of", "treat": "as", "castable": "as", "cast": "as"}
 _NO_CHAIN = (COMPARE, RANGE)
+_BEHIND_ROOT = frozenset({"into", "with", "value", "queue", "create", "as", "before", "after"})
 _STARTS_STEP = frozenset({"@", "..", ".", "*", "(", "$", "?", "[", "%", "<", "``["})
 
 
@@ -289,7 +290,7 @@ class Expressions(Control, Constructors, Actions):
         separators: list[str]
         if self.value == "/":
             self.advance()
-            if not self._starts_step():
+            if not self._starts_step() or (self.start > start + 1 and self._goes_on_behind_root()):
                 return ast.Root(self.since(start))
             separators, steps = ["/"], [self._step()]
         elif self.value == "//":
@@ -307,6 +308,16 @@ class Expressions(Control, Constructors, Actions):
             self.advance()
             steps.append(self._step())
         return ast.Path(self.since(start), tuple(separators), tuple(steps))
+
+    def _goes_on_behind_root(self) -> bool:
+        """Whether the name behind a slash and a blank can only be a word of what is around: `do enqueue / into q`.
+
+        As a step it would have to be followed by an operator, a predicate or the end; a name or variable cannot follow.
+        """
+        if self.value not in _BEHIND_ROOT or self.kind is not NAME:
+            return False
+        kind, value, _ = self.peek_token()
+        return value == "$" or kind is STRING or ((kind is NAME or kind is BRACED) and value not in LEVEL)
 
     def _starts_step(self) -> bool:
         return self.value in _STARTS_STEP if self.kind is SYMBOL else self.kind != "end"
