@@ -59,6 +59,9 @@ class Document:
             self._node = (saxon, saxon.parse(self._text), saxon.parsed)
         return self._node[1], self._node[2]
 
+    def __reduce__(self) -> tuple[type[Document], tuple[str]]:
+        return Document, (self._text,)  # trees and nodes stay in their process
+
     def __repr__(self) -> str:
         return f"Document({self._text[:60]!r})"
 

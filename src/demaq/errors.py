@@ -45,8 +45,23 @@ class MessageError(DemaqError):
         if code is not None:
             self.code = code
 
+    def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
+        return MessageError, (self.kind, self.message, self.code)
+
 
 class OperatorError(DemaqError):
     """The operator's turn: a file, a setting or the machine is at fault."""
 
     code = "DQ9101"
+
+
+class StoreError(OperatorError):
+    """The store cannot do what it is asked: it is held by another process, too new, or the disk is full."""
+
+    code = "DQ9201"
+
+
+class AlreadyProcessed(StoreError):
+    """A step is about a message that was processed before. Nothing of the commit was kept."""
+
+    code = "DQ9202"

@@ -21,6 +21,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("demaq.cli.explain:explain", "Show how an application will be executed."),
     "format": ("demaq.cli.format:format", "Print an application in one canonical layout, keeping its comments."),
     "try": ("demaq.cli.try_message:try_message", "Show which rules fire on a message and what they would do."),
+    "run": ("demaq.cli.run:run", "Run an application on a store until it is stopped."),
+    "send": ("demaq.cli.send:send", "Put messages into a queue."),
+    "take": ("demaq.cli.take:take", "Take the oldest messages of a queue that no rule pertains to."),
+    "messages": ("demaq.cli.messages:messages", "List the messages of a queue, oldest first."),
+    "show": ("demaq.cli.show:show", "Show a message: body, properties, what caused it, what it caused."),
+    "queues": (
+        "demaq.cli.queues:queues",
+        "List the queues that hold messages, with how many, and how many of them wait to be processed.",
+    ),
+    "slices": (
+        "demaq.cli.slices:slices",
+        "List the keys of a slicing with how many messages each slice holds; with KEY, the messages of that slice.",
+    ),
+    "errors": ("demaq.cli.errors:errors", "List the messages of an error queue, by default the system's own."),
+    "timers": (
+        "demaq.cli.timers:timers",
+        "List the messages of echo queues that have not come back yet, the next one first.",
+    ),
+    "collections": ("demaq.cli.collections:collections", "Load the collections that rules read."),
+    "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now. A running node does so by itself."),
     "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
 }
 

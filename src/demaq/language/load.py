@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,9 +17,10 @@ from demaq.language.draft import Draft, DraftModule, Library
 from demaq.language.libraries import Libraries
 from demaq.language.names import resolve_module, resolve_query
 from demaq.language.naming.suggestions import Suggestions
-from demaq.language.parser import read_application
+from demaq.language.parser import parse_module, read_application
 from demaq.language.program import Program
 from demaq.language.recursion import deep_recursion
+from demaq.language.source import NOWHERE
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 StaticCheck: TypeAlias = Callable[[Program], Iterable[Diagnostic]]
@@ -49,7 +50,22 @@ class Checked:
 
 def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
     """The program that the files make up. Raises the first error; its `others` are the rest."""
-    checked = check_application(paths, static_check)
+    return _program_of(check_application(paths, static_check))
+
+
+def load_program_texts(files: Mapping[str, str]) -> Program:
+    """The program that modules make up whose texts are known already, by the names of their files."""
+    modules: list[ast.Module] = []
+    errors: list[ProgramError] = []
+    for file, text in files.items():
+        module, found = parse_module(text, file)
+        modules.append(module)
+        errors.extend(found)
+    at = modules[0].at if modules else NOWHERE
+    return _program_of(_check_all(ast.Application(at, tuple(modules)), errors, None))
+
+
+def _program_of(checked: Checked) -> Program:
     errors = [item.error() for item in checked.errors]
     if errors:
         errors[0].others = tuple(errors[1:])
@@ -68,6 +84,12 @@ def check_application(paths: Paths, static_check: StaticCheck | None = None) -> 
         application, syntax_errors = read_application(paths)
     except ProgramError as failure:
         return Checked(None, [Diagnostic.of(failure)])
+    return _check_all(application, syntax_errors, static_check)
+
+
+def _check_all(
+    application: ast.Application, syntax_errors: list[ProgramError], static_check: StaticCheck | None
+) -> Checked:
     with deep_recursion():
         draft, found = _resolve(application)
         found += _check(draft, found, syntax_errors)

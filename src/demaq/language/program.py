@@ -100,6 +100,10 @@ class Program:
     collections: Mapping[str, ast.CollectionDecl]
     rules: tuple[Rule, ...]
 
+    def files(self) -> dict[str, str]:
+        """The text of every module by its file: all that is needed to load the program again."""
+        return {module.tree.at.file: module.tree.at.source.text for module in self.modules}
+
     def slicings_of(self, queue: str) -> tuple[Slicing, ...]:
         """The slicings a message of this queue can be in."""
         return tuple([s for s in self.slicings.values() if queue in self.properties[s.property].values])

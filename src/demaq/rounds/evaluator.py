@@ -20,7 +20,7 @@ from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
-from demaq.rounds.outcomes import Enqueued, Outcome, Received, RuleError, SliceReset, StateReader
+from demaq.rounds.outcomes import Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.state import Job, StateBuilder
@@ -36,7 +36,12 @@ class Evaluator(Protocol):
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
 
     def receive(
-        self, queue: str, document: Document, explicit: Mapping[str, PropertyValue], now: datetime
+        self,
+        queue: str,
+        document: Document,
+        explicit: Mapping[str, PropertyValue],
+        now: datetime,
+        inherited: Mapping[str, PropertyValue] | None = None,
     ) -> Received: ...
 
 
@@ -204,7 +209,9 @@ class SaxonEvaluator:
             kind, reason = refusal
             at = self.compiled.emitter.sites.places[int(site)]
             description = f"queue {queue} refuses the message: {reason}"
-            error = RuleError(rule=rule.name, kind=kind, code=f"demaq:{kind}", description=description, at=at)
+            error = RuleError(
+                rule=rule.name, kind=kind, code=f"demaq:{kind}", description=description, at=Location.of(at)
+            )
             self._fail(outcome, error)
         elif not any([error.rule == rule.name for error in outcome.errors]):
             outcome.actions.append(
@@ -260,7 +267,7 @@ class SaxonEvaluator:
             else:
                 kind = kind if kind in ("enqueueError", "propertyError") else "dynamicError"
         return RuleError(
-            rule=plan.rule.name, kind=kind, code=shown, description=description, at=at or plan.rule.decl.at
+            rule=plan.rule.name, kind=kind, code=shown, description=description, at=Location.of(at or plan.rule.decl.at)
         )
 
     def _fail(self, outcome: Outcome, error: RuleError) -> None:
@@ -276,18 +283,32 @@ class SaxonEvaluator:
     def _lost(self, number: int, reason: str) -> RuleError:
         rule = self.compiled.rules[number].rule
         return RuleError(
-            rule=rule.name, kind="dynamicError", code="demaq:notEvaluated", description=reason, at=rule.decl.at
+            rule=rule.name,
+            kind="dynamicError",
+            code="demaq:notEvaluated",
+            description=reason,
+            at=Location.of(rule.decl.at),
         )
 
     # from outside
 
-    def receive(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue], now: datetime) -> Received:
-        """Check a message from outside and compute its properties. Raises a MessageError where it must be refused."""
+    def receive(
+        self,
+        queue: str,
+        document: Document,
+        explicit: Mapping[str, PropertyValue],
+        now: datetime,
+        inherited: Mapping[str, PropertyValue] | None = None,
+    ) -> Received:
+        """Check a message that no rule made and compute its properties. Raises a MessageError where it must be refused.
+
+        `inherited` are the properties of the message that caused it, if one did.
+        """
         saxon = self.compiled.saxon
         if self.program.queues[queue].kind == "echo" and "timeout" in explicit:
             given = explicit["timeout"]
             explicit = {**explicit, "timeout": PropertyValue("timeout", given.text, given.key)}
-        record = self._records.record(queue, document, explicit, now, mark=True)
+        record = self._records.record(queue, document, explicit, now, inherited=inherited)
         try:
             text = saxon.call(self.compiled.intake, saxon.parse(f"<b>{record}</b>"), self.compiled.intakes)
         except ValueError as error:
@@ -318,7 +339,7 @@ class RecordWriter:
 
     def batch(self, messages: Sequence[Message], now: datetime) -> str:
         records = [
-            self.record(message.queue, message.document, self._relevant(message), now, slices=self._slices(message))
+            self.record(message.queue, message.document, {}, now, self._relevant(message), slices=self._slices(message))
             for message in messages
         ]
         return f"<b>{''.join(records)}</b>"
@@ -327,16 +348,15 @@ class RecordWriter:
         self,
         queue: str,
         document: Document,
-        properties: Mapping[str, PropertyValue],
+        explicit: Mapping[str, PropertyValue],
         now: datetime,
-        mark: bool = False,
+        inherited: Mapping[str, PropertyValue] | None = None,
         slices: str = "",
     ) -> str:
-        flag = ' x=""' if mark else ""
-        written = [
-            f"<p n={quoteattr(name)} t={quoteattr(value.type)}{flag}>{escape(value.text, _TEXT)}</p>"
-            for name, value in properties.items()
-        ]
+        """One message. Explicit properties are marked; others are the message's own, or those of one before it."""
+        written = [_property(name, value, ' x=""') for name, value in explicit.items()]
+        if inherited:
+            written += [_property(name, value, "") for name, value in inherited.items() if name not in explicit]
         head = f'<r q={quoteattr(queue)} t="{now.isoformat()}" s="{slices}">'
         return f"{head}{''.join(written)}<m>{document.text}</m></r>"
 
@@ -375,6 +395,10 @@ class RecordWriter:
     def _has_key(self, message: Message, slicing: str) -> bool:
         prop = self.program.properties[self.program.slicings[slicing].property]
         return message.queue in prop.values and prop.name in message.properties
+
+
+def _property(name: str, value: PropertyValue, mark: str) -> str:
+    return f"<p n={quoteattr(name)} t={quoteattr(value.type)}{mark}>{escape(value.text, _TEXT)}</p>"
 
 
 _TEXT = {"\r": "&#13;"}

@@ -12,6 +12,22 @@ from demaq.language.source import Place
 from demaq.messages import Message, PropertyValue
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a program, without the program: outcomes travel between processes."""
+
+    file: str
+    line: int
+    column: int
+
+    @staticmethod
+    def of(place: Place) -> Location:
+        return Location(place.file, place.line, place.column)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
     """A message to be made: `do enqueue`, with everything that can be known before it is stored."""
@@ -42,7 +58,7 @@ class RuleError:
     kind: str
     code: str
     description: str
-    at: Place | None
+    at: Location | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +78,8 @@ class Outcome:
     fired: list[str] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
     errors: list[RuleError] = field(default_factory=list)
+    lost: str | None = None
+    """Why the message could not be evaluated at all."""
     reads: Reads = field(default_factory=Reads)
 
 

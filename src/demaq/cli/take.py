@@ -1,0 +1,34 @@
+"""`demaq take`: take messages out of a mailbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import json_option, show_json, store_option, told
+from demaq.server.at_rest import writable
+
+
+@click.command(cls=ExampleFirst, example="$ demaq take answers --store orders")
+@click.argument("queue")
+@store_option
+@click.option("--limit", default=1, show_default=True, type=click.IntRange(1), help="Take at most so many.")
+@json_option
+def take(queue: str, folder: Path, limit: int, as_json: bool) -> None:
+    """Take the oldest messages of a queue that no rule pertains to.
+
+    They are printed and marked processed in one transaction, so that nobody else gets them.
+    """
+    with told():
+        node = writable(folder)
+        try:
+            taken = node.take(queue, limit)
+        finally:
+            node.close()
+    if as_json:
+        show_json(taken)
+        return
+    for message in taken:
+        click.echo(message["body"])

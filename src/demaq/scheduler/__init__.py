@@ -1,0 +1,1 @@
+"""Which messages are next, what their processing changes, and what may be committed together."""

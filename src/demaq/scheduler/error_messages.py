@@ -1,0 +1,80 @@
+"""What goes wrong becomes a message: its text, and the queue it goes to.
+
+Route: the rule's error queue, else the queue's, else the module's, else the system's. An error while an error message
+is processed goes at least one level further up, so that errors never chase each other in circles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from xml.sax.saxutils import escape
+
+from demaq.language.program import SYSTEM_ERRORS, Program, Rule
+from demaq.messages import PropertyValue
+from demaq.rounds.outcomes import Location
+from demaq.store.protocol import StoredMessage
+
+LEVEL = "demaq:errorLevel"
+"""The property of an error message that says how far up it has come."""
+
+RULE, QUEUE, MODULE, SYSTEM = range(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong with a message."""
+
+    kind: str
+    code: str
+    description: str
+    rule: Rule | None
+    at: Location | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    queue: str
+    level: int
+
+
+def route(program: Program, rule: Rule | None, message: StoredMessage) -> Route | None:
+    """Where an error about a message goes; None where not even the system's queue may hear of it any more."""
+    queue = program.queues.get(message.queue)
+    module = rule.module if rule is not None else queue.module if queue is not None else None
+    candidates = (
+        rule.errorqueue if rule is not None else None,
+        queue.errorqueue if queue is not None else None,
+        program.modules[module].errorqueue if module is not None else None,
+        SYSTEM_ERRORS,
+    )
+    reached = int(message.properties[LEVEL].text) if LEVEL in message.properties else -1
+    for level, name in enumerate(candidates):
+        if name is not None and level > reached and name != message.queue:
+            return Route(name, level)
+    return None
+
+
+def error_body(failure: Failure, message: StoredMessage, now: datetime) -> str:
+    """The text of an error message, as its schema says."""
+    parts = [f"<error><{failure.kind}/>"]
+    if failure.rule is not None:
+        parts.append(f"<rule>{_text(failure.rule.name)}</rule>")
+    parts.append(f"<queue>{_text(message.queue)}</queue><messageId>{message.seq}</messageId>")
+    parts.append(f"<code>{_text(failure.code)}</code><description>{_text(failure.description)}</description>")
+    if failure.at is not None:
+        parts.append(f'<location line="{failure.at.line}" column="{failure.at.column}"/>')
+    parts.append(f"<attempt>{failure.attempt}</attempt><at>{now.isoformat()}</at>")
+    parts.append(f"<initialMessage>{message.body}</initialMessage></error>")
+    return "".join(parts)
+
+
+def level_property(level: int) -> dict[str, PropertyValue]:
+    return {LEVEL: PropertyValue("integer", str(level), str(level))}
+
+
+def _text(text: str) -> str:
+    """Text for XML 1.0, whatever an error has to say."""
+    allowed = [c if c >= " " or c in "\t\n" else "\ufffd" for c in text]
+    return escape("".join(allowed))

@@ -1,0 +1,87 @@
+"""Stored messages as rules see them: at a snapshot, with the properties the system sets, parsed once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from demaq.compiler.plan import Index
+from demaq.documents import Document
+from demaq.messages import Message, PropertyValue
+from demaq.store.protocol import Store, StoredMessage
+
+DOCUMENTS_MAX = 20_000
+"""How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
+
+
+def index_name(index: Index) -> str:
+    """What an index is called in the store: the same for every version of a program that has it."""
+    return f"{index.queue} {index.path}"
+
+
+class Documents:
+    """Documents of stored messages, each made once as long as it is remembered."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, Document] = OrderedDict()
+
+    def of(self, stored: StoredMessage) -> Document:
+        document = self._known.get(stored.seq)
+        if document is None:
+            document = self._known[stored.seq] = Document(stored.body)
+            if len(self._known) > DOCUMENTS_MAX:
+                self._known.popitem(last=False)
+        return document
+
+    def message(self, stored: StoredMessage) -> Message:
+        return Message(
+            id=str(stored.seq),
+            queue=stored.queue,
+            document=self.of(stored),
+            properties={**system_properties(stored), **stored.properties},
+            created=stored.created,
+            sequence=stored.seq,
+            slices=frozenset([slicing for slicing, _ in stored.slices]),
+        )
+
+
+def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
+    """What the system knows about a message without being told."""
+    created = stored.created.isoformat()
+    size = str(len(stored.body.encode("utf-8")))
+    found = {
+        "demaq:id": PropertyValue.string(str(stored.seq)),
+        "demaq:queue": PropertyValue.string(stored.queue),
+        "demaq:created": PropertyValue("dateTime", created, created),
+        "demaq:size": PropertyValue("integer", size, size),
+        "demaq:origin": PropertyValue.string(str(stored.origin)),
+    }
+    if stored.rule is not None:
+        found["demaq:rule"] = PropertyValue.string(stored.rule)
+    if stored.trigger is not None:
+        found["demaq:trigger"] = PropertyValue.string(str(stored.trigger))
+    return found
+
+
+class SnapshotReader:
+    """The store at a snapshot, as a round's rules read it."""
+
+    def __init__(self, store: Store, snapshot: int, documents: Documents) -> None:
+        self._store = store
+        self.snapshot = snapshot
+        self._documents = documents
+
+    def queue(self, name: str) -> Sequence[Message]:
+        return self._messages(self._store.queue(name, self.snapshot))
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        return self._messages(self._store.slice(slicing, key, self.snapshot))
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
+
+    def collection(self, name: str) -> Sequence[Document]:
+        return [Document(body) for body in self._store.collection(name)[1]]
+
+    def _messages(self, stored: list[StoredMessage]) -> list[Message]:
+        return [self._documents.message(item) for item in stored]

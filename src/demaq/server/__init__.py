@@ -1,0 +1,1 @@
+"""The node: the parts of the engine wired together and kept running."""

@@ -1,0 +1,61 @@
+"""A store that no node runs on, for the commands that change it: the same checks, no processing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from demaq.compiler.plan import Plan
+from demaq.documents import parse_document
+from demaq.errors import StoreError
+from demaq.language.load import load_program_texts
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.scheduler.engine import Engine
+from demaq.server.control import RemoteNode, as_json, running_node
+from demaq.server.node import explicit_properties
+from demaq.store.sqlite import SqliteStore
+
+
+class StoreAtRest:
+    """What a running node offers, on a store where none runs. The program is the one that ran last."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = SqliteStore(folder)
+        try:
+            known = self._store.program()
+            if known is None:
+                raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+            compiled = compile_program(load_program_texts(known[2]))
+        except BaseException:
+            self._store.close()
+            raise
+        self._plan: Plan = compiled.plan
+        self._engine = Engine(compiled.plan, SaxonEvaluator(compiled), self._store, lambda: datetime.now(UTC))
+
+    def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
+        given = explicit_properties(self._plan.program, queue, properties)
+        return self._engine.enqueue(queue, body, given, request)
+
+    def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
+        return [as_json(message) for message in self._engine.take(queue, limit)]
+
+    def load_collection(self, name: str, documents: list[bytes]) -> int:
+        return self._store.load_collection(name, [parse_document(document).text for document in documents])
+
+    def collect_garbage(self) -> int:
+        removed = 0
+        while found := self._engine.collect_garbage(timedelta(0)):
+            removed += found
+        return removed
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def writable(folder: Path) -> RemoteNode | StoreAtRest:
+    """The node that runs on a store, or the store itself where none does."""
+    if not (folder / "store.db").exists():
+        raise StoreError(f"there is no store in {folder}")
+    return running_node(folder) or StoreAtRest(folder)

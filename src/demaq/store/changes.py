@@ -1,0 +1,250 @@
+"""Work out what one transaction changes, on the few rows it is about, then write all of it at once.
+
+A message that is created, processed and released by the steps of one commit is written once, in its last state. Inside
+the transaction nobody else writes, so what was read stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from demaq.errors import AlreadyProcessed
+from demaq.store.database import Database
+from demaq.store.encoding import (
+    Membership,
+    decode_list,
+    encode_entries,
+    encode_numbers,
+    encode_properties,
+    encode_slices,
+    microseconds,
+)
+from demaq.store.protocol import Committed, IndexEntry, NewMessage, SliceKey, Step
+from demaq.store.statements import statements
+
+_READING = statements("reading.sql")
+_WRITING = statements("writing.sql")
+
+
+class _State:
+    """What becomes of a message: the part of its row that can change, and what goes with it."""
+
+    __slots__ = (
+        "delivered",
+        "entries",
+        "marked",
+        "message",
+        "processed",
+        "queue",
+        "released",
+        "retired",
+        "seq",
+        "slices",
+        "undelivered",
+    )
+
+    def __init__(
+        self, seq: int, queue: str, undelivered: bool, slices: list[Membership], entries: list[IndexEntry]
+    ) -> None:
+        self.seq = seq
+        self.queue = queue
+        self.processed: int | None = None
+        self.retired: int | None = None
+        self.undelivered = undelivered
+        self.slices = slices  # [slicing, key, the number of the reset or 0]
+        self.entries = entries
+        self.message: NewMessage | None = None  # for one that is not stored yet
+        self.marked = self.released = self.delivered = False  # what has changed
+
+    def leave(self, slice: SliceKey, number: int) -> None:
+        for membership in self.slices:
+            if membership[0] == slice[0] and membership[1] == slice[1]:
+                membership[2] = number
+        self.released = True
+
+    def may_retire(self) -> bool:
+        return (
+            self.processed is not None
+            and self.retired is None
+            and not self.undelivered
+            and all([ended for _, _, ended in self.slices])
+        )
+
+
+class Changes:
+    """The changes of one open transaction, from the first number it takes until `write`."""
+
+    def __init__(self, database: Database, at: int) -> None:
+        self._database = database
+        self._at = at
+        self._first = int(database.rows(_READING["newest_number"])[0][0])
+        self._number = self._first
+        self._states: dict[int, _State] = {}
+        self._joined: dict[SliceKey, list[int]] = {}
+        """Members that are not written yet."""
+        self._ended: dict[SliceKey, int] = {}
+        """Slices whose written members have left, and with which number."""
+        self._requests: dict[str, int] = {}
+        self._counts: dict[str, list[int]] = {}
+
+    def expect(self, seqs: Iterable[int]) -> None:
+        """Read what is known of these messages, in one go."""
+        for row in self._database.rows(_WRITING["states"], [encode_numbers(seqs)]):
+            self._state_of(row)
+
+    def append(self, message: NewMessage) -> int:
+        """The number of the message, or of the one that came with the same request before."""
+        if message.request is not None:
+            known = self._known(message.request)
+            if known is not None:
+                return known
+        self._number += 1
+        seq = self._number
+        # A message is in a slice, and has an index entry, once.
+        slices: list[Membership] = [[slicing, key, 0] for slicing, key in dict.fromkeys(message.slices)]
+        state = _State(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
+        state.message = message
+        self._states[seq] = state
+        for slicing, key, _ in slices:
+            self._joined.setdefault((slicing, key), []).append(seq)
+        if message.request is not None:
+            self._requests[message.request] = seq
+        self._count(message.queue, 1, 1)
+        return seq
+
+    def apply(self, step: Step) -> Committed:
+        self._number += 1
+        number = self._number
+        touched: dict[int, _State] = {}
+        for seq in (step.processed, step.fired):
+            if seq is not None:
+                touched[seq] = self._process(seq, number)
+        for slice in step.resets:
+            for state in self._reset(slice, number):
+                touched[state.seq] = state
+        created = tuple([self.append(message) for message in step.created])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
+        return Committed(number=number, created=created, retired=retired)
+
+    def deliver(self, seq: int) -> None:
+        self.expect([seq])
+        state = self._states.get(seq)
+        if state is None or not state.undelivered:
+            return
+        self._number += 1
+        state.undelivered = False
+        state.delivered = True
+        self._retire(state, self._number)
+
+    def write(self) -> None:
+        if self._number == self._first:
+            return  # every change takes a number
+        many = self._database.execute_many
+        # Ends first: they are about the members that were there before.
+        many(
+            _WRITING["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
+        )
+        self._insert([state for state in self._states.values() if state.message is not None])
+        self._update([state for state in self._states.values() if state.message is None])
+        many(_WRITING["insert_request"], list(self._requests.items()))
+        many(_WRITING["count"], [(queue, *difference) for queue, difference in self._counts.items()])
+        self._database.execute(_WRITING["set_newest_number"], [self._number])
+
+    def _known(self, request: str) -> int | None:
+        if request in self._requests:
+            return self._requests[request]
+        rows = self._database.rows(_WRITING["known_request"], [request])
+        return int(rows[0][0]) if rows else None
+
+    def _state_of(self, row: Sequence[Any]) -> _State:
+        """One state for each message, whatever way it was found."""
+        seq, queue, processed, undelivered, slices, entries = row
+        state = self._states.get(seq)
+        if state is None:
+            state = _State(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
+            state.processed = processed
+            self._states[seq] = state
+        return state
+
+    def _process(self, seq: int, number: int) -> _State:
+        state = self._states.get(seq)
+        if state is None or state.processed is not None:
+            raise AlreadyProcessed(f"message {seq} was processed before")
+        state.processed = number
+        state.marked = True
+        self._count(state.queue, 0, -1)
+        return state
+
+    def _reset(self, slice: SliceKey, number: int) -> list[_State]:
+        members = [self._states[seq] for seq in self._joined.pop(slice, ())]
+        if slice not in self._ended:
+            written = self._database.rows(_WRITING["states_in_slice"], slice)
+            members += [self._state_of(row) for row in written]
+            self._ended[slice] = number if written else 0
+        for state in members:
+            state.leave(slice, number)
+        return members
+
+    def _retire(self, state: _State, number: int) -> bool:
+        if not state.may_retire():
+            return False
+        state.retired = number
+        self._count(state.queue, -1, 0)
+        return True
+
+    def _count(self, queue: str, visible: int, unprocessed: int) -> None:
+        difference = self._counts.setdefault(queue, [0, 0])
+        difference[0] += visible
+        difference[1] += unprocessed
+
+    def _insert(self, states: list[_State]) -> None:
+        many = self._database.execute_many
+        messages, bodies = [], []
+        for state in states:
+            message = state.message
+            assert message is not None
+            timer = message.timer
+            messages.append(
+                (
+                    state.seq,
+                    state.queue,
+                    microseconds(message.created),
+                    message.rule,
+                    message.trigger,
+                    state.seq if message.origin is None else message.origin,
+                    message.hops,
+                    message.priority,
+                    state.processed,
+                    state.retired,
+                    None if state.retired is None else self._at,
+                    int(message.transient),  # sqlite3 is slow to adapt a bool
+                    int(state.undelivered),
+                    None if timer is None else microseconds(timer.due),
+                    None if timer is None else timer.target,
+                    message.request,
+                    encode_slices(state.slices),
+                    encode_entries(state.entries),
+                )
+            )
+            bodies.append((state.seq, message.body, encode_properties(message.properties)))
+        many(_WRITING["insert_message"], messages)
+        many(_WRITING["insert_body"], bodies)
+        many(_WRITING["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
+        many(
+            _WRITING["insert_entry"],
+            [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
+        )
+
+    def _update(self, states: list[_State]) -> None:
+        many = self._database.execute_many
+        retired = [state for state in states if state.retired is not None]
+        others = [state for state in states if state.retired is None]
+        many(
+            _WRITING["set_retired"],
+            [(s.processed, s.retired, self._at, encode_slices(s.slices), s.seq) for s in retired],
+        )
+        many(_WRITING["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
+        many(_WRITING["set_processed"], [(s.processed, s.seq) for s in others if s.marked])
+        many(_WRITING["set_slices"], [(encode_slices(s.slices), s.seq) for s in others if s.released])
+        many(_WRITING["set_delivered"], [(s.seq,) for s in others if s.delivered])

@@ -1,0 +1,174 @@
+"""The store's SQLite file: opened, checked, brought up to date; transactions on it; its errors in the operator's words.
+
+A file says by its application id that it is ours and by its user version which tables it has. `MIGRATIONS` lead from
+each version to the next, and from an empty file to the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from demaq.errors import StoreError
+from demaq.store.statements import script, statements
+
+FILE_NAME = "store.db"
+MIGRATIONS: tuple[str, ...] = ("version_1.sql",)
+"""The script at position n leads from version n to n + 1 and sets it."""
+BUSY_SECONDS_MAX = 10.0
+"""How long to wait for another process, such as a reader that recovers the log after a crash."""
+
+_APPLICATION_ID = 1147498833
+_OPENING = statements("opening.sql")
+_FULL = "there is no room left on its disk; what was asked was not stored, and can be asked again when there is room"
+_REASONS = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked was not stored",
+    sqlite3.SQLITE_NOTADB: "it is not a store of Demaq",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore it from a backup",
+    sqlite3.SQLITE_BUSY: "another process keeps it busy",
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
+}
+
+
+class Database:
+    """One connection, one caller at a time."""
+
+    def __init__(self, folder: Path, *, read_only: bool) -> None:
+        self.folder = folder
+        self.lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        with self._errors():
+            self._connection = self._connect_to_read() if read_only else self._connect_to_write()
+            try:
+                self._prepare(read_only)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        with self.lock, self._errors():
+            return self._open().execute(statement, parameters).fetchall()
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        self._open().execute(statement, parameters)
+
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+        if parameters:
+            self._open().executemany(statement, parameters)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+        with self.lock, self._errors():
+            connection = self._open()
+            connection.execute(_OPENING["begin"])
+            try:
+                yield
+                connection.execute(_OPENING["commit"])
+            except BaseException:
+                # SQLite has rolled back by itself after some errors; then there is nothing left to do.
+                if connection.in_transaction:
+                    with suppress(sqlite3.Error):
+                        connection.execute(_OPENING["rollback"])
+                raise
+
+    def close(self) -> None:
+        with self.lock, self._errors():
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreError(f"the store {self.folder} is closed")
+        return self._connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            # The low byte is the kind of error, the rest says more about it.
+            reason = _REASONS.get(code & 0xFF) if code is not None else None
+            raise StoreError(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})") from error
+
+    def _connect_to_write(self) -> sqlite3.Connection:
+        return self._connect((self.folder / FILE_NAME).absolute().as_uri())
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        file = self.folder / FILE_NAME
+        if not file.is_file():
+            raise StoreError(f"there is no store in {self.folder}")
+        address = file.absolute().as_uri()
+        connection = self._connect(f"{address}?mode=ro")
+        try:
+            connection.execute(_OPENING["version"]).fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+            # Readers share an index of the log, which SQLite cannot make in a read-only folder. Without a log nobody
+            # is writing, and the file can be read as it is.
+            if os.access(self.folder, os.W_OK) or file.with_name(f"{FILE_NAME}-wal").exists():
+                raise
+            connection = self._connect(f"{address}?mode=ro&immutable=1")
+        return connection
+
+    def _connect(self, address: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            address,
+            uri=True,
+            timeout=BUSY_SECONDS_MAX,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+
+    def _prepare(self, read_only: bool) -> None:
+        connection = self._open()
+        if not read_only:
+            connection.execute(_OPENING["page_size"])
+        version = self._checked_version()
+        for name in ("cache", "temporary"):
+            connection.execute(_OPENING[name])
+        if read_only:
+            if version < len(MIGRATIONS):
+                raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
+            return
+        for name in ("write_ahead", "synchronous", "checkpoint", "log_size"):
+            connection.execute(_OPENING[name]).fetchall()
+        for migration in MIGRATIONS[version:]:
+            with self.transaction():
+                for statement in script(migration):
+                    connection.execute(statement)
+        if version == 0:
+            _make_lasting(self.folder)
+
+    def _checked_version(self) -> int:
+        application, version, tables = (
+            self._open().execute(_OPENING[name]).fetchone()[0] for name in ("application_id", "version", "table_count")
+        )
+        if application != _APPLICATION_ID and (application, version, tables) != (0, 0, 0):
+            raise StoreError(f"{self.folder / FILE_NAME} is a database, but not a store of Demaq")
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"the store {self.folder} was made by a newer Demaq: it has version {version}, "
+                f"this one knows versions up to {len(MIGRATIONS)}"
+            )
+        return int(version)
+
+
+def _make_lasting(folder: Path) -> None:
+    """A new file is safe from power loss only when the folders that name it are."""
+    for each in (folder, folder.absolute().parent):
+        with suppress(OSError):  # a folder we may not read: its owner has made it long ago
+            descriptor = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,83 @@
+"""How times, properties and lists of names lie in a column: as numbers that sort, and as JSON.
+
+The JSON is put together by hand from quoted strings: every message is written and read this way, and `json.dumps` takes
+five times as long for texts this short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from json import JSONDecoder
+from json.encoder import encode_basestring as quote
+from typing import Any
+
+from demaq.messages import PropertyValue
+
+Membership = list[Any]
+"""A slicing, a key, and the number of the reset that ended it, or 0."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_decode = JSONDecoder().raw_decode
+
+
+def microseconds(time: datetime) -> int:
+    """A time as a number; a time without a zone is our mistake."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def time_at(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(0, 0, microseconds)
+
+
+def encode_texts(texts: Iterable[str]) -> str:
+    return f"[{','.join([quote(text) for text in texts])}]"
+
+
+def encode_numbers(numbers: Iterable[int]) -> str:
+    return f"[{','.join([str(number) for number in numbers])}]"
+
+
+def encode_files(files: Mapping[str, str]) -> str:
+    return f"{{{','.join([f'{quote(name)}:{quote(text)}' for name, text in files.items()])}}}"
+
+
+def decode_files(text: str) -> dict[str, str]:
+    files: dict[str, str] = _decode(text)[0]
+    return files
+
+
+def encode_slices(slices: Sequence[Membership]) -> str | None:
+    if not slices:
+        return None
+    return f"[{','.join([f'[{quote(slicing)},{quote(key)},{ended}]' for slicing, key, ended in slices])}]"
+
+
+def encode_entries(entries: Iterable[tuple[str, str]]) -> str | None:
+    if not entries:
+        return None
+    return f"[{','.join([f'[{quote(index)},{quote(value)}]' for index, value in entries])}]"
+
+
+def decode_list(text: str | None) -> list[Any]:
+    """Slices or entries; a message that has none is the rule."""
+    if text is None:
+        return []
+    values: list[Any] = _decode(text)[0]
+    return values
+
+
+def encode_properties(properties: Mapping[str, PropertyValue]) -> str:
+    return f"{{{','.join([f'{quote(name)}:{_property(value)}' for name, value in properties.items()])}}}"
+
+
+def _property(value: PropertyValue) -> str:
+    # The key is the text for strings and most numbers: it is written only where it differs.
+    if value.key == value.text:
+        return f"[{quote(value.type)},{quote(value.text)}]"
+    return f"[{quote(value.type)},{quote(value.text)},{quote(value.key)}]"
+
+
+def decode_properties(text: str) -> dict[str, PropertyValue]:
+    return {name: PropertyValue(parts[0], parts[1], parts[-1]) for name, parts in _decode(text)[0].items()}

@@ -1,0 +1,289 @@
+"""A store in memory, for tests: the contract on dicts and lists, to be read in one sitting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from demaq.errors import AlreadyProcessed
+from demaq.store.protocol import Committed, NewMessage, SliceKey, Step, StoredMessage
+from demaq.store.removal import REQUEST_MEMORY_SECONDS
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A message and what became of it."""
+
+    seq: int
+    message: NewMessage
+    slices: dict[SliceKey, int | None] = field(default_factory=dict)
+    """The number of the reset that ended the membership, or None."""
+    priority: int | None = None
+    processed: int | None = None
+    retired: int | None = None
+    retired_at: datetime | None = None
+    undelivered: bool = False
+
+    def visible(self, snapshot: int) -> bool:
+        return self.seq <= snapshot and (self.retired is None or self.retired > snapshot)
+
+    def is_in(self, slice: SliceKey, snapshot: int) -> bool:
+        if self.seq > snapshot or slice not in self.slices:
+            return False
+        ended = self.slices[slice]
+        return ended is None or ended > snapshot
+
+    def may_retire(self) -> bool:
+        free = all(ended is not None for ended in self.slices.values())
+        return self.processed is not None and self.retired is None and free and not self.undelivered
+
+
+def _system_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryStore:
+    """The protocol of a store, forgotten with the process. `now` says when messages retire."""
+
+    def __init__(self, *, now: Callable[[], datetime] = _system_time) -> None:
+        self._now = now
+        self._lock = threading.RLock()
+        self._number = 0
+        self._kept: dict[int, _Kept] = {}
+        self._members: dict[SliceKey, list[int]] = {}
+        """Whoever joined, in order, and is still there."""
+        self._entries: dict[tuple[str, str], list[int]] = {}
+        self._requests: dict[str, int] = {}
+        self._removed_requests: dict[str, datetime] = {}
+        self._collections: dict[str, tuple[int, list[str]]] = {}
+        self._programs: list[tuple[int, str, dict[str, str]]] = []
+
+    # writing
+
+    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+        with self._lock:
+            return [self._store(message) for message in messages]
+
+    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+        with self._lock:
+            self._check(steps)
+            return [self._apply(step) for step in steps]
+
+    def deliver(self, seq: int) -> None:
+        with self._lock:
+            kept = self._kept.get(seq)
+            if kept is not None and kept.undelivered:
+                self._number += 1
+                kept.undelivered = False
+                self._retire(kept, self._number)
+
+    def reprioritise(self, priorities: Mapping[str, int | None]) -> None:
+        with self._lock:
+            for kept in self._kept.values():
+                if kept.processed is None and kept.message.queue in priorities:
+                    kept.priority = priorities[kept.message.queue]
+
+    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+        with self._lock:
+            version = self.collection(name)[0] + 1
+            self._collections[name] = (version, list(documents))
+            return version
+
+    def save_program(self, digest: str, files: Mapping[str, str], at: datetime) -> int:
+        with self._lock:
+            if not self._programs or self._programs[-1][1] != digest:
+                self._programs.append((len(self._programs) + 1, digest, dict(files)))
+            return len(self._programs)
+
+    def collect_garbage(self, retired_before: datetime, limit: int) -> int:
+        with self._lock:
+            found = [(kept.retired_at, seq) for seq, kept in self._kept.items() if kept.retired_at is not None]
+            garbage = sorted((at, seq) for at, seq in found if at < retired_before)[:limit]
+            for _, seq in garbage:
+                self._remove(seq)
+            forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
+            for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
+                del self._requests[request], self._removed_requests[request]
+            return len(garbage)
+
+    # reading, at a snapshot
+
+    def snapshot(self) -> int:
+        return self._number
+
+    def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            found = [kept for kept in self._kept.values() if kept.message.queue == name and kept.visible(snapshot)]
+            return [_stored(kept, snapshot) for kept in found]
+
+    def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            members = [self._kept[seq] for seq in self._members.get((slicing, key), ())]
+            return [_stored(kept, snapshot) for kept in members if kept.is_in((slicing, key), snapshot)]
+
+    def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            seqs = {seq for value in values for seq in self._entries.get((index, value), ())}
+            found = [self._kept[seq] for seq in sorted(seqs)]
+            return [_stored(kept, snapshot) for kept in found if kept.visible(snapshot)]
+
+    def collection(self, name: str) -> tuple[int, list[str]]:
+        with self._lock:
+            version, documents = self._collections.get(name, (0, []))
+            return version, list(documents)
+
+    # reading, as it is now
+
+    def pending(self, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            found = [
+                (-k.priority, k.seq) for k in self._kept.values() if k.priority is not None and k.processed is None
+            ]
+            return [self._current(seq) for _, seq in sorted(found)[:limit]]
+
+    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
+
+    def next_due(self) -> datetime | None:
+        with self._lock:
+            return next((due for due, _ in self._timers()), None)
+
+    def message(self, seq: int) -> StoredMessage | None:
+        with self._lock:
+            return self._current(seq) if seq in self._kept else None
+
+    def caused_by(self, seq: int) -> list[int]:
+        with self._lock:
+            return [kept.seq for kept in self._kept.values() if kept.message.trigger == seq]
+
+    def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            seqs = [seq for seq, kept in self._kept.items() if seq > after and queue in (None, kept.message.queue)]
+            return [self._current(seq) for seq in seqs[:limit]]
+
+    def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
+        with self._lock:
+            counts: dict[str, int] = {}
+            for kept in self._kept.values():
+                for (name, key), ended in kept.slices.items():
+                    if name == slicing and ended is None and (after is None or key > after):
+                        counts[key] = counts.get(key, 0) + 1
+            return sorted(counts.items())[:limit]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        with self._lock:
+            counts: dict[str, tuple[int, int]] = {}
+            for kept in self._kept.values():
+                if kept.retired is None:
+                    visible, unprocessed = counts.get(kept.message.queue, (0, 0))
+                    counts[kept.message.queue] = (visible + 1, unprocessed + (kept.processed is None))
+            return dict(sorted(counts.items()))
+
+    def program(self) -> tuple[int, str, dict[str, str]] | None:
+        with self._lock:
+            return self._programs[-1] if self._programs else None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _check(self, steps: Sequence[Step]) -> None:
+        """Nothing may be kept of a commit that fails: look first, then apply."""
+        number = self._number
+        requests = set(self._requests)
+        new: set[int] = set()
+        done: set[int] = set()
+        for step in steps:
+            number += 1
+            for seq in (step.processed, step.fired):
+                if seq is None:
+                    continue
+                kept = self._kept.get(seq)
+                waiting = seq in new if kept is None else kept.processed is None
+                if seq in done or not waiting:
+                    raise AlreadyProcessed(f"message {seq} was processed before")
+                done.add(seq)
+            for message in step.created:
+                if message.request is None or message.request not in requests:
+                    number += 1
+                    new.add(number)
+                if message.request is not None:
+                    requests.add(message.request)
+
+    def _apply(self, step: Step) -> Committed:
+        self._number += 1
+        number = self._number
+        touched: set[int] = set()
+        for seq in (step.processed, step.fired):
+            if seq is not None:
+                self._kept[seq].processed = number
+                touched.add(seq)
+        for slice in step.resets:
+            for seq in self._members.get(slice, ()):
+                if self._kept[seq].slices[slice] is None:
+                    self._kept[seq].slices[slice] = number
+                    touched.add(seq)
+        created = tuple([self._store(message) for message in step.created])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(self._kept[seq], number)])
+        return Committed(number=number, created=created, retired=retired)
+
+    def _store(self, message: NewMessage) -> int:
+        if message.request is not None and message.request in self._requests:
+            return self._requests[message.request]
+        self._number += 1
+        seq = self._number
+        kept = _Kept(seq, message, dict.fromkeys(message.slices), message.priority, undelivered=message.undelivered)
+        self._kept[seq] = kept
+        for slice in kept.slices:
+            self._members.setdefault(slice, []).append(seq)
+        for entry in dict.fromkeys(message.entries):
+            self._entries.setdefault(entry, []).append(seq)
+        if message.request is not None:
+            self._requests[message.request] = seq
+        return seq
+
+    def _retire(self, kept: _Kept, number: int) -> bool:
+        if not kept.may_retire():
+            return False
+        kept.retired = number
+        kept.retired_at = self._now()
+        return True
+
+    def _remove(self, seq: int) -> None:
+        kept = self._kept.pop(seq)
+        for slice in kept.slices:
+            self._members[slice].remove(seq)
+        for entry in dict.fromkeys(kept.message.entries):
+            self._entries[entry].remove(seq)
+        if kept.message.request is not None:
+            self._removed_requests[kept.message.request] = self._now()
+
+    def _timers(self) -> list[tuple[datetime, int]]:
+        waiting = [kept for kept in self._kept.values() if kept.processed is None]
+        return sorted((kept.message.timer.due, kept.seq) for kept in waiting if kept.message.timer is not None)
+
+    def _current(self, seq: int) -> StoredMessage:
+        return _stored(self._kept[seq], self._number)
+
+
+def _stored(kept: _Kept, snapshot: int) -> StoredMessage:
+    message = kept.message
+    return StoredMessage(
+        seq=kept.seq,
+        queue=message.queue,
+        body=message.body,
+        properties=dict(message.properties),
+        created=message.created,
+        rule=message.rule,
+        trigger=message.trigger,
+        origin=kept.seq if message.origin is None else message.origin,
+        hops=message.hops,
+        slices=tuple([slice for slice in kept.slices if kept.is_in(slice, snapshot)]),
+        processed=kept.processed,
+        retired=kept.retired,
+        timer=message.timer,
+        transient=message.transient,
+        undelivered=kept.undelivered,
+    )

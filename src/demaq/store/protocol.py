@@ -1,0 +1,191 @@
+"""What the engine asks of a store. One contract suite (tests/store) holds for every implementation.
+
+Everything that happens takes the next number of one increasing sequence: a message is stored under its number, and the
+processing of a message takes a number too. So a snapshot is a number S. At S a message is visible if it was stored by
+then (`seq <= S`) and not yet retired (`retired` is None or `> S`); it is in a slice if it joined and the slice was not
+reset since. The engine decides, the store records: all of a step or nothing of it, all steps of a commit or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from demaq.messages import PropertyValue
+
+SliceKey = tuple[str, str]
+"""A slicing and a key."""
+IndexEntry = tuple[str, str]
+"""The name of an index (its queue and path) and a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """A message of an echo queue comes back in its target when it is time."""
+
+    due: datetime
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to be stored."""
+
+    queue: str
+    body: str
+    properties: Mapping[str, PropertyValue]
+    """Declared and transport properties; what the other fields say is not repeated here."""
+    created: datetime
+    rule: str | None = None
+    """The rule that made it; None for one from outside."""
+    trigger: int | None = None
+    """The message whose processing made it."""
+    origin: int | None = None
+    """The root of its causal tree; None for a message that is one."""
+    hops: int = 0
+    priority: int | None = None
+    """When it is processed relative to others; None for a message that nobody processes (a mailbox, a timer)."""
+    slices: tuple[SliceKey, ...] = ()
+    entries: tuple[IndexEntry, ...] = ()
+    timer: Timer | None = None
+    transient: bool = False
+    """Gone after the store is opened again."""
+    undelivered: bool = False
+    """In an outgoing gateway: must not retire before it is delivered."""
+    request: str | None = None
+    """What makes a repeated request harmless: the first message of that name is the only one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """A message as it lies in the store. Only `processed`, `retired` and `undelivered` ever change."""
+
+    seq: int
+    queue: str
+    body: str
+    properties: Mapping[str, PropertyValue]
+    created: datetime
+    rule: str | None
+    trigger: int | None
+    origin: int
+    hops: int
+    slices: tuple[SliceKey, ...]
+    """The slices it is in at the snapshot it was read at."""
+    processed: int | None
+    """The number its processing took, or None."""
+    retired: int | None
+    """From this number on it is invisible to rules; it may be removed."""
+    timer: Timer | None
+    transient: bool
+    undelivered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The effects of processing one message (or of a timer, or of a client who takes it): applied in this order.
+
+    The processed mark, then the resets, then the new messages, so that a message enqueued together with a reset opens
+    the new lifetime; last, whatever is processed, delivered and in no slice any more retires.
+    """
+
+    processed: int | None = None
+    resets: tuple[SliceKey, ...] = ()
+    created: tuple[NewMessage, ...] = ()
+    fired: int | None = None
+    """The echo message whose timer ends with this step. It counts as processed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What became of a step."""
+
+    number: int
+    """The number the step itself took."""
+    created: tuple[int, ...]
+    """The numbers of its messages, in order."""
+    retired: tuple[int, ...]
+    """Messages that became invisible with it."""
+
+
+class Store(Protocol):
+    """Append-only messages and what is known about them. One process at a time may write."""
+
+    # writing
+
+    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+        """Store messages from outside, all or none. Durable on return, but for transient ones.
+
+        One whose `request` is known already is not stored again: its place in the answer has the first one's number.
+        """
+
+    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+        """Apply steps in order, in one transaction. Durable on return.
+
+        A step whose message (`processed` or `fired`) was processed before raises AlreadyProcessed, and nothing of the
+        whole commit is kept.
+        """
+
+    def deliver(self, seq: int) -> None:
+        """A message of an outgoing gateway was delivered, or has finally failed."""
+
+    def reprioritise(self, priorities: Mapping[str, int | None]) -> None:
+        """The program has changed: unprocessed messages of these queues get these priorities."""
+
+    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+        """Replace a collection; the answer is its new version, counted from 1."""
+
+    def save_program(self, digest: str, files: Mapping[str, str], at: datetime) -> int:
+        """Remember a version of the program, unless it is the newest already; the answer is its number, from 1."""
+
+    def collect_garbage(self, retired_before: datetime, limit: int) -> int:
+        """Remove up to so many messages that retired before a time; the answer is how many there were."""
+
+    # reading, at a snapshot
+
+    def snapshot(self) -> int:
+        """The newest number."""
+
+    def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
+        """Visible messages of a queue, in order."""
+
+    def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
+        """Visible messages of a slice's current lifetime, in order."""
+
+    def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
+        """Visible messages that have one of the values in the index, in order, each once."""
+
+    def collection(self, name: str) -> tuple[int, list[str]]:
+        """Version and documents; version 0 where nothing was loaded."""
+
+    # reading, as it is now
+
+    def pending(self, limit: int) -> list[StoredMessage]:
+        """Unprocessed messages that have a priority: highest first, then oldest first."""
+
+    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
+        """Echo messages whose time has come and that have not fired, in due order, then oldest first."""
+
+    def next_due(self) -> datetime | None:
+        """When the next timer is due."""
+
+    def message(self, seq: int) -> StoredMessage | None:
+        """A message that is still there, retired or not."""
+
+    def caused_by(self, seq: int) -> list[int]:
+        """Messages that the processing of this one made and that are still there."""
+
+    def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
+        """Everything that is physically there, retired or not, in order, from behind a number."""
+
+    def slice_keys(self, slicing: str, after: str, limit: int) -> list[tuple[str, int]]:
+        """Keys of the current slices that hold messages, in order from behind a key, with how many they hold."""
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """For each queue that holds visible messages: how many there are, and how many of them are unprocessed."""
+
+    def program(self) -> tuple[int, str, dict[str, str]] | None:
+        """Number, digest and files of the newest version of the program."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,99 @@
+-- What a step needs to know of a message.
+-- name: states
+SELECT seq, queue, processed, undelivered, slices, entries FROM messages
+WHERE seq IN (SELECT value FROM json_each(?))
+
+-- name: states_in_slice
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.slices, m.entries
+FROM slice_members AS s JOIN messages AS m ON m.seq = s.seq
+WHERE s.slicing = ? AND s.ended = 0 AND s.key = ?
+ORDER BY m.seq
+
+-- name: known_request
+SELECT seq FROM requests WHERE request = ?
+
+-- name: insert_message
+INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
+                      transient, undelivered, timer_due, timer_target, request, slices, entries)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: insert_body
+INSERT INTO bodies (seq, body, properties) VALUES (?, ?, ?)
+
+-- name: insert_member
+INSERT INTO slice_members (slicing, key, ended, seq) VALUES (?, ?, ?, ?)
+
+-- name: insert_entry
+INSERT INTO index_entries (name, value, retired, seq) VALUES (?, ?, ?, ?)
+
+-- name: insert_request
+INSERT INTO requests (request, seq) VALUES (?, ?)
+
+-- name: end_slice
+UPDATE slice_members SET ended = ? WHERE slicing = ? AND ended = 0 AND key = ?
+
+-- Several narrow statements: each touches only the indexes of the columns it sets.
+-- name: set_processed
+UPDATE messages SET processed = ? WHERE seq = ?
+
+-- name: set_slices
+UPDATE messages SET slices = ? WHERE seq = ?
+
+-- name: set_delivered
+UPDATE messages SET undelivered = 0 WHERE seq = ?
+
+-- name: set_retired
+UPDATE messages SET processed = ?, retired = ?, retired_at = ?, slices = ?, undelivered = 0 WHERE seq = ?
+
+-- name: retire_entry
+UPDATE index_entries SET retired = ? WHERE name = ? AND retired = 0 AND value = ? AND seq = ?
+
+-- name: count
+INSERT INTO queue_counts (queue, visible, unprocessed) VALUES (?, ?, ?)
+ON CONFLICT (queue) DO UPDATE SET visible = visible + excluded.visible, unprocessed = unprocessed + excluded.unprocessed
+
+-- name: set_newest_number
+UPDATE numbers SET newest = ?
+
+-- name: set_priority
+UPDATE messages SET priority = ? WHERE queue = ? AND retired IS NULL AND processed IS NULL
+
+-- name: set_collection
+INSERT INTO collections (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version
+
+-- name: delete_collection_documents
+DELETE FROM collection_documents WHERE name = ?
+
+-- name: insert_collection_document
+INSERT INTO collection_documents (name, position, body) VALUES (?, ?, ?)
+
+-- name: insert_program
+INSERT INTO programs (number, digest, files, at) VALUES (?, ?, ?, ?)
+
+-- name: garbage
+SELECT seq, queue, processed, retired, request, slices, entries FROM messages
+WHERE retired_at IS NOT NULL AND retired_at < ? ORDER BY retired_at, seq LIMIT ?
+
+-- name: transient_messages
+SELECT seq, queue, processed, retired, request, slices, entries FROM messages WHERE transient = 1 ORDER BY seq LIMIT ?
+
+-- name: delete_message
+DELETE FROM messages WHERE seq = ?
+
+-- name: delete_body
+DELETE FROM bodies WHERE seq = ?
+
+-- name: delete_member
+DELETE FROM slice_members WHERE slicing = ? AND key = ? AND ended = ? AND seq = ?
+
+-- name: delete_entry
+DELETE FROM index_entries WHERE name = ? AND value = ? AND retired = ? AND seq = ?
+
+-- name: mark_request_removed
+UPDATE requests SET removed = ? WHERE request = ?
+
+-- name: delete_request
+DELETE FROM requests WHERE request = ?
+
+-- name: forget_requests
+DELETE FROM requests WHERE removed IS NOT NULL AND removed < ?

@@ -1,0 +1,203 @@
+"""An application in a laboratory: messages go in, time passes when told to, and everything can be looked at.
+
+with Lab("orders.dmq") as lab:
+    lab.enqueue("orders", "<order id='1'/>")
+    lab.run_until_idle()
+    assert [message.body for message in lab.made("customer")] == ["<confirmation order='1'/>"]
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from demaq.documents import parse_document
+from demaq.language.load import load_program
+from demaq.language.program import Program
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.scheduler.engine import HOPS_MAX, Engine
+from demaq.scheduler.reading import system_properties
+from demaq.server.node import explicit_properties
+from demaq.store.protocol import Committed, Step, Store, StoredMessage
+from demaq.store.sqlite import SqliteStore
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""What the laboratory's clock says in the beginning."""
+ROUNDS_MAX = 100_000
+"""After so many rounds an application that is still not idle never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabMessage:
+    """A message as a test looks at it. Properties are the strings of their values."""
+
+    id: str
+    queue: str
+    body: str
+    properties: Mapping[str, str]
+    rule: str | None
+    trigger: str | None
+    processed: bool
+
+
+class Lab:
+    def __init__(
+        self,
+        application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        store: str | os.PathLike[str] | Store | None = None,
+        collections: Mapping[str, Sequence[str | bytes]] | None = None,
+        pipeline: Literal["inline"] = "inline",
+        hops_max: int = HOPS_MAX,
+    ) -> None:
+        """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store."""
+        if pipeline != "inline":
+            raise ValueError(f"pipeline {pipeline!r} is not known here; there is 'inline'")
+        self.now = START
+        self._hops_max = hops_max
+        self._own_folder: Path | None = None
+        self.program = _program(application)
+        self._compiled = compile_program(self.program)
+        self._folder: Path | None = None
+        if store is None:
+            self._own_folder = Path(tempfile.mkdtemp(prefix="demaq-lab-"))
+            store = self._own_folder
+        if isinstance(store, (str, os.PathLike)):
+            self._folder = Path(store)
+            store = SqliteStore(self._folder, now=self._clock)
+        self.store: Store = store
+        self._made: list[LabMessage] = []
+        self._engine = self._start()
+        for name, documents in (collections or {}).items():
+            self.store.load_collection(name, [parse_document(document).text for document in documents])
+
+    def _clock(self) -> datetime:
+        return self.now
+
+    def _start(self) -> Engine:
+        evaluator = SaxonEvaluator(self._compiled)
+        return Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.close()
+        if self._own_folder is not None:
+            shutil.rmtree(self._own_folder, ignore_errors=True)
+
+    # doing
+
+    def enqueue(self, queue: str, body: bytes | str, properties: Mapping[str, object] | None = None) -> str:
+        """Let a message arrive; the answer is its id. Raises a MessageError where intake would refuse it."""
+        given = {name: _text(value) for name, value in (properties or {}).items()}
+        return str(self._engine.enqueue(queue, body, explicit_properties(self.program, queue, given)))
+
+    def run_until_idle(self) -> int:
+        """Process everything that can be processed without time passing; the answer is how many messages that were."""
+        processed = 0
+        for _ in range(ROUNDS_MAX):
+            done = self._engine.run_round() or self._engine.fire_timers()
+            if not done:
+                return processed
+            processed += done
+        raise AssertionError(f"still not idle after {ROUNDS_MAX:,} rounds")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: timers fire when it is their time, and what follows is processed then."""
+        end = self.now + timedelta(seconds=seconds)
+        self.run_until_idle()
+        while (due := self.store.next_due()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.run_until_idle()
+        self.now = end
+        self.run_until_idle()
+
+    def take(self, queue: str, limit: int = 1) -> list[LabMessage]:
+        """Take messages from a mailbox, as a client would."""
+        return [_lab_message(stored) for stored in self._engine.take(queue, limit)]
+
+    def collect_garbage(self) -> int:
+        """Remove what may be removed; the answer is how many messages that were."""
+        removed = 0
+        while found := self._engine.collect_garbage():
+            removed += found
+        return removed
+
+    def crash(self) -> None:
+        """As kill -9: what was not committed is lost, and everything is opened again from the disk."""
+        if self._folder is None:
+            raise RuntimeError("only a store in a folder survives a crash")
+        self.store.close()
+        self.store = SqliteStore(self._folder, now=self._clock)
+        self._engine = self._start()
+
+    # looking
+
+    def messages(self, queue: str) -> list[LabMessage]:
+        """What rules see in a queue."""
+        return [_lab_message(stored) for stored in self.store.queue(queue, self.store.snapshot())]
+
+    def stored(self, queue: str) -> list[LabMessage]:
+        """What is physically there, visible or not."""
+        found: list[LabMessage] = []
+        after = 0
+        while page := self.store.stored(queue, after, 1000):
+            found += [_lab_message(stored) for stored in page]
+            after = page[-1].seq
+        return found
+
+    def made(self, queue: str) -> list[LabMessage]:
+        """Everything that rules and timers put into a queue, in order, even what is gone."""
+        return [message for message in self._made if message.queue == queue]
+
+    def slice(self, slicing: str, key: str) -> list[LabMessage]:
+        """The messages of a slice's current lifetime."""
+        return [_lab_message(stored) for stored in self.store.slice(slicing, key, self.store.snapshot())]
+
+    # helpers
+
+    def _note(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
+        for done in committed:
+            for seq in done.created:
+                stored = self.store.message(seq)
+                if stored is not None:
+                    self._made.append(_lab_message(stored))
+
+
+def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
+    if not isinstance(application, str) or "create " not in application:
+        return load_program(application)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "application.dmq")
+        file.write_text(application, encoding="utf-8")
+        return load_program(file)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _lab_message(stored: StoredMessage) -> LabMessage:
+    properties = {**system_properties(stored), **stored.properties}
+    return LabMessage(
+        id=str(stored.seq),
+        queue=stored.queue,
+        body=stored.body,
+        properties={name: value.text for name, value in properties.items()},
+        rule=stored.rule,
+        trigger=str(stored.trigger) if stored.trigger is not None else None,
+        processed=stored.processed is not None,
+    )

@@ -1,0 +1,351 @@
+"""The engine in the laboratory: what a program does to its queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from demaq.errors import MessageError
+from demaq.testing import Lab, LabMessage
+
+
+def texts(messages: list[LabMessage]) -> list[str]:
+    return [message.body for message in messages]
+
+
+# --- order and visibility --------------------------------------------------------------------------------------------
+
+
+def test_messages_are_processed_oldest_first() -> None:
+    with Lab("create queue a create queue b create rule r for a if (true()) then do enqueue . into b") as lab:
+        for n in range(5):
+            lab.enqueue("a", f"<m n='{n}'/>")
+        lab.run_until_idle()
+        assert texts(lab.made("b")) == [f'<m n="{n}"/>' for n in range(5)]
+
+
+def test_a_higher_priority_goes_first_even_when_it_came_last() -> None:
+    program = """
+    create queue slow create queue fast priority 5 create queue log
+    create rule s for slow if (true()) then do enqueue <slow>{//n}</slow> into log
+    create rule f for fast if (true()) then do enqueue <fast>{//n}</fast> into log
+    create rule t for slow if (//urgent) then do enqueue <m><n>9</n></m> into fast
+    """
+    with Lab(program) as lab:
+        lab.enqueue("slow", "<m><n>1</n><urgent/></m>")
+        lab.enqueue("slow", "<m><n>2</n></m>")
+        lab.enqueue("fast", "<m><n>3</n></m>")
+        lab.run_until_idle()
+        assert texts(lab.made("log")) == [
+            "<fast><n>3</n></fast>",
+            "<slow><n>1</n></slow>",
+            "<fast><n>9</n></fast>",
+            "<slow><n>2</n></slow>",
+        ]
+
+
+def test_a_rule_sees_unprocessed_messages_and_itself_but_not_what_its_own_transaction_makes() -> None:
+    program = """
+    create queue a create queue b create queue c
+    create rule one for a if (true()) then (do enqueue <x/> into b,
+      do enqueue <n a="{count(qs:queue())}" b="{count(qs:queue("b"))}"/> into c)
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>")
+        lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        # b is a mailbox: nobody processes what is in it. What is processed in a and in no slice is gone.
+        assert texts(lab.made("c")) == ['<n a="2" b="0"/>', '<n a="1" b="1"/>']
+
+
+def test_a_round_ends_like_a_serial_execution_when_messages_depend_on_each_other() -> None:
+    program = """
+    create queue in create queue seen
+    create rule first for in if (not(qs:queue("seen")[/seen/id = qs:message()//id])) then
+      do enqueue <seen>{//id}</seen> into seen
+    """
+    with Lab(program) as lab:
+        for n in (1, 2, 1, 3, 2, 1):
+            lab.enqueue("in", f"<m><id>{n}</id></m>")
+        lab.run_until_idle()
+        assert texts(lab.made("seen")) == [f"<seen><id>{n}</id></seen>" for n in (1, 2, 3)]
+
+
+# --- slices ----------------------------------------------------------------------------------------------------------
+
+SLICES = """
+create queue a create queue b create queue out
+create property k as xs:integer queue a, b value //k
+create slicing s on k
+create rule join for s if (count(qs:slice()) = 2) then (do enqueue <joined k="{qs:slicekey()}"/> into out, do reset)
+"""
+
+
+def test_a_reset_opens_a_new_lifetime() -> None:
+    with Lab(SLICES) as lab:
+        for n in (7, "07", 8, 7, "+7"):
+            lab.enqueue("a", f"<m><k>{n}</k></m>")
+            lab.run_until_idle()
+        assert texts(lab.made("out")) == ['<joined k="7"/>', '<joined k="7"/>']
+        assert len(lab.slice("s", "8")) == 1
+        assert lab.slice("s", "7") == []
+
+
+def test_a_message_enqueued_with_a_reset_is_in_the_new_lifetime() -> None:
+    program = """
+    create queue a
+    create property k as xs:string queue a value //k
+    create slicing s on k
+    create rule r for s if (qs:slice()/close) then (do enqueue <open><k>{qs:slicekey()}</k></open> into a, do reset)
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m><k>x</k></m>")
+        lab.enqueue("a", "<close><k>x</k></close>")
+        lab.run_until_idle()
+        assert texts(lab.slice("s", "x")) == ["<open><k>x</k></open>"]
+
+
+def test_unprocessed_messages_of_the_old_lifetime_are_processed_by_their_queue_and_not_by_the_slicing() -> None:
+    program = """
+    create queue a create queue out
+    create property k as xs:string queue a value //k
+    create slicing s on k
+    create rule of_queue for a if (true()) then do enqueue <queue>{//n}</queue> into out
+    create rule of_slice for s if (true()) then (do enqueue <slice>{//n}</slice> into out, do reset)
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m><k>1</k><n>1</n></m>")
+        lab.enqueue("a", "<m><k>1</k><n>2</n></m>")
+        lab.run_until_idle()
+        assert texts(lab.made("out")) == [
+            "<queue><n>1</n></queue>",
+            "<slice><n>1</n></slice>",
+            "<queue><n>2</n></queue>",
+        ]
+
+
+def test_a_message_stays_until_the_last_of_its_slices_is_reset() -> None:
+    program = """
+    create queue orders create queue done
+    create property packing as xs:string queue orders value //id
+    create property paying as xs:string queue orders value //id
+    create slicing packed on packing
+    create slicing paid on paying
+    create rule p for done if (//packed) then do reset packed key //id
+    create rule q for done if (//paid) then do reset paid key //id
+    """
+    with Lab(program) as lab:
+        lab.enqueue("orders", "<order><id>1</id></order>")
+        lab.run_until_idle()
+        lab.enqueue("done", "<d><paid/><id>1</id></d>")
+        lab.run_until_idle()
+        assert len(lab.messages("orders")) == 1
+        lab.enqueue("done", "<d><packed/><id>1</id></d>")
+        lab.run_until_idle()
+        # orders has no rule: nobody processes its messages, so it is a mailbox and keeps them
+        assert len(lab.messages("orders")) == 1
+        assert len(lab.take("orders")) == 1
+        assert lab.messages("orders") == []
+
+
+def test_what_is_processed_and_in_no_slice_is_invisible_at_once_and_removed_later() -> None:
+    with Lab("create queue a create queue b create rule r for a if (//x) then do enqueue <y/> into b") as lab:
+        lab.enqueue("a", "<x/>")
+        lab.run_until_idle()
+        assert lab.messages("a") == []
+        assert texts(lab.stored("a")) == ["<x/>"]
+        lab.advance(1)
+        assert lab.collect_garbage() == 1
+        assert lab.stored("a") == []
+        assert texts(lab.messages("b")) == ["<y/>"]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_error_goes_to_the_rule_then_the_queue_then_the_module_then_the_system() -> None:
+    program = """
+    {header}
+    create queue a {queue} create queue e1 create queue e2 create queue e3
+    create rule r for a {rule} if (true()) then do enqueue <x>{{1 div 0}}</x> into e1
+    """
+    cases = [
+        ("module m errorqueue e3;", "errorqueue e2", "errorqueue e1", "e1"),
+        ("module m errorqueue e3;", "errorqueue e2", "", "e2"),
+        ("module m errorqueue e3;", "", "", "e3"),
+        ("", "", "", "demaq:errors"),
+    ]
+    for header, queue, rule, expected in cases:
+        with Lab(program.format(header=header, queue=queue, rule=rule)) as lab:
+            sent = lab.enqueue("a", "<m>1</m>")
+            lab.run_until_idle()
+            (error,) = lab.made(expected)
+            assert error.body.startswith("<error><dynamicError/><rule>r</rule><queue>a</queue>")
+            assert f"<messageId>{sent}</messageId><code>FOAR0001</code>" in error.body
+            assert "<initialMessage><m>1</m></initialMessage></error>" in error.body
+            assert '<location line="4" column=' in error.body
+            assert error.trigger == sent
+
+
+def test_errors_about_error_messages_go_up_and_come_to_an_end() -> None:
+    program = """
+    module m errorqueue e2;
+    create queue a errorqueue e1 create queue e1 errorqueue a create queue e2
+    create rule one for a if (true()) then do enqueue <x>{1 div 0}</x> into e2
+    create rule two for e1 if (true()) then do enqueue <x>{1 div 0}</x> into e2
+    create rule three for e2 if (true()) then do enqueue <x>{1 div 0}</x> into e2
+    create rule four for demaq:errors if (true()) then do enqueue <x>{1 div 0}</x> into e2
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        assert [len(lab.made(queue)) for queue in ("e1", "e2", "demaq:errors")] == [1, 1, 1]
+
+
+def test_error_messages_inherit_what_the_failed_message_would_hand_on() -> None:
+    program = """
+    create queue a create queue e
+    create property vip as xs:boolean inherited queue a, e
+    create rule r for a errorqueue e if (true()) then do enqueue <x>{1 div 0}</x> into e
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>", {"vip": True})
+        lab.run_until_idle()
+        assert lab.made("e")[0].properties["vip"] == "true"
+
+
+def test_rules_handle_errors_like_any_message() -> None:
+    program = """
+    create queue a create queue e create queue letters
+    create rule r for a errorqueue e if (true()) then do enqueue <x>{xs:integer(//n)}</x> into letters
+    create rule handle for e if (/error/dynamicError) then
+      do enqueue <letter>{/error/initialMessage//n}</letter> into letters
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m><n>5</n></m>")
+        lab.enqueue("a", "<m><n>five</n></m>")
+        lab.run_until_idle()
+        assert texts(lab.made("letters")) == ["<x>5</x>", "<letter><n>five</n></letter>"]
+
+
+def test_an_endless_chain_of_messages_ends_in_an_error() -> None:
+    program = "create queue a create rule r for a if (true()) then do enqueue <n>{. + 1}</n> into a"
+    with Lab(program, hops_max=50) as lab:
+        lab.enqueue("a", "<n>0</n>")
+        lab.run_until_idle()
+        assert len(lab.made("a")) == 50
+        (error,) = lab.made("demaq:errors")
+        assert "<systemError/>" in error.body
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+TIMERS = """
+create queue a create queue t kind echo create queue back create property n as xs:integer inherited queue a, t, back
+create rule r for a if (true()) then do enqueue <later>{//text()}</later> into t
+  with timeout value xs:dayTimeDuration(//in) with target value "back"
+"""
+
+
+def test_echo_queues_bring_messages_back_when_it_is_time_in_due_order() -> None:
+    with Lab(TIMERS) as lab:
+        for delay in ("PT2H", "PT1H", "PT0S", "-PT5S"):
+            lab.enqueue("a", f"<m><in>{delay}</in></m>", {"n": 5})
+        lab.run_until_idle()
+        assert texts(lab.made("back")) == ["<later>-PT5S</later>", "<later>PT0S</later>"]
+        lab.advance(3599)
+        assert len(lab.made("back")) == 2
+        lab.advance(1)
+        assert len(lab.made("back")) == 3
+        lab.advance(10_000)
+        assert texts(lab.made("back"))[2:] == ["<later>PT1H</later>", "<later>PT2H</later>"]
+        assert lab.made("back")[0].properties["n"] == "5"
+        assert "timeout" not in lab.made("back")[0].properties
+        assert lab.messages("t") == []
+
+
+def test_overdue_timers_fire_once_after_a_crash() -> None:
+    with Lab(TIMERS) as lab:
+        lab.enqueue("a", "<m><in>PT1H</in></m>")
+        lab.run_until_idle()
+        lab.crash()
+        lab.advance(7200)
+        lab.crash()
+        lab.advance(7200)
+        assert len(lab.messages("back")) == 1
+
+
+# --- durability and modes --------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_was_accepted_is_lost_in_a_crash_and_nothing_is_done_twice() -> None:
+    with Lab("create queue a create queue b create rule r for a if (true()) then do enqueue . into b") as lab:
+        for n in range(10):
+            lab.enqueue("a", f"<m>{n}</m>")
+        lab.crash()
+        lab.run_until_idle()
+        lab.crash()
+        lab.run_until_idle()
+        assert texts(lab.messages("b")) == [f"<m>{n}</m>" for n in range(10)]
+
+
+def test_transient_queues_are_empty_after_a_crash() -> None:
+    program = """
+    create queue a create queue t mode transient create queue p
+    create property k as xs:string queue t, p value "1"
+    create slicing s on k
+    create rule r for a if (true()) then (do enqueue <t/> into t, do enqueue <p/> into p)
+    create rule never for s if (//never) then do reset
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        assert len(lab.slice("s", "1")) == 2
+        lab.crash()
+        assert texts(lab.slice("s", "1")) == ["<p/>"]
+        assert lab.messages("t") == []
+
+
+def test_collections_are_read_by_rules() -> None:
+    program = 'create queue a create queue b create rule r for a if (true()) then do enqueue <p>{collection("c")//x}</p> into b'
+    with Lab(program, collections={"c": ["<d><x>1</x></d>", "<d><x>2</x></d>"]}) as lab:
+        lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        assert texts(lab.made("b")) == ["<p><x>1</x><x>2</x></p>"]
+
+
+# --- intake ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queue", "body", "properties", "kind"),
+    [
+        ("a", "<m", {}, "notWellFormed"),
+        ("a", "<m><k>x</k></m>", {}, "propertyError"),
+        ("a", "<m/>", {"k": "y"}, "propertyError"),
+        ("a", "<m/>", {"unknown": "y"}, "propertyError"),
+        ("nowhere", "<m/>", {}, "enqueueError"),
+    ],
+)
+def test_intake_refuses_what_a_queue_cannot_take(queue: str, body: str, properties: dict[str, str], kind: str) -> None:
+    with Lab("create queue a create property k as xs:integer queue a value //k") as lab:
+        with pytest.raises(MessageError) as refusal:
+            lab.enqueue(queue, body, properties)
+        assert refusal.value.kind == kind
+        assert lab.stored("a") == []
+
+
+def test_messages_know_where_they_come_from() -> None:
+    program = """
+    create queue a create queue b create queue c
+    create rule one for a if (true()) then do enqueue <b/> into b
+    create rule two for b if (true()) then
+      do enqueue <c rule="{qs:property("demaq:rule")}" origin="{qs:property("demaq:origin")}"/> into c
+    """
+    with Lab(program) as lab:
+        sent = lab.enqueue("a", "<a/>")
+        lab.run_until_idle()
+        (made,) = lab.made("c")
+        assert made.body == f'<c rule="one" origin="{sent}"/>'
+        assert made.rule == "two"
+        assert made.trigger == lab.made("b")[0].id
+        assert lab.stored("b")[0].processed
