@@ -32,6 +32,9 @@ class ProgramError(DemaqError):
     def __str__(self) -> str:
         return f"{self.at}: {self.message}" if self.at is not None else self.message
 
+    def __reduce__(self) -> tuple[type[ProgramError], tuple[str, Place | None, str | None, str]]:
+        return ProgramError, (self.message, self.at, self.hint, self.code)
+
 
 class MessageError(DemaqError):
     """The sender's turn: a message is not what the program asks for. Becomes a message in the error queue."""

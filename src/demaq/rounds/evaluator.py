@@ -51,6 +51,9 @@ class SaxonEvaluator:
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
         self._records = RecordWriter(compiled)
+        plan = compiled.plan
+        self._with_intake = {q for q in self.program.queues if self.program.properties_of(q) or plan.indexes_of(q)}
+        """Queues whose messages have properties or index entries to be computed."""
         self._nothing = compiled.saxon.map({"d": compiled.runtime, "intakes": compiled.intakes})
 
     # messages to outcomes
@@ -304,6 +307,11 @@ class SaxonEvaluator:
 
         `inherited` are the properties of the message that caused it, if one did.
         """
+        if not explicit and queue not in self._with_intake:
+            refusal = self._refusal(queue, document, {})
+            if refusal is not None:
+                raise MessageError(*refusal)
+            return Received(queue=queue, document=document, properties={}, entries=())
         saxon = self.compiled.saxon
         if self.program.queues[queue].kind == "echo" and "timeout" in explicit:
             given = explicit["timeout"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.documents import Document
-from demaq.errors import MessageError
+from demaq.errors import MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.outcomes import Outcome, Received, StateReader
 from demaq.scheduler.reading import Documents, SnapshotReader
@@ -49,6 +49,10 @@ class ProcessEvaluator:
         """How many processes had to be replaced because of what they were asked to evaluate."""
         self._process: Any = None
         self._connection: Connection | None = None
+
+    def start(self) -> None:
+        """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
+        self._connected()
 
     # an Evaluator
 
@@ -113,10 +117,21 @@ class ProcessEvaluator:
             self._process.start()
             theirs.close()
             self._connection = ours
-            if not ours.poll(START_TIMEOUT_SECONDS) or ours.recv() != "ready":
-                self.close()
-                raise RuntimeError("the evaluator process did not start")
+            self._welcome(ours)
         return self._connection
+
+    def _welcome(self, connection: Connection) -> None:
+        try:
+            refused: list[ProgramError] | None = connection.recv() if connection.poll(START_TIMEOUT_SECONDS) else None
+        except (EOFError, OSError):
+            refused = None
+        if refused is None:
+            self.close()
+            raise EvaluatorGone("the evaluator process did not start")
+        if refused:
+            self.close()
+            refused[0].others = tuple(refused[1:])
+            raise refused[0]
 
     def _replace(self) -> None:
         self.replaced += 1
@@ -145,8 +160,12 @@ def _work(connection: Connection, files: dict[str, str], store_folder: str) -> N
     """Answer requests until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the node's to handle
     os.environ["TZ"] = "UTC"
-    worker = _Worker(files, Path(store_folder))
-    connection.send("ready")
+    try:
+        worker = _Worker(files, Path(store_folder))
+    except ProgramError as error:
+        connection.send([error, *error.others])
+        return
+    connection.send([])
     with contextlib.suppress(EOFError, OSError):
         while True:
             answer = worker.answer(connection.recv())

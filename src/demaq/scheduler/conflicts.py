@@ -24,7 +24,10 @@ class Changes:
         self._shrunk: set[str] = set()
         """Queues of which messages may have become invisible."""
 
+        self.any = False
+
     def add(self, message: StoredMessage, step: Step) -> None:
+        self.any = True
         for created in step.created:
             self._queues.add(created.queue)
             self._slices.update(created.slices)
@@ -39,6 +42,8 @@ class Changes:
 
     def invalidate(self, message: StoredMessage, reads: Reads) -> bool:
         """Whether a message would have been processed otherwise after these changes."""
+        if not self.any:
+            return False
         if self._resets.intersection(message.slices):
             return True
         if reads.slices & self._slices or reads.queues & (self._queues | self._shrunk):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from demaq.compiler.plan import Plan
@@ -19,10 +21,24 @@ from demaq.scheduler.reading import Documents, SnapshotReader, index_name
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage, Timer
 
 ROUND_MESSAGES_MAX = 500
+AGAIN_MESSAGES_MAX = 50
+"""So many outcomes that no longer hold are evaluated again at once: the next one of them will hold for sure."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
 
 _TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+
+
+@dataclass(slots=True)
+class _Evaluated:
+    """A message, what its rules would do, and what has changed since they were asked."""
+
+    message: StoredMessage
+    outcome: Outcome
+    since: Changes
+
+    def is_stale(self) -> bool:
+        return self.since.invalidate(self.message, self.outcome.reads)
 
 
 class Engine:
@@ -47,6 +63,8 @@ class Engine:
         self.skipped_errors = 0
         """Errors about messages of the system's own error queue, which have nowhere left to go."""
         self._documents = Documents()
+        self._open: list[Changes] = []
+        """What has changed since the evaluations of the current round: one for each time messages were evaluated."""
         self._rules = {rule.name: rule for rule in self.program.rules}
         store.reprioritise({queue: self.priority(queue) for queue in self.program.queues})
 
@@ -60,13 +78,21 @@ class Engine:
         request: str | None = None,
     ) -> int:
         """Store a message from outside. Raises a MessageError where it must be refused; durable on return."""
+        return self.store.append([self.received(queue, body, properties, request)])[0]
+
+    def received(
+        self,
+        queue: str,
+        body: bytes | str,
+        properties: Mapping[str, PropertyValue] | None = None,
+        request: str | None = None,
+    ) -> NewMessage:
+        """A message from outside, checked and ready to be stored. Raises a MessageError where it must be refused."""
         if queue not in self.program.queues:
             raise MessageError("enqueueError", f"there is no queue {queue}")
         now = self.clock()
         received = self.evaluator.receive(queue, parse_document(body), properties or {}, now)
-        entries = received.entries
-        message = self._new(queue, received.document, received.properties, entries, now, request=request)
-        return self.store.append([message])[0]
+        return self._new(queue, received.document, received.properties, received.entries, now, request=request)
 
     # rounds
 
@@ -77,33 +103,54 @@ class Engine:
             return 0
         priority = self.priority(pending[0].queue)
         batch = [message for message in pending if self.priority(message.queue) == priority]
-        now = self.clock()
+        self._open.clear()
+        return self._process(deque(self._evaluated(batch)), priority)
+
+    def _evaluated(self, batch: Sequence[StoredMessage]) -> list[_Evaluated]:
+        """Messages with their outcomes on the newest snapshot."""
         reader = SnapshotReader(self.store, self.store.snapshot(), self._documents)
-        outcomes = self.evaluator.evaluate([self._documents.message(m) for m in batch], reader, now)
-        steps = self._valid_steps(batch, outcomes, priority, now)
+        messages = [self._documents.message(message) for message in batch]
+        outcomes = self.evaluator.evaluate(messages, reader, self.clock())
+        since = Changes(self.plan)
+        self._open.append(since)
+        return [_Evaluated(m, outcome, since) for m, outcome in zip(batch, outcomes, strict=True)]
+
+    def _process(self, waiting: deque[_Evaluated], priority: int | None) -> int:
+        """Commit outcomes in order. One that no longer holds is evaluated again, with its neighbours that do not."""
+        done = 0
+        steps: list[Step] = []
+        while waiting:
+            if waiting[0].is_stale():
+                self._commit(steps)
+                steps = []
+                waiting.extendleft(reversed(self._evaluated_again(waiting)))
+            head = waiting.popleft()
+            while self._open and (not waiting or self._open[-1] is not waiting[0].since):
+                self._open.pop()  # nobody evaluated then is still waiting
+            step = self._step(head.message, head.outcome, self.clock())
+            steps.append(step)
+            done += 1
+            for since in self._open:
+                since.add(head.message, step)
+            if any([created.priority is not None and created.priority > (priority or 0) for created in step.created]):
+                break  # what is more urgent comes before the rest of the round
         self._commit(steps)
-        return len(steps)
+        return done
+
+    def _evaluated_again(self, waiting: deque[_Evaluated]) -> list[_Evaluated]:
+        """Take the outcomes that no longer hold off the front, and ask again as things are now."""
+        stale = [waiting.popleft()]
+        while waiting and len(stale) < AGAIN_MESSAGES_MAX and waiting[0].is_stale():
+            stale.append(waiting.popleft())
+        current = [self.store.message(item.message.seq) for item in stale]
+        return self._evaluated([message for message in current if message is not None])
 
     def _commit(self, steps: Sequence[Step]) -> None:
+        if not steps:
+            return
         committed = self.store.commit(steps)
         if self._observe is not None:
             self._observe(steps, committed)
-
-    def _valid_steps(
-        self, batch: Sequence[StoredMessage], outcomes: Sequence[Outcome], priority: int | None, now: datetime
-    ) -> list[Step]:
-        """The steps of the round up to the first that would have to be evaluated again."""
-        changes = Changes(self.plan)
-        steps: list[Step] = []
-        for message, outcome in zip(batch, outcomes, strict=True):
-            if steps and changes.invalidate(message, outcome.reads):
-                break
-            step = self._step(message, outcome, now)
-            steps.append(step)
-            changes.add(message, step)
-            if any([created.priority is not None and created.priority > (priority or 0) for created in step.created]):
-                break  # what is more urgent comes before the rest of the round
-        return steps
 
     def _step(self, message: StoredMessage, outcome: Outcome, now: datetime) -> Step:
         failures = [
@@ -167,8 +214,7 @@ class Engine:
         if self.priority(queue) is not None:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
         waiting = [m for m in self.store.queue(queue, self.store.snapshot()) if m.processed is None][:limit]
-        if waiting:
-            self._commit([Step(processed=message.seq) for message in waiting])
+        self._commit([Step(processed=message.seq) for message in waiting])
         return waiting
 
     # timers
@@ -177,8 +223,7 @@ class Engine:
         """Bring back the messages whose time has come; the answer is how many."""
         now = self.clock()
         due = self.store.due_timers(now, TIMERS_MAX)
-        if due:
-            self._commit([self._echo(message, now) for message in due])
+        self._commit([self._echo(message, now) for message in due])
         return len(due)
 
     def _echo(self, message: StoredMessage, now: datetime) -> Step:

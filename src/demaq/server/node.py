@@ -25,7 +25,6 @@ from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.language.system_properties import transport_properties
 from demaq.messages import PropertyValue
-from demaq.rounds.compiled import static_check
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.engine import Engine
 from demaq.store.protocol import Committed, Step, StoredMessage
@@ -51,7 +50,7 @@ class Node:
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError."""
-        self.program = load_program(application, static_check)
+        self.program = load_program(application)
         self.keep = keep
         self._clock = clock or _utc_now
         self.folder = Path(store)
@@ -59,6 +58,11 @@ class Node:
         files = self.program.files()
         self.store.save_program(_digest(files), files, self._clock())
         self._evaluator = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
+        try:
+            self._evaluator.start()
+        except BaseException:
+            self.store.close()
+            raise
         self.engine = Engine(make_plan(self.program), self._evaluator, self.store, self._clock, observe=self._committed)
         self.failure: BaseException | None = None
         """What made the node stop by itself."""
