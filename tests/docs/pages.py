@@ -9,25 +9,39 @@ What follows the language of a block says what the block is:
     ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
-command before it. Other commands are not run.
+command before it. `$ demaq run … &` starts a node beside the commands that follow, each of which is run when the node
+has nothing left to process, as somebody who types would; `$ kill %1` ends it. Times are compared by their form, because
+the clock goes on. Other commands are not run.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
+import demaq
 from demaq.cli import main as cli
+from demaq.cli.stores import DEFAULT_STORE
+from demaq.store.sqlite import SqliteStore
 
 PROJECT = Path(__file__).parents[2]
+IDLE_SECONDS_MAX = 60.0
+"""A node of a page must have processed what it was given by then."""
 
 _FENCE = re.compile(r"^( *)```(.*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +134,76 @@ def commands(block: Block) -> list[Command]:
 
 
 class Shell:
-    """Runs the commands of one page in the current folder."""
+    """Runs the commands of one page in the current folder. Ends what it has started."""
 
     def __init__(self) -> None:
         self.exit_code = 0
+        self._node: subprocess.Popen[str] | None = None
+        self._store = Path()
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._node is not None:
+            self._node.kill()
+            self._node.communicate()
 
     def answer(self, command: Command) -> tuple[str, ...]:
         """What a command really answers; what the page says for those that are not run."""
         if command.text == "echo $?":
             return (str(self.exit_code),)
         words = shlex.split(command.text.replace("\\\n", " "))
-        if words[0] not in ("demaq", "./demaq"):
+        if command.text == "kill %1":
+            answer = self._stop()
+        elif words[0] not in ("demaq", "./demaq"):
             return command.answer
+        elif words[-1] == "&":
+            answer = self._start(words[1:-1])
+        else:
+            answer = self._run(words[1:])
+        return command.answer if _without_times(answer) == _without_times(command.answer) else answer
+
+    def _run(self, words: list[str]) -> tuple[str, ...]:
         output = io.StringIO()
         with redirect_stdout(output), redirect_stderr(output):
-            self.exit_code = cli.run(cli.demaq, words[1:])
+            self.exit_code = cli.run(cli.demaq, words)
+        if self._node is not None:
+            self._wait_until_idle()
         return tuple(output.getvalue().splitlines())
+
+    def _start(self, words: list[str]) -> tuple[str, ...]:
+        assert self._node is None, "a page runs one node at a time"
+        self._node = subprocess.Popen(
+            [sys.executable, "-m", "demaq.cli", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])},
+        )
+        self._store = Path(words[words.index("--store") + 1] if "--store" in words else DEFAULT_STORE)
+        assert self._node.stdout is not None
+        first = self._node.stdout.readline().rstrip("\n")
+        self._wait_until_idle()
+        return (first,)
+
+    def _wait_until_idle(self) -> None:
+        store = SqliteStore.open_readonly(self._store)
+        last = time.monotonic() + IDLE_SECONDS_MAX
+        while store.pending(1):
+            assert time.monotonic() < last, "the node processes what it is given"
+            time.sleep(0.02)
+        store.close()
+
+    def _stop(self) -> tuple[str, ...]:
+        assert self._node is not None, "a node is started before it is ended"
+        self._node.terminate()
+        output, _ = self._node.communicate()
+        self.exit_code = self._node.returncode
+        self._node = None
+        return tuple(output.splitlines())
 
 
 def recorded(page: Page, answers: dict[Block, list[tuple[str, ...]]]) -> str:
@@ -167,3 +235,7 @@ def _blocks(lines: list[str]) -> list[Block]:
         opened = None
     assert opened is None, "every block is closed"
     return found
+
+
+def _without_times(lines: Sequence[str]) -> list[str]:
+    return [_TIME.sub("", line) for line in lines]

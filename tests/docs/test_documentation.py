@@ -54,15 +54,15 @@ def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypa
         shutil.copytree(page.path.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
     monkeypatch.chdir(tmp_path)
-    shell = Shell()
     answers: dict[Block, list[tuple[str, ...]]] = {}
-    for block in page.blocks():
-        if block.file is not None:
-            file = tmp_path / block.file
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block.text, encoding="utf-8")
-        elif block.language == "console":
-            answers[block] = [shell.answer(command) for command in commands(block)]
+    with Shell() as shell:
+        for block in page.blocks():
+            if block.file is not None:
+                file = tmp_path / block.file
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(block.text, encoding="utf-8")
+            elif block.language == "console":
+                answers[block] = [shell.answer(command) for command in commands(block)]
     if accept_golden:
         page.path.write_text(recorded(page, answers), encoding="utf-8")
     for block, found in answers.items():

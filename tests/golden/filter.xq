@@ -16,7 +16,7 @@ function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:mess
 if ($d:message//refund or $d:message//return[@reason]) then ("F", "5", $d:state?d?enqueue($d:record, $d:state, "5", "5", "out", <either/>, map {  })) else ()) }?*) } catch * { $d:state?d?failure("5", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
-if ($d:message/o:order) then ("F", "6", (if (o:order/o:lines[count(o:line) > 3]) then $d:state?d?enqueue($d:record, $d:state, "6", "6", "out", <nested/>, map {  }) else ())) else ()) }?*) } catch * { $d:state?d?failure("6", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
+if ($d:message/o:order) then if (o:order/o:lines[count(o:line) > 3]) then ("F", "6", $d:state?d?enqueue($d:record, $d:state, "6", "6", "out", <nested/>, map {  })) else () else ()) }?*) } catch * { $d:state?d?failure("6", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
 if (not($d:message//closed)) then ("F", "7", $d:state?d?enqueue($d:record, $d:state, "7", "7", "out", <open/>, map {  })) else ()) }?*) } catch * { $d:state?d?failure("7", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },

@@ -1,8 +1,8 @@
 [function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean(($d:message/order))) } catch * { fn:true() }) then ("N", "0", try { (array { $d:state?d?lookup($d:state?d?keys($d:message ! (
 $d:message//customerID))) }?*) } catch * { "1", "*" }) else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
-if ($d:message/order) then ("F", "0",
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return try { (array { $d:message ! (
+if (/order) then ("F", "0",
 $d:state?d?enqueue($d:record, $d:state, "0", "0", "answers", <n>{ count(($d:state?found(1)?*)[//customerID = $d:message//customerID]) }</n>, map {  })) else
 ()) }?*) } catch * { $d:state?d?failure("0", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
@@ -10,10 +10,10 @@ function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:mess
 $d:message//check))) } catch * { fn:true() }) then ("N", "1", try { (array { $d:state?d?lookup($d:state?d?keys($d:message ! (
 $d:message/order/@id))) }?*) } catch * { "1", "*" }) else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
-if ($d:message//check) then ("F", "1", (
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return try { (array { $d:message ! (
+if (//check) then ("F", "1", (
 for $i in ($d:state?found(1)?*)
-where $i/invoice/@open = "true" and $i//orderID = $d:message/order/@id return
+where $i/invoice/@open = "true" and $i//orderID = /order/@id return
 $d:state?d?enqueue($d:record, $d:state, "1", "1", "answers", <open>{ $i//total }</open>, map {  }))) else
 ()) }?*) } catch * { $d:state?d?failure("1", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
@@ -23,10 +23,10 @@ $d:message//check))) } catch * { fn:true() }) then ("N", "2", try { (array { $d:
 let $id := $d:message/order/@id return
 $id))) }?*) } catch * { "1", "*" }) else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (
-if ($d:message//check) then ("F", "2", (
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return try { (array { $d:message ! (
+if (//check) then ("F", "2", (
 let $invoices := ($d:state?found(1)?*)/invoice
-let $id := $d:message/order/@id return
+let $id := /order/@id return
 $d:state?d?enqueue($d:record, $d:state, "2", "2", "answers", <found>{ $invoices[orderID = $id]/total }</found>, map {  }))) else
 ()) }?*) } catch * { $d:state?d?failure("2", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
@@ -34,23 +34,23 @@ function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:mess
 $d:message//check))) } catch * { fn:true() }) then ("N", "3", try { (array { $d:state?d?lookup($d:state?d?keys($d:message !
 $d:state?d?value($d:record, "customer"))) }?*) } catch * { "1", "*" }) else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
-if (($d:state?slice?*)/order and $d:message//check) then ("F", "3",
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
+if (($d:state?slice?*)/order and //check) then ("F", "3",
 $d:state?d?enqueue($d:record, $d:state, "3", "3", "answers", <x>{ ($d:state?found(1)?*)[/invoice/customer/@id = $d:state?d?value($d:record, "customer")] }</x>, map {  })) else
 ()) }?*) } catch * { $d:state?d?failure("3", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
 $d:message//all))) } catch * { fn:true() }) then ("N", "4") else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (if ($d:message//all) then ("F", "4",
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return try { (array { $d:message ! (if (//all) then ("F", "4",
 $d:state?d?enqueue($d:record, $d:state, "4", "4", "answers", <n>{ count($d:state?d?queue($d:state, "invoices")[position() < 10]), $d:state?d?collection($d:state, fn:string("rates"))//rate }</n>, map {  })) else
 ()) }?*) } catch * { $d:state?d?failure("4", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (try { $d:message ! (fn:boolean((
 $d:message//which))) } catch * { fn:true() }) then ("N", "5") else () },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (if ($d:message//which) then ("F", "5",
-$d:state?d?enqueue($d:record, $d:state, "5", "5", "answers", <n>{ count($d:state?d?queue($d:state, fn:string(($d:message//which)))) }</n>, map {  })) else
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return try { (array { $d:message ! (if (//which) then ("F", "5",
+$d:state?d?enqueue($d:record, $d:state, "5", "5", "answers", <n>{ count($d:state?d?queue($d:state, fn:string((//which)))) }</n>, map {  })) else
 ()) }?*) } catch * { $d:state?d?failure("5", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (

@@ -1,12 +1,12 @@
 [function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else ("N", "0") },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (if (($d:state?slice?*)[/creditResult] and ($d:state?slice?*)[/capacityResult] and not(($d:state?slice?*)[/offer])) then ("F", "0",
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (if (($d:state?slice?*)[/creditResult] and ($d:state?slice?*)[/capacityResult] and not(($d:state?slice?*)[/offer])) then ("F", "0",
 $d:state?d?enqueue($d:record, $d:state, "0", "0", "customer", <offer vip="{ ($d:state?d?value($d:record, "vip") ! xs:boolean(.)) }">{ $d:state?d?value($d:record, "requestID") }</offer>, map { "vip": $d:state?d?explicit("vip", "boolean", true(), "1") })) else
 ()) }?*) } catch * { $d:state?d?failure("0", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else ("N", "1") },
 
-function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
+function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:state?message return if (fn:not(fn:contains($d:record/@s, "|0|"))) then () else try { (array { $d:message ! (
 if (($d:state?slice?*)/offer) then ("F", "1", $d:state?d?reset("1", "2", "requests", $d:state?d?value($d:record, "requestID"))) else ()) }?*) } catch * { $d:state?d?failure("1", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:message := $d:record/Q{}m return try { (array { $d:message ! (

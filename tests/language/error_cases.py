@@ -21,7 +21,7 @@ ENQUEUE = "do enqueue <x/> into b"
 ERROR_CASES: list[tuple[str, str, str]] = [
     # syntax
     ("a statement that is not one", "DQ0101", "create ¦gueue c"),
-    ("an if without else and without action", "DQ0101", rule("if (//x) then 5¦")),
+    ("an if without else and without action", "DQ0101", rule("¦if (//x) then 5")),
     # variables
     ("a variable nobody binds", "DQ0201", rule("if (//x) then let $info := 1 return do enqueue ¦$infos into b")),
     ("a variable used in front of its binding", "DQ0201", rule("if (¦$x) then let $x := 1 return " + ENQUEUE)),

@@ -11,8 +11,8 @@ from demaq.cli.applications import show
 from demaq.cli.example_first import ExampleFirst
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
+from demaq.language.formatting import canonical_layout
 from demaq.language.parser import application_files, parse_module, read_source
-from demaq.language.printing.printer import format_module
 
 
 @click.command(cls=ExampleFirst, example="$ demaq format --write orders.dmq")
@@ -38,7 +38,7 @@ def format(application: tuple[str, ...], write: bool, only_check: bool) -> int:
         module, found = parse_module(text, str(path))
         errors.extend(found)
         if not found:
-            formatted.append((path, text, format_module(module)))
+            formatted.append((path, text, canonical_layout(module)))
     if errors:
         show([Diagnostic.of(error) for error in errors])
         return 1

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "collections": ("demaq.cli.collections:collections", "Load the collections that rules read."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now. A running node does so by itself."),
+    "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
     "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
 }
 

@@ -23,7 +23,7 @@ from demaq.server.node import Node
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
     """`90s`, `10m`, `12h`, `7d`, `2w`."""
 
     name = "duration"

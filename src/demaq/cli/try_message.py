@@ -174,6 +174,9 @@ def _text(compiled: CompiledProgram, message: Message, outcome: Outcome) -> str:
         elif name in outcome.fired:
             lines.append(f"rule {name} fires")
             lines += _action_lines(outcome, name)
+        elif any([action.rule == name for action in outcome.actions]):
+            lines.append(f"rule {name} does not fire, and its else acts")
+            lines += _action_lines(outcome, name)
         else:
             lines.append(f"rule {name} does not fire")
     return "\n".join(lines)

@@ -43,6 +43,7 @@ class _Finder:
         self.names = context.names
         self.from_message: list[ast.Path] = []
         self._functions_seen: set[tuple[str, str, int]] = set()
+        self._variables_seen: set[ast.VarDecl] = set()
 
     def ok(self, node: ast.Node, focus: Focus) -> bool:
         match node:
@@ -58,8 +59,9 @@ class _Finder:
                 inner = Focus.STATE if self._is_state(node.base) else Focus.WITHIN
                 return self.ok(node.base, focus) and self._suffixes(node, focus, inner)
             case ast.Operation(operators=("!", *_)):
-                inner = Focus.STATE if self._is_state(node.operands[0]) else Focus.WITHIN
-                return self.ok(node.operands[0], focus) and self._all(node.operands[1:], inner)
+                return self._mapped(node.operands, focus)
+            case ast.VarRef():
+                return self._variable(node)
             case ast.InlineFunction():
                 return node.body is None or self.ok(node.body, Focus.WITHIN)
             case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
@@ -68,6 +70,22 @@ class _Finder:
             case ast.Copy() | ast.TransformWith():
                 return False
         return self._all(ast.children(node), focus)
+
+    def _mapped(self, operands: Sequence[ast.Expr], focus: Focus) -> bool:
+        """Each operand is evaluated with what the one before it selects."""
+        for operand in operands:
+            if not self.ok(operand, focus):
+                return False
+            focus = Focus.STATE if self._is_state(operand) else Focus.WITHIN
+        return True
+
+    def _variable(self, node: ast.VarRef) -> bool:
+        """A global variable may hold a function, and what that does is written where the variable is declared."""
+        binder = self.names.variables.get(node)
+        if not isinstance(binder, ast.VarDecl) or binder in self._variables_seen:
+            return True
+        self._variables_seen.add(binder)
+        return binder.value is None or self.ok(binder.value, Focus.WITHIN)
 
     def _step(self, step: ast.AxisStep, focus: Focus) -> bool:
         allowed = focus is Focus.STATE or step.axis in _DOWN or (step.axis in _ALONG and focus is not Focus.MESSAGE)
@@ -86,13 +104,14 @@ class _Finder:
                 self.from_message.append(path)
         for step in path.steps:
             first = step is path.steps[0]
-            if first and (self._is_message(step) or (isinstance(step, ast.ContextItem) and not path.separators[0])):
+            leads_on = len(path.steps) > 1 and not path.separators[0]
+            if first and leads_on and (self._is_message(step) or isinstance(step, ast.ContextItem)):
                 here = Focus.MESSAGE if self._is_message(step) else focus
                 continue
             if not self.ok(step, here):
                 return False
-            state = here is Focus.STATE or (first and self._is_state(step))
-            here = Focus.STATE if state and (first or isinstance(step, ast.AxisStep)) else Focus.WITHIN
+            from_state = here is Focus.STATE and isinstance(step, ast.AxisStep)
+            here = Focus.STATE if from_state or self._is_state(step) else Focus.WITHIN
         return True
 
     def _is_message(self, node: ast.Node) -> bool:

@@ -92,7 +92,9 @@ class _Finder:
     def _equality(self, left: ast.Expr, right: ast.Expr, at_document: bool) -> list[Requirement]:
         found: list[Requirement] = []
         for path, other in ((left, right), (right, left)):
-            nodes = self._nodes(path, at_document)
+            nodes = self._message_nodes(path, at_document)
+            if nodes is None:
+                continue
             found.extend(nodes)
             constants = _constants(other)
             last = self._last_named_step(path)
@@ -185,6 +187,8 @@ class _Finder:
         if isinstance(expr, ast.FunctionCall) and self.names.functions.get(expr) == (FN, "data", 1):
             return self._last_named_step(expr.args[0])
         if isinstance(expr, ast.Path):
+            if not all([isinstance(step, ast.AxisStep) for step in expr.steps[1:]]):
+                return None
             expr = expr.steps[-1]
         return self._name_of(expr) if isinstance(expr, ast.AxisStep) else None
 

@@ -80,6 +80,8 @@ class KeyFinder:
         for suffix in node.suffixes:
             if not isinstance(suffix, ast.Predicate):
                 return None
+            if self._asks_for_position(suffix.condition):
+                return None
             key = self._in_condition(suffix.condition, steps, None)
             if key is not None:
                 return [key]
@@ -89,7 +91,9 @@ class KeyFinder:
 
     def _through_path(self, node: ast.Path, steps: Steps | None) -> list[Key] | None:
         for separator, step in zip(node.separators[1:], node.steps[1:], strict=True):
-            if not isinstance(step, ast.AxisStep) or step.axis not in _DOWN:
+            if not isinstance(step, ast.AxisStep):
+                return None  # who knows whose items these are
+            if step.axis not in _DOWN:
                 steps = None
                 continue
             bare = self._without_predicates(step)
@@ -101,6 +105,8 @@ class KeyFinder:
         return self.keys(node, steps)
 
     def _through_let(self, binding: ast.LetBinding, steps: Steps | None) -> list[Key] | None:
+        if binding.type is not None and binding.type.occurrence != "*":
+            return None  # fewer messages might be too few
         found: list[Key] = []
         for use in self.uses.get(binding, []):
             keys = self.keys(use, steps)
@@ -161,7 +167,7 @@ class KeyFinder:
         """The path from the document node, as an expression of its own."""
         if isinstance(expr, ast.FunctionCall) and len(expr.args) == 1:
             known = self.names.functions.get(expr)
-            if known in ((FN, "string", 1), (FN, "data", 1), (XS, "string", 1)):
+            if known in ((FN, "data", 1), (XS, "string", 1)):  # string() of nothing is something
                 return self._indexed_path(expr.args[0], steps, variable)
         if isinstance(expr, ast.Path) and expr.separators[0] and variable is None:
             inner: Steps | None = tuple(zip(expr.separators, expr.steps, strict=True))
@@ -201,12 +207,15 @@ class KeyFinder:
     def _without_predicates(self, step: ast.AxisStep) -> ast.AxisStep:
         return ast.AxisStep(step.at, step.axis, step.test) if step.predicates else step
 
-    def _is_boolean(self, condition: ast.Expr) -> bool:
-        """Whether a predicate surely does not select by position."""
+    def _asks_for_position(self, condition: ast.Expr) -> bool:
         for node in ast.walk(condition):
             known = self.names.functions.get(node)
             if known is not None and known[:2] in ((FN, "position"), (FN, "last")):
-                return False
+                return True
+        return False
+
+    def _is_boolean(self, condition: ast.Expr) -> bool:
+        """Whether a predicate surely does not select by position."""
         if isinstance(condition, (ast.Path, ast.AxisStep, ast.Quantified)):
             last = condition.steps[-1] if isinstance(condition, ast.Path) else condition
             return isinstance(last, (ast.AxisStep, ast.Quantified))
@@ -245,22 +254,22 @@ class KeyFinder:
     def _with_bindings(self, value: ast.Expr) -> ast.Expr | None:
         """The value with the variables it needs bound in front of it, so that it stands alone."""
         needed: dict[ast.Node, None] = {}
+        roots: list[ast.Expr] = [value]
         pending = variables(value)
         while pending:
             binder = self.names.variables.get(pending.pop())
             if isinstance(binder, ast.VarDecl) or binder in needed:
                 continue
+            if binder is not None and any([self._is_inside(binder, root) for root in roots]):
+                continue  # bound within the key, or within a binding that is taken whole
             if not isinstance(binder, (ast.LetBinding, ast.ForBinding, ast.QuantifiedBinding)):
-                if binder is not None and self._is_inside(binder, value):
-                    continue
                 return None
-            if self._is_inside(binder, value):
-                continue
             if self.reads_state(binder.expr) or self._is_regrouped(binder):
                 return None
             if uses_focus(binder.expr, self.names) and not self._focus_is_message(binder):
                 return None
             needed[binder] = None
+            roots.append(binder.expr)
             pending.extend(variables(binder.expr))
         clauses = [_clause(binder) for binder in sorted(needed, key=_start)]
         return ast.Flwor(value.at, tuple(clauses), value) if clauses else value

@@ -65,7 +65,7 @@ def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
         if not plan.requires:
             always.append(position)
             continue
-        for feature in _rarest(plan.requires, frequency):
+        for feature in sorted(_rarest(plan.requires, frequency), key=str):
             picks.setdefault(feature, []).append(position)
     merged = {feature: tuple(positions) for feature, positions in picks.items()}
     return QueuePlan(queue=queue, rules=tuple(rules), always=tuple(always), picks=merged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,19 +14,19 @@ from demaq.language import ast
 from demaq.language.building import build_program
 from demaq.language.checks import ERRORS, WARNINGS
 from demaq.language.diagnostics import Diagnostic, in_order
-from demaq.language.draft import Draft, DraftModule, Library
+from demaq.language.draft import Draft, DraftModule, DraftRule, Library
 from demaq.language.libraries import Libraries
 from demaq.language.names import resolve_module, resolve_query
 from demaq.language.naming.suggestions import Suggestions
 from demaq.language.parser import parse_module, read_application
 from demaq.language.program import Program
 from demaq.language.recursion import deep_recursion
-from demaq.language.source import NOWHERE
+from demaq.language.source import NOWHERE, Source
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 StaticCheck: TypeAlias = Callable[[Program], Iterable[Diagnostic]]
 
-IGNORE = re.compile(r"demaq:ignore\b((?:[\s,]+DQ\d{4})*)")
+IGNORE = re.compile(r"demaq:ignore\b(.*)", re.DOTALL)
 """`(: demaq:ignore DQ1402 :)` on the line of a warning silences it; without a code, all warnings of the line."""
 
 _UNKNOWN_PARTS = frozenset({"DQ0203", "DQ0204", "DQ0205", "DQ0206", "DQ0207"})
@@ -108,18 +109,31 @@ def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[Prog
     """The program without the rules that are wrong, if nothing else is."""
     if syntax_errors:
         return None
-    faulty = {rule for rule in draft.rules for item in errors if _is_inside(item, rule.decl)}
-    if any([not any([_is_inside(item, rule.decl) for rule in faulty]) for item in errors]):
-        return None
+    spans: dict[Source, list[tuple[int, int, DraftRule]]] = {}
+    for rule in draft.rules:
+        at = rule.decl.at
+        spans.setdefault(at.source, []).append((at.start, at.end, rule))
+    faulty: set[DraftRule] = set()
+    for item in errors:
+        around = _rule_around(item, spans)
+        if around is None:
+            return None
+        faulty.add(around)
     kept, draft.rules = draft.rules, [rule for rule in draft.rules if rule not in faulty]
     program = build_program(draft)
     draft.rules = kept
     return program
 
 
-def _is_inside(item: Diagnostic, node: ast.Node) -> bool:
-    at = item.at
-    return at is not None and at.source is node.at.source and node.at.start <= at.start <= node.at.end
+def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, DraftRule]]]) -> DraftRule | None:
+    """The rule in which something is wrong. Rules of a source stand one behind the other."""
+    if item.at is None or item.at.source not in spans:
+        return None
+    rules = spans[item.at.source]
+    position = bisect_right(rules, item.at.start, key=lambda span: span[0]) - 1
+    if position < 0 or rules[position][1] < item.at.start:
+        return None
+    return rules[position][2]
 
 
 def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:
@@ -196,7 +210,14 @@ def _silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
             comments += library.tree.comments
         for comment in comments:
             match = IGNORE.search(comment.text)
-            if match is not None:
-                codes = set(re.findall(r"DQ\d{4}", match.group(1)))
-                lines[(comment.at.file, comment.at.line)] = codes
+            if match is None:
+                continue
+            codes = set(re.findall(r"\bDQ\d{4}\b", match.group(1)))
+            if not codes and re.search("dq", match.group(1), re.IGNORECASE):
+                continue  # a code that is none silences nothing
+            known = lines.setdefault((comment.at.file, comment.at.line), set(codes))
+            if codes and known:
+                known |= codes
+            else:
+                known.clear()
     return lines

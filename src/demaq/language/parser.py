@@ -66,19 +66,20 @@ def read_application(
 def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The files meant: a file stands for itself, a folder for the .dmq files in it and below."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for item in given:
         path = Path(item)
         if path.is_dir():
             inside = sorted(path.rglob(f"*{SUFFIX}"))
             if not inside:
                 raise ProgramError(f"{path}: the folder holds no {SUFFIX} file", code="DQ0104")
-            found.update(dict.fromkeys(inside))
+            for file in inside:
+                found.setdefault(file.resolve(), file)
         else:
-            found[path] = None
+            found.setdefault(path.resolve(), path)
     if not found:
         raise ProgramError("no file was given", code="DQ0104")
-    return list(found)
+    return list(found.values())
 
 
 def read_source(path: Path) -> str:

@@ -21,6 +21,10 @@ from demaq.rounds.saxon import Saxon, StaticError
 
 STATIC = "DQ0704"
 NOT_YET_WARNING = "DQ1701"
+BASE_URI = "http://demaq.invalid/"
+"""The base of relative URIs in rules, unless their module declares another."""
+RUNTIME_URI = "demaq:runtime"
+"""By this we know errors that come from functions of ours."""
 
 
 class CompiledQueue:
@@ -34,7 +38,7 @@ class CompiledQueue:
         firsts = [compiled.first(number) for number in self.numbers]
         self.first_rules = saxon.array(firsts)
         self.full_rules = saxon.array([compiled.functions[("rule", str(number))] for number in self.numbers])
-        self.run = saxon.functions(f"[{batch_query(plan)}]", "demaq:batch")[0]
+        self.run = saxon.functions(f"[{batch_query(plan)}]", RUNTIME_URI)[0]
 
 
 class CompiledProgram:
@@ -45,8 +49,7 @@ class CompiledProgram:
         self.saxon = saxon
         self.emitter = BlockEmitter(plan, modules)
         self.functions: dict[tuple[str, str], Any] = {}
-        self._blocks: dict[str, Block] = {}
-        self._places: dict[tuple[str, str], Place] = {}
+        self._blocks: dict[tuple[str, str], Block] = {}
         self._queues: dict[str, CompiledQueue] = {}
         refused: list[Diagnostic] = []
         for block in self.emitter.blocks():
@@ -56,9 +59,9 @@ class CompiledProgram:
             errors[0].others = tuple(errors[1:])
             raise errors[0]
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
-        self.jobs = saxon.functions(f"[{JOBS_QUERY}]", "demaq:jobs")[0]
-        self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), "demaq:intake")[0]
-        self.runtime = saxon.functions(runtime_query(f"[{RUNTIME_BODY}]"), "demaq:runtime")[0]
+        self.jobs = saxon.functions(f"[{JOBS_QUERY}]", RUNTIME_URI)[0]
+        self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), RUNTIME_URI)[0]
+        self.runtime = saxon.functions(runtime_query(f"[{RUNTIME_BODY}]"), RUNTIME_URI)[0]
         self.intakes = self._intakes()
 
     def first(self, number: int) -> Any:
@@ -71,19 +74,18 @@ class CompiledProgram:
             compiled = self._queues[name] = CompiledQueue(self.plan.queues[name], self)
         return compiled
 
-    def place(self, module: str, line: str, column: str) -> Place | None:
-        """Where in the author's text something went wrong, as far as Saxon tells."""
-        block = self._blocks.get(module)
-        if block is None or not line or int(line) < 1:
+    def place(self, rule: int, module: str, line: str, column: str) -> Place | None:
+        """Where in the author's text a rule went wrong, as far as Saxon tells."""
+        if module == RUNTIME_URI or not line or int(line) < 1:
             return None
-        return _place(block, int(line), int(column) if column else 1)
+        return _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
 
     def _compile(self, block: Block) -> Iterable[Diagnostic]:
         try:
-            functions = self.saxon.functions(block.text, block.uri)
+            functions = self.saxon.functions(block.text, BASE_URI)
         except StaticError as error:
             return self._explain(block, error)
-        self._blocks[block.uri] = block
+        self._blocks.update(dict.fromkeys(block.entries, block))
         self.functions.update(zip(block.entries, functions, strict=True))
         return []
 
@@ -91,13 +93,13 @@ class CompiledProgram:
         """Find what is wrong with a block: its prolog, or each of the functions that do not compile alone."""
         prolog = self.emitter.prolog_block(block.module)
         try:
-            self.saxon.functions(prolog.text, prolog.uri)
+            self.saxon.functions(prolog.text, BASE_URI)
         except StaticError as own:
             return [_diagnostic(prolog, own, None)]
         found: list[Diagnostic] = []
         for single in self.emitter.single_blocks(block):
             try:
-                self.saxon.functions(single.text, single.uri)
+                self.saxon.functions(single.text, BASE_URI)
             except StaticError as own:
                 found.append(_diagnostic(single, own, single.places[0]))
         return found or [_diagnostic(block, error, block.places[0] if block.places else None)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import quoteattr
 
 from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR
 from demaq.compiler.plan import RulePlan
@@ -23,10 +23,10 @@ from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
-from demaq.rounds.state import Job, StateBuilder
+from demaq.rounds.state import Job, StateBuilder, property_element
 
 BATCH_MESSAGES_MAX = 200
-_NEED = f"Q{{{RUNTIME}}}need"
+_NEED = f"Q{{{RUNTIME}}}"
 _OURS = f"Q{{{DEMAQ}}}"
 
 
@@ -259,9 +259,11 @@ class SaxonEvaluator:
         code, description, value = next(reader), next(reader), next(reader)
         module, line, column = next(reader), next(reader), next(reader)
         kind, shown = "dynamicError", code
-        at: Place | None = self.compiled.place(module, line, column)
-        if code == _NEED:
-            kind, shown = "need", value
+        at: Place | None = self.compiled.place(plan.rule.number, module, line, column)
+        if code.startswith(_NEED):
+            kind = "need"
+            description, _, encoded = code.removeprefix(_NEED).partition(".")
+            shown = "".join([chr(int(number)) for number in encoded.split("-")])
         elif code.startswith(_OURS):
             kind = code.removeprefix(_OURS)
             shown = f"demaq:{kind}"
@@ -276,6 +278,7 @@ class SaxonEvaluator:
     def _fail(self, outcome: Outcome, error: RuleError) -> None:
         """A failing rule contributes its error and none of its actions."""
         outcome.actions = [action for action in outcome.actions if action.rule != error.rule]
+        outcome.fired = [rule for rule in outcome.fired if rule != error.rule]
         if not any([known.rule == error.rule for known in outcome.errors]):
             outcome.errors.append(error)
 
@@ -362,9 +365,9 @@ class RecordWriter:
         slices: str = "",
     ) -> str:
         """One message. Explicit properties are marked; others are the message's own, or those of one before it."""
-        written = [_property(name, value, ' x=""') for name, value in explicit.items()]
+        written = [property_element(name, value, ' x=""') for name, value in explicit.items()]
         if inherited:
-            written += [_property(name, value, "") for name, value in inherited.items() if name not in explicit]
+            written += [property_element(name, value) for name, value in inherited.items() if name not in explicit]
         head = f'<r q={quoteattr(queue)} t="{now.isoformat()}" s="{slices}">'
         return f"{head}{''.join(written)}<m>{document.text}</m></r>"
 
@@ -403,10 +406,3 @@ class RecordWriter:
     def _has_key(self, message: Message, slicing: str) -> bool:
         prop = self.program.properties[self.program.slicings[slicing].property]
         return message.queue in prop.values and prop.name in message.properties
-
-
-def _property(name: str, value: PropertyValue, mark: str) -> str:
-    return f"<p n={quoteattr(name)} t={quoteattr(value.type)}{mark}>{escape(value.text, _TEXT)}</p>"
-
-
-_TEXT = {"\r": "&#13;"}

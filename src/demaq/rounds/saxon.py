@@ -93,6 +93,7 @@ class Saxon:
         return self._processor.make_array(list(members))
 
     def map(self, entries: Mapping[str, Any]) -> Any:
+        assert "" not in entries, "Saxon's library ends the process over an empty key"
         return self._processor.make_map2(dict(entries)) if entries else self._empty_map()
 
     def string(self, text: str) -> Any:

@@ -8,12 +8,20 @@ from xml.sax.saxutils import escape, quoteattr
 
 from demaq.compiler.plan import CollectionRead, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
-from demaq.messages import Message
+from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram
 from demaq.rounds.outcomes import Outcome, Reads, StateReader
 
 SCAN = "*"
 """A key that no index can answer."""
+
+
+def property_element(name: str, value: PropertyValue, mark: str = "") -> str:
+    """A property in a record."""
+    return f"<p n={quoteattr(name)} t={quoteattr(value.type)}{mark}>{escape(value.text, _LINE_ENDS)}</p>"
+
+
+_LINE_ENDS = {"\r": "&#13;"}
 
 
 class Job:
@@ -34,7 +42,8 @@ class Job:
     def argument(self, positions: Mapping[int, int]) -> Any:
         """What the batch function is told: the message's number, the rule's position, the state."""
         saxon = self.builder.saxon
-        nodes = self._nodes()
+        collections = {name: self.builder.collection_nodes(documents) for name, documents in self.collections.items()}
+        nodes = self._nodes(self.builder.last_collection)
 
         def array(messages: Sequence[Message]) -> Any:
             return saxon.array([nodes[message.id] for message in messages])
@@ -46,9 +55,7 @@ class Job:
             "slice": array(self.slice),
             "found": saxon.array([array(messages) for messages in self.found]),
             "queues": saxon.map({name: array(messages) for name, messages in self.queues.items()}),
-            "collections": saxon.map(
-                {name: self.builder.collection_nodes(documents) for name, documents in self.collections.items()}
-            ),
+            "collections": saxon.map(collections),
         }
         if self.rule.other_properties:
             records = [
@@ -66,10 +73,9 @@ class Job:
         found[self.message.id] = self.message
         return sorted(found.values(), key=lambda message: message.sequence)
 
-    def _nodes(self) -> dict[str, Any]:
-        """Their documents, of which a rule may ask the order."""
+    def _nodes(self, number: int) -> dict[str, Any]:
+        """Their documents, of which a rule may ask the order: behind those of collections, whose number is given."""
         nodes: dict[str, Any] = {}
-        number = 0
         for message in self._messages():
             nodes[message.id], number = message.document.node(self.builder.saxon, number)
         return nodes
@@ -93,6 +99,8 @@ class StateBuilder:
         self._queues: dict[str, Sequence[Message]] = {}
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
         self._collections: dict[str, Sequence[Document]] = {}
+        self.last_collection = 0
+        """The number of the last document of a collection in document order."""
 
     def job(self, number: int, message: Message, rule: RulePlan, keys: list[list[str]]) -> Job:
         job = Job(self, number, message, rule)
@@ -113,6 +121,8 @@ class StateBuilder:
         """Whether the job failed for want of a queue or collection that was not known before; now it has it."""
         needs = [error for error in result.errors if error.kind == "need"]
         for error in needs:
+            known = job.queues if error.description == "queue" else job.collections
+            assert error.code not in known, "what is there is not asked for again"
             if error.description == "queue":
                 self._read_queue(job, error.code)
             else:
@@ -156,12 +166,10 @@ class StateBuilder:
         for document in documents:
             node, number = document.node(self.saxon, number)
             nodes.append(node)
+        self.last_collection = max(self.last_collection, number)
         return self.saxon.array(nodes)
 
     def record(self, message: Message) -> str:
         """What is known about a message, as its own record would say it."""
-        properties = [
-            f"<p n={quoteattr(name)} t={quoteattr(value.type)}>{escape(value.text)}</p>"
-            for name, value in message.properties.items()
-        ]
+        properties = [property_element(name, value) for name, value in message.properties.items()]
         return f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>'

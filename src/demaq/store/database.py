@@ -140,7 +140,9 @@ class Database:
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
             return
-        for name in ("write_ahead", "synchronous", "checkpoint", "log_size"):
+        if connection.execute(_OPENING["write_ahead"]).fetchone() != ("wal",):
+            raise StoreError(f"the store {self.folder} lies on a disk that SQLite's write-ahead log cannot work on")
+        for name in ("synchronous", "checkpoint", "log_size"):
             connection.execute(_OPENING[name]).fetchall()
         for migration in MIGRATIONS[version:]:
             with self.transaction():

@@ -16,8 +16,8 @@ from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext, FunctionKey
 from demaq.compiler.emit.lower import Lowering, Sites, ambient_name
 from demaq.compiler.emit.qualify import Qualifier
-from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RUNTIME, STATE, fn, literal, runtime, xs
-from demaq.compiler.plan import Index, Plan, RulePlan
+from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RULE, RUNTIME, STATE, fn, literal, runtime, xs
+from demaq.compiler.plan import CollectionRead, Index, Plan, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.names import Names, resolve_query
@@ -33,9 +33,6 @@ FUNCTIONS_PER_BLOCK = 50
 NESTING_MAX_COMPILED = 500
 """Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
 
-URI = "demaq:block"
-"""What the base URI of every block begins with; Saxon tells it with an error."""
-
 Entry: TypeAlias = tuple[str, str]
 """What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID of crm")`, `("index", "3")`."""
 
@@ -46,7 +43,6 @@ Function: TypeAlias = tuple[Entry, Place, ast.Template]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    uri: str
     module: int
     text: str
     map: SourceMap
@@ -77,7 +73,7 @@ class BlockEmitter:
                     continue
                 for start in range(0, len(functions), FUNCTIONS_PER_BLOCK):
                     part = functions[start : start + FUNCTIONS_PER_BLOCK]
-                    found.append(self._block(context.number, f"{context.number}.{start}", prolog, part))
+                    found.append(self._block(context.number, prolog, part))
         return found
 
     def _tried(self, make: Callable[[], Made]) -> Made | None:
@@ -97,23 +93,21 @@ class BlockEmitter:
             for make in self._makers(context):
                 for function in self._tried(make) or []:
                     if function[0] in wanted:
-                        uri = f"{block.uri}.{len(found)}".removeprefix(URI)
-                        found.append(self._block(context.number, uri, prolog, [function]))
+                        found.append(self._block(context.number, prolog, [function]))
         return found
 
     def prolog_block(self, module: int) -> Block:
         """A block without functions: what is wrong with it is wrong with the prolog."""
         with deep_recursion():
-            return self._block(module, f"{module}.prolog", self._prolog(self.modules[module]), [])
+            return self._block(module, self._prolog(self.modules[module]), [])
 
-    def _block(self, module: int, uri: str, prolog: tuple[ast.Decl, ...], functions: list[Function]) -> Block:
+    def _block(self, module: int, prolog: tuple[ast.Decl, ...], functions: list[Function]) -> Block:
         parts: list[str | ast.Expr] = ["["]
         for position, (_, _, function) in enumerate(functions):
             parts.extend([", " if position else "", function])
         body = ast.Template(NOWHERE, (*parts, "]"))
         text, source_map = print_mapped(ast.Query(NOWHERE, None, None, prolog, body, ()))
         return Block(
-            uri=f"{URI}{uri}",
             module=module,
             text=text,
             map=source_map,
@@ -141,16 +135,19 @@ class BlockEmitter:
         refuse_deep_nesting(rule.body)
         from_message = paths_from_message(rule.body, context)
         inside = from_message is not None
-        lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
+        meets_others = any([not isinstance(read, CollectionRead) for read in plan.reads])
+        # A rule that meets other messages may meet itself among them: then it must be the same document everywhere.
+        whole = None if meets_others else from_message
+        lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, whole)
         number = str(rule.number)
         found: list[Function] = []
         if plan.needs_state:
-            found.append((("first", number), rule.decl.at, self._first(plan, lowering, inside)))
-        head = self._rule_head(plan, f"{STATE}?message" if plan.needs_state and not inside else _message(inside))
+            first = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
+            found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
+        head = self._rule_head(plan, f"{STATE}?message" if meets_others else _message(inside))
         body = lowering.expr(rule.body)
         assert isinstance(body, ast.If)
-        then = ast.Template(NOWHERE, (f'("F", {literal(number)}, ', body.then, ")"))
-        fires = ast.If(body.at, body.condition, then, body.otherwise)
+        fires = _firing(body, literal(number))
         function = ast.Template(
             NOWHERE,
             (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_failure(number)} }} }}"),
@@ -194,7 +191,8 @@ class BlockEmitter:
             if value not in lowered:
                 refuse_deep_nesting(value)
                 lowered[value] = lowering.expr(value)
-            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {MESSAGE} ! {fn('data')}("
+            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {_known_context(value, context)}"
+            head += f"{MESSAGE} ! {fn('data')}("
             function = ast.Template(NOWHERE, (head, lowered[value], f") ! {xs(prop.type)}(.) }}"))
             found.append((("property", f"{prop.name} of {queue}"), value.at, function))
         return found
@@ -222,7 +220,7 @@ class BlockEmitter:
                     head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
                 case ast.DefaultNamespaceDecl():
                     head.append(ast.DefaultNamespaceDecl(NOWHERE, item.kind, item.uri))
-                case ast.Setter() if item.kind not in ("base-uri", "revalidation"):
+                case ast.Setter() if item.kind != "revalidation":
                     head.append(ast.Setter(NOWHERE, item.kind, item.value))
                 case ast.DecimalFormatDecl():
                     head.append(ast.DecimalFormatDecl(NOWHERE, item.name, item.properties))
@@ -279,9 +277,30 @@ class BlockEmitter:
 _HIDDEN = ("record", "message", "state", "rule")
 
 
+def _firing(body: ast.If, number: str) -> ast.If:
+    """The rule's body, noting that it fires where all its conditions hold: those of `if`s in `if`s without else too."""
+    inner = body.then
+    if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
+        return ast.If(body.at, body.condition, _firing(inner, number), body.otherwise)
+    noted = ast.Template(NOWHERE, (f'("F", {number}, ', inner, ")"))
+    return ast.If(body.at, body.condition, noted, body.otherwise)
+
+
+def _has_no_else(node: ast.If) -> bool:
+    return isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items
+
+
 def _message(inside: bool) -> str:
     """The message of a record: where it stands in its batch, or as a document of its own."""
-    return f"{RECORD}/Q{{}}m" if inside else f"document {{ {RECORD}/Q{{}}m/node() }}"
+    return f"{RECORD}/Q{{}}m" if inside else f"{runtime('document')}({RECORD})"
+
+
+def _known_context(value: ast.Expr, context: CompilerContext) -> str:
+    """What functions that know the message need, where a property's value calls one."""
+    if not any([context.is_ambient(known) for node in ast.walk(value) if (known := context.names.functions.get(node))]):
+        return ""
+    record = f'let {RECORD} := {KNOWN}("demaq:record") '
+    return f'{record}let {STATE} := map {{ "d": {KNOWN}("demaq:functions") }} let {RULE} := "" return '
 
 
 def _failure(number: str) -> str:
@@ -304,6 +323,7 @@ def _library_names(context: CompilerContext, names: Names) -> Names:
     )
 
 
+@cache
 def runtime_query(body: str) -> str:
     """A query of our own that may use the runtime's functions."""
     with deep_recursion():

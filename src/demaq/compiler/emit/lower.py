@@ -337,7 +337,7 @@ class Lowering:
             return lowered
         at = node.at
         body = self.template(at, "(array { ", lowered.body, " }?*)")
-        need = ast.CatchClause(at, (ast.NameTest(at, "need", None, RUNTIME),), self._rethrow(at))
+        need = ast.CatchClause(at, (ast.NameTest(at, "*", None, RUNTIME),), self._rethrow(at))
         return ast.TryCatch(at, body, (need, *lowered.catches))
 
     def _rethrow(self, at: Place) -> ast.Expr:

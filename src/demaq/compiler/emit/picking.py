@@ -7,12 +7,13 @@ root order            1, 4          the root's name is looked up once
 
 from __future__ import annotations
 
-from demaq.compiler.emit.vocabulary import SEPARATOR, declared, literal
+from demaq.compiler.emit.vocabulary import SEPARATOR, declared, full_name, literal
 from demaq.compiler.plan import Feature, QueuePlan
 
 RUNTIME_FUNCTIONS = {
     "queue": 2,
     "collection": 2,
+    "document": 1,
     "now": 1,
     "value": 2,
     "property": 2,
@@ -97,7 +98,7 @@ def _by_value(plan: QueuePlan, maps: list[str]) -> list[str]:
         maps.append(f"{name} := map {{ {entries} }}")
         if len(compared) <= COMPARED_NAMES_MAX:
             at = "@" if kind == "attribute" else ""
-            found.append(f"$m//{at}Q{{{uri}}}{local} ! {name}(string())")
+            found.append(f"$m//{at}{full_name(uri, local)} ! {name}(string())")
         else:
             walked[kind].append(f"QName({literal(uri)}, {literal(local)}): {name}")
     for kind, names in walked.items():
@@ -117,7 +118,7 @@ def _by_name(plan: QueuePlan, kind: str, maps: list[str]) -> list[str]:
         maps.append(f"${kind}s := {_name_map(features)}")
         return [f"distinct-values($m//{at}*/node-name(.)) ! ${kind}s(.)"]
     return [
-        f"(if (exists($m//{at}Q{{{feature.uri}}}{feature.local})) then {_positions(hits)} else ())"
+        f"(if (exists($m//{at}{full_name(feature.uri, feature.local)})) then {_positions(hits)} else ())"
         for feature, hits in features.items()
     ]
 

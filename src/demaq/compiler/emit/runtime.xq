@@ -10,19 +10,25 @@ declare namespace map = "http://www.w3.org/2005/xpath-functions/map";
 
 declare function d:queue($state as map(*), $name as xs:string) as document-node()* {
   let $queues := $state?queues
-  return if (map:contains($queues, $name)) then $queues($name)?* else d:need("queue", $name)
+  return if ($name = "") then () else if (map:contains($queues, $name)) then $queues($name)?* else d:need("queue", $name)
 };
 
 declare function d:collection($state as map(*), $name as xs:string) as document-node()* {
   let $collections := $state?collections
-  return if (map:contains($collections, $name)) then $collections($name)?* else d:need("collection", $name)
+  return if ($name = "") then () else if (map:contains($collections, $name)) then $collections($name)?* else d:need("collection", $name)
 };
 
+(: what is needed is told by the code, which is all that Saxon keeps of an error while it atomises :)
 declare function d:need($kind as xs:string, $name as xs:string) as empty-sequence() {
-  error(QName("demaq:runtime", "d:need"), $kind, $name)
+  error(QName("demaq:runtime", "d:" || $kind || "." || string-join(string-to-codepoints($name) ! string(), "-")))
 };
 
 (: the message and its properties :)
+
+(: a document of its own, whatever the author's prolog says about copies :)
+declare function d:document($record as element()) as document-node() {
+  document { $record/m/node() }
+};
 
 declare function d:now($record as element()) as xs:dateTime {
   xs:dateTime($record/@t)
@@ -106,6 +112,12 @@ declare function d:type($value as xs:anyAtomicType) as xs:string {
     case xs:boolean return "boolean"
     case xs:dayTimeDuration return "dayTimeDuration"
     case xs:dateTime return "dateTime"
+    case xs:decimal return "decimal"
+    case xs:double return "double"
+    case xs:float return "float"
+    case xs:date return "date"
+    case xs:time return "time"
+    case xs:anyURI return "anyURI"
     default return ""
 };
 
@@ -116,7 +128,8 @@ declare function d:key($value as xs:anyAtomicType) as xs:string {
     typeswitch ($value)
       case xs:dateTime return string(adjust-dateTime-to-timezone($value, $utc))
       case xs:date return string(xs:dateTime(adjust-dateTime-to-timezone(xs:dateTime($value), $utc)))
-      case xs:time return string(adjust-time-to-timezone($value, $utc))
+      case xs:time
+        return string(adjust-dateTime-to-timezone(dateTime(xs:date("1972-12-31"), $value), $utc))
       case xs:float return string(xs:double($value) + 0)
       case xs:double return string($value + 0)
       default return string($value)
@@ -138,7 +151,10 @@ declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as x
 declare function d:properties(
   $document as document-node(), $specs as array(*), $explicit as map(*), $parent as element()
 ) as map(*) {
-  fold-left($specs?*, map:put($explicit, "demaq:created", d:now($parent)), function($known, $spec) {
+  let $start := map:merge((
+    $explicit, map:entry("demaq:created", d:now($parent)), map:entry("demaq:functions", d:functions())
+  ))
+  return fold-left($specs?*, $start, function($known, $spec) {
     let $name := $spec?name
     let $given := if ($spec?fixed) then () else d:single($name, $known($name))
     let $inherited := if (exists($given) or not($spec?inherited)) then ()
@@ -147,21 +163,35 @@ declare function d:properties(
       if (exists($given)) then $given
       else if (exists($inherited)) then $inherited
       else if (exists($spec?value)) then
-        try { array { d:single($name, $spec?value($document, $known)) }?* }
-        catch demaq:propertyError { error($err:code, $err:description) }
+        try { array { d:single($name, $spec?value($document, d:with-record($known, $parent))) }?* }
+        catch demaq:propertyError | d:* { error($err:code, $err:description) }
         catch * {
           error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
         }
       else ()
     return if (exists($value)) then map:put($known, $name, $value) else map:remove($known, $name)
-  }) => map:remove("demaq:created")
+  }) => map:remove(("demaq:created", "demaq:functions", "demaq:record"))
+};
+
+(: what is known so far, as a record for functions that look at the message's properties :)
+declare function d:with-record($known as map(*), $parent as element()) as map(*) {
+  map:put($known, "demaq:record", element r {
+    $parent/@q, $parent/@t,
+    for $name in map:keys($known)
+    where not($name = ("demaq:functions", "demaq:record")) and exists($known($name))
+    return element p { attribute n { $name }, attribute t { d:type($known($name)) }, string($known($name)) }
+  })
+};
+
+declare function d:functions() as map(*) {
+  map { "now": d:now#1, "value": d:value#2, "property": d:property#2, "property-of": d:property-of#5 }
 };
 
 (: properties and index entries of a message from outside; those that its sender set are marked with x :)
 declare function d:intake($record as element(), $intakes as map(*)) as xs:string* {
   try {
     array {
-      let $document := document { $record/m/node() }
+      let $document := d:document($record)
       let $intake := $intakes($record/@q)
       let $explicit := map:merge($record/p[@x] ! map:entry(string(@n), d:explicit(@n, @t, string(), "")))
       return
@@ -243,7 +273,8 @@ declare function d:root($body as item()*, $queue as xs:string, $site as xs:strin
   then $body
   else
     error(QName("http://www.demaq.net/demaq", "demaq:enqueueError"),
-      "a message is one element, but " || d:describe($body) || " was to be enqueued into " || $queue, $site)
+      "a message is one element, but " || d:describe($body) || (if (count($body) gt 1) then " were" else " was")
+      || " to be enqueued into " || $queue, $site)
 };
 
 declare function d:describe($items as item()*) as xs:string {
@@ -251,6 +282,7 @@ declare function d:describe($items as item()*) as xs:string {
   else
     typeswitch ($items)
       case document-node() return "a document with " || count($items/*) || " elements"
+        || (if (exists($items/text())) then " and text" else "")
       case text() return "a text node"
       case attribute() return "an attribute"
       case comment() return "a comment"
@@ -289,6 +321,7 @@ as xs:anyAtomicType? {
   else try {
     array { d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .)) }?*
   }
+  catch d:* { error($err:code) }
   catch demaq:propertyError { error($err:code, $err:description, $site) }
   catch * {
     error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || " as xs:" || $type || ": " || $err:description, $site)

@@ -41,4 +41,10 @@ def xs(name: str) -> str:
 
 def literal(text: str) -> str:
     """A string literal of XQuery."""
-    return '"' + text.replace("&", "&amp;").replace('"', '""') + '"'
+    return '"' + text.replace("&", "&amp;").replace('"', '""').replace("\r", "&#xD;") + '"'
+
+
+def full_name(uri: str, local: str) -> str:
+    """A name with its namespace, whatever characters that has."""
+    escaped = uri.replace("&", "&amp;").replace("{", "&#x7B;").replace("}", "&#x7D;")
+    return f"Q{{{escaped}}}{local}"

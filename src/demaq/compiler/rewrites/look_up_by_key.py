@@ -35,6 +35,8 @@ class Indexes:
 
 
 def look_up_by_key(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
+    if not context.plain_strings:
+        return plan  # under another collation values are equal that no index would put together
     if not any([isinstance(read, WholeQueue) for read in plan.sites.values()]):
         return plan
     finder = KeyFinder(plan.rule.body, context.names, parents(plan.rule.body), context.reads_state)

@@ -12,9 +12,12 @@ from demaq.compiler.features import required_features, without_implied
 from demaq.compiler.plan import Requirement, RulePlan
 from demaq.compiler.rewrites.look_up_by_key import Indexes
 
+REQUIREMENTS_MAX = 40
+"""More would tell no more, and each is compared with each."""
+
 
 def require_features(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
     found: list[Requirement] = []
     for condition in plan.conditions:
         found.extend(required_features(condition, context.names, context.plain_strings))
-    return replace(plan, requires=tuple(without_implied(found)))
+    return replace(plan, requires=tuple(without_implied(found[:REQUIREMENTS_MAX])))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
+from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE, referenced_character
 from demaq.language.parsing.grammar import Grammar
-from demaq.language.parsing.scanner import BRACED, NAME
+from demaq.language.parsing.scanner import BRACED, NAME, SYNTAX
 from demaq.language.source import Place
 
+_STRING_EDGE = re.compile(r"\]``|`\{")
+_STATEMENT_LINE = re.compile(r"\n\s*create\s+(?:queue|property|slicing|collection|rule)\s")
 _CONTENT_TEXT = re.compile(r"(?:[^{}<&]+|\{\{|\}\})+")
 _QUOTED_TEXT = {
     '"': re.compile(r'(?:[^{}<&"]+|\{\{|\}\}|"")+'),
@@ -80,7 +84,7 @@ class Constructors(Grammar):
                 )
             attribute, offset = self._direct_attribute(after_space)
             attributes.append(attribute)
-        content, offset = self._content(start, name, after_space + 1)
+        content, offset = self._closed_content(start, name, after_space + 1)
         at = Place(self.source, start, offset)
         return ast.DirectElement(at, name, tuple(attributes), content), offset
 
@@ -151,6 +155,21 @@ class Constructors(Grammar):
             else:
                 self._fail_raw(character, offset)
 
+    def _closed_content(
+        self, start: int, name: ast.Name, offset: int
+    ) -> tuple[tuple[ast.RawText | ast.Enclosed | ast.CData | ast.Expr, ...], int]:
+        """The content. Where it goes wrong behind the beginning of another statement, the end tag is missing."""
+        try:
+            return self._content(start, name, offset)
+        except ProgramError as error:
+            failed_at = error.at.start if error.at is not None else offset
+            if self.in_rule and error.code == SYNTAX and _STATEMENT_LINE.search(self.text, offset, failed_at):
+                self._fail_never_closed(start, name)
+            raise
+
+    def _fail_never_closed(self, start: int, name: ast.Name) -> NoReturn:
+        self.fail_at(f"<{name}> is never closed", start, name.at.end, hint=f"add the missing </{name}>")
+
     def _content(
         self, start: int, name: ast.Name, offset: int
     ) -> tuple[tuple[ast.RawText | ast.Enclosed | ast.CData | ast.Expr, ...], int]:
@@ -180,7 +199,7 @@ class Constructors(Grammar):
                 enclosed, offset = self._enclosed_at(offset)
                 found.append(enclosed)
             elif character == "":
-                self.fail_at(f"<{name}> is never closed", start, name.at.end, hint=f"add the missing </{name}>")
+                self._fail_never_closed(start, name)
             else:
                 self._fail_raw(character, offset)
             raw_start = offset
@@ -265,15 +284,15 @@ class Constructors(Grammar):
         offset = self.end
         parts: list[ast.RawText | ast.Enclosed] = []
         while True:
-            closing, opening = text.find("]``", offset), text.find("`{", offset)
-            if closing < 0 and opening < 0:
+            edge = _STRING_EDGE.search(text, offset)
+            if edge is None:
                 self.fail_at("this string constructor is never closed", start, start + 3, hint="add the missing ]``")
-            stop = min([place for place in (closing, opening) if place >= 0])
+            stop = edge.start()
             if stop > offset:
                 parts.append(ast.RawText(Place(self.source, offset, stop), text[offset:stop]))
-            if stop == closing:
-                self.last_end = closing + 3
-                self.go_to(closing + 3)
+            if edge.group() == "]``":
+                self.last_end = stop + 3
+                self.go_to(stop + 3)
                 return ast.StringConstructor(self.since(start), tuple(parts))
             enclosed, offset = self._enclosed_at(stop + 1)
             if not text.startswith("`", offset):

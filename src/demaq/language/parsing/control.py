@@ -201,7 +201,12 @@ class Control(Types):
             self.advance()
             otherwise = self.branch()
         elif seen == (self.updates_seen if self.in_rule else self.actions_seen):
-            self.fail_expected("`else`", hint="only an `if` whose branch has actions may leave its else out")
+            self.fail_at(
+                f"this `if` has no `else`: found {self.found()} instead",
+                start,
+                start + 2,
+                hint="only an `if` whose branch has actions may leave its else out",
+            )
         return ast.If(self.since(start), condition, then, otherwise)
 
     def switch(self) -> ast.Expr:

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.actions import Actions
-from demaq.language.parsing.characters import EQNAME
+from demaq.language.parsing.characters import EQNAME, NAME_START
 from demaq.language.parsing.constructors import Constructors
 from demaq.language.parsing.control import Control
 from demaq.language.parsing.scanner import BRACED, NAME, NUMBER, STRING, SYMBOL, WILD
@@ -63,6 +63,9 @@ LEVEL = {
     "transform": TRANSFORM,
     "=>": ARROW,
 }
+
+ARITY_DIGITS_MAX = 1000
+STATEMENTS = ("queue", "property", "slicing", "collection", "rule")
 
 _TYPE_WORD = {"instance": "of", "treat": "as", "castable": "as", "cast": "as"}
 _NO_CHAIN = (COMPARE, RANGE)
@@ -227,9 +230,10 @@ class Expressions(Control, Constructors, Actions):
         return ast.Arrow(self.since(start), operand, tuple(calls))
 
     def _unary(self) -> ast.Expr:
-        start, signs = self.start, ""
+        start = self.start
+        signs: list[str] = []
         while self.value in ("-", "+"):
-            signs += self.value
+            signs.append(self.value)
             self.advance()
         if self.value == "(#":
             operand = self._extension()
@@ -238,7 +242,7 @@ class Expressions(Control, Constructors, Actions):
             operand = self._simple_map()
         else:
             operand = self._simple_map()
-        return ast.Unary(self.since(start), signs, operand) if signs else operand
+        return ast.Unary(self.since(start), "".join(signs), operand) if signs else operand
 
     def _refuse_validate(self) -> None:
         following = self.peek()
@@ -326,6 +330,8 @@ class Expressions(Control, Constructors, Actions):
         kind, value, start = self.kind, self.value, self.start
         if kind is NAME:
             following = self.peek()
+            if self.in_rule:
+                self._refuse_statement_words(value, following)
             if following == "::":
                 return self._axis_step()
             if following == "(":
@@ -346,6 +352,15 @@ class Expressions(Control, Constructors, Actions):
             test = ast.KindTest(self.since(start), "node")
             return self._with_predicates(start, "parent", test)
         return self._postfix()
+
+    def _refuse_statement_words(self, value: str, following: str) -> None:
+        """Two names side by side are no expression: a statement begins here, or a word is missing in front."""
+        if value == "create" and following in STATEMENTS and self.peek_token(2)[0] in (NAME, BRACED):
+            self.fail("expected an expression, found the next statement")
+        if value == "enqueue" and (
+            following == "$" or (following == "<" and NAME_START.match(self.text, self._ahead[2][2]))
+        ):
+            self.fail("an action begins with `do`", hint="do enqueue MESSAGE into QUEUE")
 
     def _begins_primary(self, following: str) -> bool:
         """Whether the current name, with what follows it, is a constructor and no step."""
@@ -371,6 +386,8 @@ class Expressions(Control, Constructors, Actions):
         start = self.start
         test = self.kind_test()
         axis = "attribute" if test.kind in ("attribute", "schema-attribute") else "child"
+        if test.kind == "namespace-node":
+            axis = ""  # there is no axis that finds one: an error that is Saxon's to report
         return self._with_predicates(start, axis, test)
 
     def _with_predicates(self, start: int, axis: str, test: ast.NameTest | ast.KindTest) -> ast.Expr:
@@ -497,9 +514,11 @@ class Expressions(Control, Constructors, Actions):
             self.advance()
             if self.kind is not NUMBER or not self.value.isdigit():
                 self.fail_expected("the number of arguments behind `#`")
-            digits = self.value
+            if len(self.value) > ARITY_DIGITS_MAX:
+                self.fail("no function has that many arguments")
+            arity = int(self.value)
             self.advance()
-            return ast.NamedFunctionRef(self.since(start), name, min(int(digits[:18]), 10**9))
+            return ast.NamedFunctionRef(self.since(start), name, arity)
         args = self._arguments()
         if self.updating_functions and str(name) in self.updating_functions:
             self.updates_seen += 1

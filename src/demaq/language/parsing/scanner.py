@@ -7,6 +7,8 @@ as the current one: looking ahead never fails.
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from typing import NoReturn
 
 from demaq.errors import ProgramError
@@ -35,6 +37,7 @@ NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
 
 _KINDS = {kind: kind for kind in (WILD, STRING, NUMBER, SYMBOL)}
 
+_COMMENT_EDGE = re.compile(r"\(:|:\)")
 _MAY_BE_SPACE = frozenset(" \t\n\r(")
 
 SYNTAX = "DQ0101"
@@ -133,16 +136,11 @@ class Scanner:
     def _skip_comment(self, start: int) -> int:
         depth, offset, text = 1, start + 2, self.text
         while depth:
-            closing = text.find(":)", offset)
-            if closing < 0:
+            match = _COMMENT_EDGE.search(text, offset)
+            if match is None:
                 self.fail_at("this comment is never closed", start, start + 2, hint="add the missing `:)`")
-            opening = text.find("(:", offset, closing + 1)  # `(:)` opens
-            if opening >= 0:
-                depth += 1
-                offset = opening + 2
-            else:
-                depth -= 1
-                offset = closing + 2
+            depth += 1 if match.group() == "(:" else -1
+            offset = match.end()
         if start >= self._comments_until:
             self._comments_until = offset
             self.comments.append(ast.Comment(Place(self.source, start, offset), text[start:offset]))
@@ -234,7 +232,9 @@ class Scanner:
     def one_of(self, *words: str) -> str:
         value = self.value
         if value not in words:
-            self.fail_expected(" or ".join([f"`{word}`" for word in words]))
+            near = get_close_matches(value, words, 1)
+            hint = f"did you mean {near[0]}?" if near else None
+            self.fail_expected(" or ".join([f"`{word}`" for word in words]), hint)
         self.advance()
         return value
 

@@ -11,11 +11,14 @@ from typing import Any, Literal, cast
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import NCNAME
+from demaq.language.parsing.expressions import STATEMENTS
 from demaq.language.parsing.prolog import Prolog
-from demaq.language.parsing.scanner import SYNTAX
+from demaq.language.parsing.scanner import END, SYNTAX
 from demaq.language.source import Place
 
-_STATEMENTS = ("queue", "property", "slicing", "collection", "rule")
+ERRORS_MAX = 100
+"""So many syntax errors of one file are reported: whoever has more does not read on."""
+
 _NEXT_STATEMENT = re.compile(r"(?<![\w$:/@.-])create\s+(?:queue|property|slicing|collection|rule)\s+[^\s=,)\]}]")
 _HEADER = re.compile(rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})")
 _BARE_FILE = re.compile(r"[^\s;,()'\"{}<>]+")
@@ -61,13 +64,16 @@ class Statements(Prolog):
         """Remember the error and go on at the next statement behind it."""
         self.errors.append(error)
         self.depth = 0
+        if len(self.errors) >= ERRORS_MAX:
+            self._stop()
+            return
         offset = error.at.start if error.at is not None else len(self.text)
         offset = max(offset, self.last_end, self.start)
         self.end = offset
         while True:
             match = _NEXT_STATEMENT.search(self.text, self.end)
             if match is None:
-                self.kind, self.value, self.start, self.end = "end", "", len(self.text), len(self.text)
+                self._stop()
                 return
             self.last_end = match.start()
             try:
@@ -76,6 +82,10 @@ class Statements(Prolog):
                 self.end = match.end()
                 continue
             return
+
+    def _stop(self) -> None:
+        """Go to the end of the text."""
+        self.kind, self.value, self.start, self.end = END, "", len(self.text), len(self.text)
 
     def _header(self) -> tuple[str, ast.Name | None]:
         self.advance()
@@ -93,6 +103,8 @@ class Statements(Prolog):
                 "unexpected `,` behind the rule",
                 hint="a comma joins actions; values cannot stand among them, and a list of values needs parentheses",
             )
+        if self.value in ("declare", "import"):
+            self.fail(f"`{self.value}` stands behind a statement", hint="declarations and imports come first in a file")
         if self.value != "create":
             self.fail_expected(
                 "a statement",
@@ -100,7 +112,7 @@ class Statements(Prolog):
             )
         self.advance()
         word = self.value
-        if word not in _STATEMENTS:
+        if word not in STATEMENTS:
             self.fail_expected("queue, property, slicing, collection or rule behind `create`")
         self.advance()
         self.depth = 0
@@ -244,5 +256,7 @@ class Statements(Prolog):
         if self.value == "errorqueue" and self.peek_token()[0] in ("name", "braced"):
             self.advance()
             errorqueue = self.name("a queue's name")
+        if self.value == "if" and self.peek() != "(":
+            self.fail("the condition stands in parentheses", hint="if (CONDITION) then ACTION")
         body = self.branch()
         return ast.RuleDecl(self.since(start), name, target, errorqueue, body)

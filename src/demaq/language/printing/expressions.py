@@ -194,6 +194,8 @@ def _step(p: Printer, node: ast.AxisStep, first: bool) -> None:
 def _axis(axis: str, test: ast.NameTest | ast.KindTest, first: bool) -> str:
     if axis == "attribute":
         return "@"
+    if axis == "":
+        return ""
     if axis != "child":
         return f"{axis}::"
     if isinstance(test, ast.KindTest):

@@ -1,10 +1,11 @@
 -- name: newest_number
 SELECT newest FROM numbers
 
+-- The plus keeps SQLite from narrowing by seq, which would lead past every message that has retired.
 -- name: queue
-SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND seq <= :snapshot
+SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND +seq <= :snapshot
 UNION ALL
-SELECT * FROM stored_messages WHERE queue = :queue AND retired > :snapshot AND seq <= :snapshot
+SELECT * FROM stored_messages WHERE queue = :queue AND retired > :snapshot AND +seq <= :snapshot
 ORDER BY seq
 
 -- A message that is in a slice has not retired, so the membership alone decides.

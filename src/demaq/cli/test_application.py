@@ -1,0 +1,160 @@
+"""`demaq test`: run an application's own tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from demaq.cli.applications import loaded, show
+from demaq.cli.example_first import ExampleFirst
+from demaq.errors import OperatorError
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.program import Program
+from demaq.rounds.compiled import static_check
+from demaq.testing.scenarios import Failure, Result, ScenarioError, ScenarioFile, read_scenarios, run_scenarios
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@click.command(
+    name="test",
+    cls=ExampleFirst,
+    example="""
+    $ demaq test orders.dmq scenarios.yaml
+    scenarios.yaml: 7 scenarios passed
+    """,
+)
+@click.argument("application", nargs=-1, required=True, metavar="APP... SCENARIOS.yaml...")
+@click.option("--scenario", metavar="NAME", help="Only scenarios with this in their name.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first scenario that fails.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
+def test_application(application: tuple[str, ...], scenario: str | None, fail_fast: bool, as_json: bool) -> int:
+    """Run the scenarios of an application.
+
+    APP is a .dmq file or a folder of them; what ends in .yaml or .yml are scenarios. Exit 1 when a scenario fails, and
+    when a file is not what it should be: then nothing is run.
+    """
+    paths = tuple([path for path in application if not path.endswith(SUFFIXES)])
+    names = [path for path in application if path.endswith(SUFFIXES)]
+    if not paths or not names:
+        raise click.UsageError("give the application and, behind it, files of scenarios (.yaml)")
+    files, mistakes = _read(names, loaded(paths, static_check))
+    if mistakes and not as_json:
+        show(mistakes)
+    if mistakes:
+        if as_json:
+            _print_json(paths, [], mistakes)
+        return 1
+    selected = [ScenarioFile(file=file.file, scenarios=_selected(file, scenario)) for file in files]
+    if not any([file.scenarios for file in selected]):
+        raise click.UsageError(f'no scenario has "{scenario}" in its name')
+    try:
+        return _run(paths, [file for file in selected if file.scenarios], fail_fast, as_json)
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _read(names: list[str], program: Program) -> tuple[list[ScenarioFile], list[Diagnostic]]:
+    files: list[ScenarioFile] = []
+    mistakes: list[Diagnostic] = []
+    for name in names:
+        try:
+            files.append(read_scenarios(Path(name), program))
+        except ScenarioError as error:
+            mistakes += [Diagnostic.of(item) for item in (error, *error.others)]
+    return files, mistakes
+
+
+def _selected(file: ScenarioFile, name: str | None) -> tuple[Any, ...]:
+    return tuple([scenario for scenario in file.scenarios if name is None or name in scenario.name])
+
+
+def _run(paths: tuple[str, ...], files: list[ScenarioFile], fail_fast: bool, as_json: bool) -> int:
+    done: list[tuple[ScenarioFile, list[Result]]] = []
+    for file in files:
+        results: list[Result] = []
+        done.append((file, results))
+        for result in _until_failure(run_scenarios(paths, file.scenarios), fail_fast):
+            results.append(result)
+            if result.failure is not None and not as_json:
+                _print_failure(result, result.failure)
+        if not as_json:
+            click.echo(f"{file.file}: {_summary(file, results)}")
+        if fail_fast and _failed(results):
+            break
+    if as_json:
+        _print_json(paths, done, [])
+    return 1 if any([_failed(results) for _, results in done]) else 0
+
+
+def _until_failure(results: Iterator[Result], fail_fast: bool) -> Iterator[Result]:
+    for result in results:
+        yield result
+        if fail_fast and result.failure is not None:
+            return
+
+
+def _failed(results: list[Result]) -> int:
+    return len([result for result in results if result.failure is not None])
+
+
+def _summary(file: ScenarioFile, results: list[Result]) -> str:
+    failed = _failed(results)
+    if not failed:
+        return f"{len(results)} scenario{'' if len(results) == 1 else 's'} passed"
+    left = len(file.scenarios) - len(results)
+    total = len(file.scenarios)
+    words = f"{failed} of {total} scenario{'' if total == 1 else 's'} failed"
+    return f"{words}, {left} not run" if left else words
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+
+def _print_failure(result: Result, failure: Failure) -> None:
+    click.echo(click.style(f"FAILED {result.scenario.name}", bold=True))
+    click.echo(f"  {failure.at.file}:{failure.at.line}: {failure.step}")
+    click.echo("\n".join([f"  {line}".rstrip() for line in failure.message.split("\n")]))
+    for line in (failure.diff or "").splitlines():
+        colour = {"-": "red", "+": "green"}.get(line[:1])
+        click.echo(click.style(f"    {line}".rstrip(), fg=colour))
+    for error in failure.errors:
+        click.echo(f"  error message in {error}")
+    click.echo()
+
+
+def _print_json(
+    paths: tuple[str, ...], done: list[tuple[ScenarioFile, list[Result]]], mistakes: list[Diagnostic]
+) -> None:
+    results = [result for _, found in done for result in found]
+    document = {
+        "application": " ".join(paths),
+        "passed": len(results) - _failed(results),
+        "failed": _failed(results),
+        "files": [{"file": file.file, "scenarios": [_result_json(result) for result in found]} for file, found in done],
+        "mistakes": [mistake.as_json() for mistake in mistakes],
+    }
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _result_json(result: Result) -> dict[str, Any]:
+    failure = result.failure
+    return {
+        "name": result.scenario.name,
+        "line": result.scenario.at.line,
+        "passed": failure is None,
+        "failure": None
+        if failure is None
+        else {
+            "file": failure.at.file,
+            "line": failure.at.line,
+            "step": failure.step,
+            "message": failure.message,
+            "diff": failure.diff,
+            "errors": list(failure.errors),
+        },
+    }

@@ -1,0 +1,291 @@
+"""Run scenarios: an application's own tests, each in a laboratory of its own.
+
+    file = read_scenarios("scenarios.yaml", load_program("orders.dmq"))
+    for result in run_scenarios("orders.dmq", file.scenarios):
+        assert result.failure is None, result.failure
+
+A scenario ends at its first step that fails; the next one begins anew. At the end every error message must have been
+expected, unless the scenario says that errors are allowed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.language.source import Place
+from demaq.scheduler.error_messages import LEVEL
+from demaq.store.memory import MemoryStore
+from demaq.testing.lab import START, Lab, LabMessage
+from demaq.testing.scenarios_diff import difference
+from demaq.testing.scenarios_layout import message_lines
+from demaq.testing.scenarios_reading import read_scenarios
+from demaq.testing.scenarios_steps import (
+    Arrives,
+    Crash,
+    ExpectError,
+    ExpectNoErrors,
+    ExpectQueue,
+    ExpectSlice,
+    ExpectTimers,
+    Incoming,
+    Look,
+    Passes,
+    Refused,
+    Scenario,
+    ScenarioFile,
+    Step,
+    Takes,
+    Wanted,
+)
+from demaq.testing.scenarios_yaml import ScenarioError
+
+__all__ = ["Failure", "Result", "Scenario", "ScenarioError", "ScenarioFile", "read_scenarios", "run_scenarios"]
+
+Application = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a scenario failed, and where."""
+
+    at: Place
+    step: str
+    message: str
+    diff: str | None = None
+    errors: tuple[str, ...] = ()
+    """Error messages that nobody had expected by then: often the reason."""
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.at.file}:{self.at.line}: {self.step}", self.message, *(self.diff or "").splitlines()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    scenario: Scenario
+    failure: Failure | None
+
+
+def run_scenarios(application: Application, scenarios: Iterable[Scenario]) -> Iterator[Result]:
+    """Run scenarios one after the other, each when its result is asked for."""
+    for scenario in scenarios:
+        yield Result(scenario=scenario, failure=_failure(application, scenario))
+
+
+def _failure(application: Application, scenario: Scenario) -> Failure | None:
+    with _lab(application, scenario) as lab:
+        run = _Run(lab, scenario)
+        for number, step in enumerate(scenario.steps):
+            following = scenario.steps[number + 1] if number + 1 < len(scenario.steps) else None
+            try:
+                run.perform(step, following)
+            except _Failed as failed:
+                errors = tuple([error.summary() for error in run.unexpected()])
+                message, diff = failed.message, failed.diff
+                return Failure(at=step.at, step=str(step), message=message, diff=diff, errors=errors)
+        unexpected = run.unexpected()
+        if not unexpected or scenario.errors_allowed:
+            return None
+        step = run.seen_at[unexpected[0].message.id]
+        message = "an error was not expected" if len(unexpected) == 1 else f"{len(unexpected)} errors were not expected"
+        errors = tuple([error.summary() for error in unexpected])
+        return Failure(at=step.at, step=str(step), message=message, errors=errors)
+
+
+def _lab(application: Application, scenario: Scenario) -> Lab:
+    """A laboratory; on a disk if something crashes, else in memory, which spares the waiting."""
+    lab: Lab | None = None
+
+    def now() -> datetime:
+        return lab.now if lab is not None else START
+
+    crashes = any([isinstance(step, Crash) for step in scenario.steps])
+    lab = Lab(application, None if crashes else MemoryStore(now=now), scenario.collections)
+    if scenario.begins is not None:
+        lab.now = scenario.begins
+    return lab
+
+
+class _Failed(Exception):
+    def __init__(self, message: str, diff: str | None = None) -> None:
+        self.message = message
+        self.diff = diff
+
+
+class _Run:
+    """One scenario as it goes on."""
+
+    def __init__(self, lab: Lab, scenario: Scenario) -> None:
+        self._lab = lab
+        self._scenario = scenario
+        self._looked_at: dict[str, int] = {}
+        self._expected_errors: set[str] = set()
+        self.seen_at: dict[str, Step] = {}
+        """The step after which an error message was there."""
+
+    def perform(self, step: Step, following: Step | None) -> None:
+        try:
+            self._perform(step, following)
+        except AssertionError as error:
+            if not str(error).startswith("still not idle"):
+                raise  # our mistake, not the application's
+            raise _Failed(str(error)) from None
+        for error_message in self._errors():
+            self.seen_at.setdefault(error_message.message.id, step)
+
+    def unexpected(self) -> list[_Error]:
+        """Error messages that no step has spoken of so far, oldest first."""
+        return [error for error in self._errors() if error.message.id not in self._expected_errors]
+
+    def _perform(self, step: Step, following: Step | None) -> None:
+        match step:
+            case Arrives():
+                self._arrive(step)
+                if not isinstance(following, Crash):  # a crash right behind comes before anything is processed
+                    self._lab.run_until_idle()
+            case Refused():
+                self._be_refused(step)
+            case Passes():
+                self._lab.advance(step.seconds)
+            case Crash():
+                self._lab.crash()
+                self._lab.run_until_idle()
+            case Takes():
+                self._take(step)
+            case ExpectQueue():
+                self._expect_queue(step)
+            case ExpectSlice():
+                self._compare(step.wanted, self._lab.slice(step.slicing, step.key), step.any_order)
+            case ExpectError():
+                self._expect_error(step)
+            case ExpectNoErrors():
+                if self.unexpected():
+                    raise _Failed("there are errors")
+            case ExpectTimers():
+                self._expect_timers(step)
+
+    # doing
+
+    def _arrive(self, step: Arrives) -> None:
+        for message in step.messages:
+            refusal = self._refusal(message)
+            if refusal is not None:
+                raise _Failed(f"queue {message.queue} refuses the message ({refusal.kind}): {refusal.message}")
+
+    def _be_refused(self, step: Refused) -> None:
+        refusal = self._refusal(step.message)
+        if refusal is None:
+            raise _Failed(f"queue {step.message.queue} accepts the message")
+        if step.kind not in (None, refusal.kind):
+            raise _Failed(f"refused as {refusal.kind}, not as {step.kind}: {refusal.message}")
+        if step.reason is not None and step.reason not in refusal.message:
+            raise _Failed(f'refused for another reason than "{step.reason}": {refusal.message}')
+
+    def _refusal(self, message: Incoming) -> MessageError | None:
+        try:
+            self._lab.enqueue(message.queue, message.body, message.properties)
+        except MessageError as refusal:
+            return refusal
+        return None
+
+    def _take(self, step: Takes) -> None:
+        number = step.wanted if isinstance(step.wanted, int) else len(step.wanted)
+        try:
+            taken = self._lab.take(step.queue, number)
+        except MessageError as refusal:
+            raise _Failed(refusal.message) from None
+        self._compare(step.wanted, taken, step.any_order)
+
+    # expecting
+
+    def _expect_queue(self, step: ExpectQueue) -> None:
+        messages = self._look(step.look, step.queue)
+        self._compare(step.wanted, messages, step.any_order)
+        self._expected_errors |= {message.id for message in messages}
+        if step.look in ("made", "new"):
+            self._looked_at[step.queue] = len(self._lab.made(step.queue))
+
+    def _look(self, look: Look, queue: str) -> list[LabMessage]:
+        match look:
+            case "made":
+                return self._lab.made(queue)
+            case "new":
+                return self._lab.made(queue)[self._looked_at.get(queue, 0) :]
+            case "holds":
+                return self._lab.messages(queue)
+            case "retained":
+                self._collect_garbage()
+                return self._lab.stored(queue)
+            case "stored":
+                return self._lab.stored(queue)
+
+    def _collect_garbage(self) -> None:
+        """Remove all that may go, even what retired at this very moment."""
+        now = self._lab.now
+        self._lab.now = now + timedelta(seconds=1)
+        self._lab.collect_garbage()
+        self._lab.now = now
+
+    def _compare(self, wanted: Wanted, messages: Sequence[LabMessage], any_order: bool) -> None:
+        if isinstance(wanted, int):
+            if len(messages) != wanted:
+                shown = "\n".join([line for message in messages for line in ["", *message_lines(message.body)]])
+                raise _Failed(f"{_messages(wanted)} expected, {len(messages)} there" + (":" if shown else "") + shown)
+            return
+        diff = difference(wanted, messages, any_order)
+        if diff is not None:
+            same = len(wanted) == len(messages)
+            count = "" if same else f": {_messages(len(wanted))} expected, {len(messages)} there"
+            raise _Failed(f"not what was expected{count}", diff)
+
+    def _expect_error(self, step: ExpectError) -> None:
+        for error in self.unexpected():
+            if error.fits(step):
+                self._expected_errors.add(error.message.id)
+                return
+        raise _Failed("there is no such error" if self.unexpected() else "there is no error")
+
+    def _expect_timers(self, step: ExpectTimers) -> None:
+        echo = [queue.name for queue in self._lab.program.queues.values() if queue.kind == "echo"]
+        waiting = [message for queue in echo for message in self._lab.messages(queue) if not message.processed]
+        self._compare(step.count, waiting, any_order=True)
+
+    # errors
+
+    def _errors(self) -> list[_Error]:
+        made = [message for queue in self._lab.program.queues for message in self._lab.made(queue)]
+        errors = [_Error(message) for message in made if LEVEL in message.properties]
+        return sorted(errors, key=lambda error: int(error.message.id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    """An error message, and what it says."""
+
+    message: LabMessage
+
+    def fits(self, step: ExpectError) -> bool:
+        asked = ((step.queue, self.message.queue), (step.kind, self.kind), (step.rule, self._part("rule")))
+        return all([expected in (None, found) for expected, found in (*asked, (step.code, self._part("code")))]) and (
+            step.contains or ""
+        ) in self._part("description")
+
+    def summary(self) -> str:
+        rule = self._part("rule")
+        of_rule = f" of rule {rule}" if rule else ""
+        return f"{self.message.queue}: {self.kind}{of_rule}, {self._part('code')}: {self._part('description')}"
+
+    @property
+    def kind(self) -> str:
+        return str(Document(self.message.body).tree.getroot()[0].tag)
+
+    def _part(self, name: str) -> str:
+        return Document(self.message.body).tree.findtext(name) or ""
+
+
+def _messages(number: int) -> str:
+    return f"{number} message{'' if number == 1 else 's'}"

@@ -1,0 +1,553 @@
+"""What every store promises. A store's own test file subclasses `StoreContract` and says how one is made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from demaq.errors import AlreadyProcessed
+from demaq.messages import PropertyValue
+from demaq.store import MemoryStore, SqliteStore, Store
+from demaq.store.protocol import NewMessage, Step, StoredMessage, Timer
+
+MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = MORNING
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+def new(queue: str = "orders", body: str = "<order/>", **fields: Any) -> NewMessage:
+    """A message that will be processed, unless its fields say otherwise."""
+    return NewMessage(queue=queue, body=body, **{"properties": {}, "created": MORNING, "priority": 0, **fields})
+
+
+def seqs(messages: Sequence[StoredMessage]) -> list[int]:
+    return [message.seq for message in messages]
+
+
+class StoreContract:
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    # messages and numbers
+
+    def test_a_message_comes_back_as_it_was_stored(self, store: Store):
+        message = new(
+            body="<order>für 3 €</order>",
+            properties={
+                "total": PropertyValue("decimal", "3.50", "3.5"),
+                "customer": PropertyValue.string("O'Neil\n🙂"),
+            },
+            created=MORNING + timedelta(microseconds=123457),
+            rule="confirm",
+            trigger=7,
+            origin=5,
+            hops=3,
+            slices=(("order", "17"), ("customer", "O'Neil")),
+            entries=(("orders/@id", "17"),),
+            timer=Timer(due=MORNING + DAY, target="reminders"),
+            undelivered=True,
+            transient=True,
+        )
+        [seq] = store.append([message])
+        assert store.message(seq) == StoredMessage(
+            seq=seq,
+            queue="orders",
+            body=message.body,
+            properties=message.properties,
+            created=message.created,
+            rule="confirm",
+            trigger=7,
+            origin=5,
+            hops=3,
+            slices=message.slices,
+            processed=None,
+            retired=None,
+            timer=message.timer,
+            transient=True,
+            undelivered=True,
+        )
+
+    def test_a_message_without_an_origin_is_its_own(self, store: Store):
+        store.append([new()])
+        [seq] = store.append([new()])
+        assert store.message(seq).origin == seq  # type: ignore[union-attr]
+
+    def test_a_time_comes_back_as_the_same_moment_whatever_its_zone(self, store: Store):
+        created = datetime.fromisoformat("2026-03-01T12:00:00+05:30")
+        [seq] = store.append([new(created=created)])
+        assert store.message(seq).created == created  # type: ignore[union-attr]
+
+    def test_numbers_increase_and_steps_take_one_each(self, store: Store):
+        assert store.snapshot() == 0
+        assert store.append([new(), new()]) == [1, 2]
+        first, second = store.commit([Step(processed=1, created=(new(), new())), Step(processed=2)])
+        assert (first.number, first.created) == (3, (4, 5))
+        assert (second.number, second.created) == (6, ())
+        assert store.snapshot() == 6
+        assert store.append([new()]) == [7]
+
+    def test_nothing_to_store_takes_no_number(self, store: Store):
+        assert store.append([]) == []
+        assert store.commit([]) == []
+        assert store.snapshot() == 0
+
+    def test_a_message_that_does_not_exist_is_none(self, store: Store):
+        assert store.message(1) is None
+
+    # snapshots
+
+    def test_a_message_is_visible_from_its_number_on(self, store: Store):
+        store.append([new(), new(queue="others"), new()])
+        assert seqs(store.queue("orders", 0)) == []
+        assert seqs(store.queue("orders", 2)) == [1]
+        assert seqs(store.queue("orders", 3)) == [1, 3]
+
+    def test_what_a_step_creates_is_invisible_to_an_older_snapshot(self, store: Store):
+        store.append([new(slices=(("order", "1"),), entries=(("i", "v"),))])
+        before = store.snapshot()
+        store.commit([Step(processed=1, created=(new(slices=(("order", "1"),), entries=(("i", "v"),)),))])
+        for snapshot, expected in ((before, [1]), (store.snapshot(), [1, 3])):
+            assert seqs(store.queue("orders", snapshot)) == expected
+            assert seqs(store.slice("order", "1", snapshot)) == expected
+            assert seqs(store.lookup("i", ["v"], snapshot)) == expected
+
+    def test_a_retired_message_stays_visible_to_an_older_snapshot(self, store: Store):
+        store.append([new(entries=(("i", "v"),)), new(entries=(("i", "v"),)), new(entries=(("i", "v"),))])
+        before = store.snapshot()
+        store.commit([Step(processed=2)])
+        assert seqs(store.queue("orders", before)) == [1, 2, 3]
+        assert seqs(store.lookup("i", ["v"], before)) == [1, 2, 3]
+        assert seqs(store.queue("orders", store.snapshot())) == [1, 3]
+        assert seqs(store.lookup("i", ["v"], store.snapshot())) == [1, 3]
+
+    def test_a_snapshot_between_two_steps_of_a_commit_sees_the_first_alone(self, store: Store):
+        store.append([new(), new()])
+        first, _ = store.commit([Step(processed=1, created=(new("next"),)), Step(processed=2, created=(new("next"),))])
+        between = first.created[-1]
+        assert seqs(store.queue("orders", between)) == [2]
+        assert seqs(store.queue("next", between)) == [between]
+
+    # slices and their lifetimes
+
+    def test_a_slice_holds_its_messages_of_all_queues_in_order(self, store: Store):
+        for queue, key in (("b", "1"), ("a", "1"), ("a", "2"), ("b", "1")):
+            store.append([new(queue, slices=(("order", key), ("other", "1")))])
+        assert seqs(store.slice("order", "1", store.snapshot())) == [1, 2, 4]
+        assert seqs(store.slice("order", "2", store.snapshot())) == [3]
+        assert seqs(store.slice("order", "3", store.snapshot())) == []
+        assert seqs(store.slice("unknown", "1", store.snapshot())) == []
+
+    def test_a_message_is_in_a_slice_once_however_often_it_is_named(self, store: Store):
+        store.append([new(slices=(("order", "1"), ("order", "1")), entries=(("i", "v"), ("i", "v")))])
+        assert store.message(1).slices == (("order", "1"),)  # type: ignore[union-attr]
+        assert store.slice_keys("order", "", 9) == [("1", 1)]
+        assert seqs(store.lookup("i", ["v"], 1)) == [1]
+
+    def test_a_reset_ends_a_lifetime_and_the_message_enqueued_with_it_opens_the_next(self, store: Store):
+        order = (("order", "1"),)
+        store.append([new(slices=order), new(slices=order), new(slices=(("order", "2"),))])
+        before = store.snapshot()
+        [done] = store.commit([Step(processed=1, resets=order, created=(new(slices=order),))])
+        assert seqs(store.slice("order", "1", store.snapshot())) == list(done.created)
+        assert seqs(store.slice("order", "1", before)) == [1, 2]
+        assert seqs(store.slice("order", "2", store.snapshot())) == [3]
+
+    def test_every_lifetime_can_be_read_at_its_own_snapshot(self, store: Store):
+        order = (("order", "1"),)
+        seen = []
+        for _ in range(3):
+            store.append([new(slices=order)])
+            seen.append((store.snapshot(), seqs(store.slice("order", "1", store.snapshot()))))
+            store.commit([Step(resets=order)])
+        assert [store.slice("order", "1", snapshot)[0].seq for snapshot, _ in seen] == [1, 3, 5]
+        assert [found for _, found in seen] == [[1], [3], [5]]
+
+    def test_messages_say_which_slices_they_were_in_at_the_snapshot(self, store: Store):
+        store.append([new(slices=(("order", "1"), ("customer", "c")))])
+        before = store.snapshot()
+        store.commit([Step(resets=(("order", "1"),))])
+        [then] = store.queue("orders", before)
+        [now] = store.queue("orders", store.snapshot())
+        assert then.slices == (("order", "1"), ("customer", "c"))
+        assert now.slices == (("customer", "c"),)
+        assert store.message(1).slices == (("customer", "c"),)  # type: ignore[union-attr]
+
+    def test_an_unprocessed_message_of_an_old_lifetime_stays_pending_and_is_in_no_slice(self, store: Store):
+        store.append([new(slices=(("order", "1"),))])
+        [done] = store.commit([Step(resets=(("order", "1"),))])
+        assert done.retired == ()
+        [waiting] = store.pending(9)
+        assert (waiting.seq, waiting.slices, waiting.retired) == (1, (), None)
+        [done] = store.commit([Step(processed=1)])
+        assert done.retired == (1,)
+
+    def test_resetting_a_slice_twice_or_without_messages_does_no_harm(self, store: Store):
+        order = ("order", "1")
+        store.append([new(slices=(order,))])
+        store.commit(
+            [Step(resets=(order, order, ("order", "none"))), Step(resets=(order,), created=(new(slices=(order,)),))]
+        )
+        assert len(store.slice("order", "1", store.snapshot())) == 1
+
+    def test_slices_made_and_reset_within_one_commit_are_gone(self, store: Store):
+        order = (("order", "1"),)
+        store.append([new(slices=order)])
+        first, second = store.commit(
+            [Step(processed=1, created=(new(slices=order),)), Step(resets=order, created=(new("next", slices=order),))]
+        )
+        assert seqs(store.slice("order", "1", store.snapshot())) == list(second.created)
+        assert seqs(store.slice("order", "1", first.created[0])) == [1, *first.created]
+        assert second.retired == (1,)
+
+    def test_the_first_of_two_resets_in_one_commit_ends_the_lifetime(self, store: Store):
+        order = ("order", "1")
+        store.append([new(slices=(order,))])
+        first, _ = store.commit([Step(processed=1, resets=(order,)), Step(resets=(order,))])
+        assert first.retired == (1,)
+        assert store.message(1).retired == first.number  # type: ignore[union-attr]
+        assert store.slice("order", "1", first.number) == []
+        assert seqs(store.slice("order", "1", 1)) == [1]
+
+        [late] = store.append([new(slices=(order, ("other", "1")))])
+        first, _ = store.commit([Step(resets=(order,)), Step(resets=(order,))])
+        [message] = store.queue("orders", first.number)
+        assert (message.seq, message.slices) == (late, (("other", "1"),))
+
+    def test_keys_of_slices_are_listed_in_pages_with_their_sizes(self, store: Store):
+        for key in ("b", "a", "c", "b", "ä", "Z", "gone"):
+            store.append([new(slices=(("order", key),))])
+        store.commit([Step(resets=(("order", "gone"),))])
+        assert store.slice_keys("order", "", 3) == [("Z", 1), ("a", 1), ("b", 2)]
+        assert store.slice_keys("order", "a", 9) == [("b", 2), ("c", 1), ("ä", 1)]
+        assert store.slice_keys("other", "", 9) == []
+
+    def test_the_empty_text_is_a_key_too_and_comes_first(self, store: MemoryStore | SqliteStore):
+        store.append([new(slices=(("order", ""),)), new(slices=(("order", "a"),))])
+        assert seqs(store.slice("order", "", 2)) == [1]
+        assert store.slice_keys("order", None, 9) == [("", 1), ("a", 1)]
+
+    # indexes
+
+    def test_a_lookup_finds_each_message_once_in_order(self, store: Store):
+        store.append([new(entries=(("i", "b"), ("i", "a"))), new(entries=(("i", "c"),)), new(entries=(("i", "a"),))])
+        store.append([new(entries=(("j", "a"),))])
+        assert seqs(store.lookup("i", ["a", "b", "a"], store.snapshot())) == [1, 3]
+        assert seqs(store.lookup("i", ["c"], store.snapshot())) == [2]
+        assert seqs(store.lookup("i", [], store.snapshot())) == []
+        assert seqs(store.lookup("i", ["A", "x"], store.snapshot())) == []
+
+    def test_values_that_look_like_numbers_or_quotes_are_only_texts(self, store: Store):
+        values = ["1", "1.0", "01", "", "null", '"', "\\", "[", "é", "'"]
+        store.append([new(entries=(("i", value),)) for value in values])
+        for number, value in enumerate(values, 1):
+            assert seqs(store.lookup("i", [value], store.snapshot())) == [number]
+
+    # processing and retirement
+
+    def test_a_processed_message_in_no_slice_retires_at_once(self, store: Store):
+        store.append([new()])
+        [done] = store.commit([Step(processed=1)])
+        assert done.retired == (1,)
+        message = store.message(1)
+        assert message is not None
+        assert (message.processed, message.retired) == (done.number, done.number)
+
+    def test_a_processed_message_in_a_slice_is_retained_until_the_reset(self, store: Store):
+        store.append([new(slices=(("order", "1"),))])
+        assert store.commit([Step(processed=1)])[0].retired == ()
+        assert seqs(store.queue("orders", store.snapshot())) == [1]
+        assert store.commit([Step(resets=(("order", "1"),))])[0].retired == (1,)
+        assert seqs(store.queue("orders", store.snapshot())) == []
+
+    def test_several_slicings_hold_a_message_until_the_last_is_reset(self, store: Store):
+        slices = (("order", "1"), ("customer", "c"), ("month", "3"))
+        store.append([new(slices=slices)])
+        store.commit([Step(processed=1)])
+        retired = [store.commit([Step(resets=(slice,))])[0].retired for slice in reversed(slices)]
+        assert retired == [(), (), (1,)]
+
+    def test_a_message_that_resets_its_own_slice_retires_with_the_others(self, store: Store):
+        store.append([new(slices=(("order", "1"),)) for _ in range(3)])
+        store.commit([Step(processed=1)])
+        [done] = store.commit([Step(processed=3, resets=(("order", "1"),))])
+        assert done.retired == (1, 3)
+        assert seqs(store.pending(9)) == [2]
+
+    def test_a_message_may_be_processed_in_the_commit_that_creates_it(self, store: Store):
+        store.append([new()])
+        first, second = store.commit([Step(processed=1, created=(new("next"),)), Step(processed=3)])
+        assert first.created == (3,)
+        assert second.retired == (3,)
+        assert store.pending(9) == []
+        assert seqs(store.stored(None, 0, 9)) == [1, 3]
+
+    def test_a_mailbox_message_is_never_pending_and_stays_until_a_client_takes_it(self, store: Store):
+        store.append([new("mailbox", priority=None)])
+        assert store.pending(9) == []
+        assert store.collect_garbage(FOREVER, 9) == 0
+        assert seqs(store.queue("mailbox", store.snapshot())) == [1]
+        assert store.commit([Step(processed=1)])[0].retired == (1,)
+
+    def test_processing_a_message_twice_keeps_nothing_of_the_whole_commit(self, store: Store):
+        order = (("order", "1"),)
+        store.append([new(), new(slices=order), new(undelivered=True)])
+        store.commit([Step(processed=1)])
+        before = (store.snapshot(), store.stored(None, 0, 9), store.counts(), store.slice_keys("order", "", 9))
+        with pytest.raises(AlreadyProcessed):
+            store.commit([Step(processed=2, resets=order, created=(new("next", request="r"),)), Step(processed=1)])
+        assert before == (store.snapshot(), store.stored(None, 0, 9), store.counts(), store.slice_keys("order", "", 9))
+        assert seqs(store.pending(9)) == [2, 3]
+        [done] = store.commit([Step(processed=2, created=(new("next", request="r"),))])
+        assert done.created == (done.number + 1,)
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            [Step(processed=1), Step(processed=1)],
+            [Step(processed=1, fired=1)],
+            [Step(fired=1), Step(processed=1)],
+            [Step(processed=2)],
+            [Step(fired=99)],
+        ],
+    )
+    def test_a_message_is_processed_once_even_within_one_commit_or_never_if_it_is_not_there(
+        self, store: Store, steps: list[Step]
+    ):
+        store.append([new()])
+        with pytest.raises(AlreadyProcessed):
+            store.commit(steps)
+        assert store.snapshot() == 1
+        assert seqs(store.pending(9)) == [1]
+
+    def test_pending_messages_come_by_priority_then_by_age(self, store: Store):
+        store.append([new(priority=priority) for priority in (0, 5, -3, 5, None, 0)])
+        assert seqs(store.pending(9)) == [2, 4, 1, 6, 3]
+        assert seqs(store.pending(3)) == [2, 4, 1]
+        store.commit([Step(processed=2)])
+        assert seqs(store.pending(2)) == [4, 1]
+
+    def test_new_priorities_hold_for_unprocessed_messages_of_their_queues(self, store: Store):
+        store.append([new("a"), new("b"), new("c"), new("box", priority=None), new("a", slices=(("s", "k"),))])
+        store.commit([Step(processed=5)])
+        store.reprioritise({"b": 7, "c": None, "box": 3, "unknown": 1})
+        assert seqs(store.pending(9)) == [2, 4, 1]
+        store.reprioritise({"a": 9})
+        assert seqs(store.pending(9)) == [1, 2, 4]
+
+    def test_what_a_message_caused_is_known_as_long_as_it_is_there(self, store: Store):
+        store.append([new()])
+        store.commit([Step(processed=1, created=(new("a", trigger=1), new("b", trigger=1, slices=(("s", "k"),))))])
+        store.append([new(trigger=3)])
+        assert store.caused_by(1) == [3, 4]
+        assert store.caused_by(3) == [5]
+        assert store.caused_by(4) == []
+        store.commit([Step(processed=3), Step(processed=4)])
+        store.collect_garbage(FOREVER, 9)
+        assert store.caused_by(1) == [4]
+
+    # gateways
+
+    def test_an_undelivered_message_does_not_retire_before_it_is_delivered(self, store: Store):
+        store.append([new("out", undelivered=True)])
+        assert store.commit([Step(processed=1)])[0].retired == ()
+        before = store.snapshot()
+        store.deliver(1)
+        assert store.snapshot() == before + 1
+        message = store.message(1)
+        assert message is not None
+        assert (message.undelivered, message.retired) == (False, before + 1)
+        assert seqs(store.queue("out", before)) == [1]
+        assert store.queue("out", store.snapshot()) == []
+
+    def test_a_delivered_message_retires_only_when_processed_and_released(self, store: Store):
+        store.append([new("out", undelivered=True, slices=(("s", "k"),))])
+        store.deliver(1)
+        assert seqs(store.queue("out", store.snapshot())) == [1]
+        assert store.commit([Step(processed=1)])[0].retired == ()
+        assert store.commit([Step(resets=(("s", "k"),))])[0].retired == (1,)
+
+    def test_a_reset_releases_an_undelivered_message_and_delivery_retires_it(self, store: Store):
+        store.append([new("out", undelivered=True, slices=(("s", "k"),), entries=(("i", "v"),))])
+        assert store.commit([Step(processed=1, resets=(("s", "k"),))])[0].retired == ()
+        store.deliver(1)
+        assert store.lookup("i", ["v"], store.snapshot()) == []
+        assert store.counts() == {}
+
+    def test_delivering_again_or_what_is_not_there_changes_nothing(self, store: Store):
+        store.append([new("out", undelivered=True), new()])
+        store.deliver(1)
+        before = store.snapshot()
+        for seq in (1, 2, 99):
+            store.deliver(seq)
+        assert store.snapshot() == before
+
+    # timers
+
+    def test_timers_come_in_due_order_then_by_age(self, store: Store):
+        for hours in (3, 1, 2, 1):
+            store.append([new("echo", priority=None, timer=Timer(due=MORNING + timedelta(hours=hours), target="t"))])
+        assert store.next_due() == MORNING + timedelta(hours=1)
+        assert store.due_timers(MORNING, 9) == []
+        assert seqs(store.due_timers(MORNING + timedelta(hours=2), 9)) == [2, 4, 3]
+        assert seqs(store.due_timers(MORNING + DAY, 3)) == [2, 4, 3]
+        assert store.pending(9) == []
+
+    def test_a_timer_fires_once_and_counts_as_processed(self, store: Store):
+        store.append([new("echo", priority=None, timer=Timer(due=MORNING, target="t"))])
+        [done] = store.commit([Step(fired=1, created=(new("t", trigger=1),))])
+        assert done.retired == (1,)
+        assert store.message(1).processed == done.number  # type: ignore[union-attr]
+        assert store.due_timers(FOREVER, 9) == []
+        assert store.next_due() is None
+        with pytest.raises(AlreadyProcessed):
+            store.commit([Step(fired=1)])
+
+    def test_resetting_a_slice_cancels_no_timer(self, store: Store):
+        store.append([new("echo", priority=None, slices=(("s", "k"),), timer=Timer(due=MORNING, target="t"))])
+        store.commit([Step(resets=(("s", "k"),))])
+        assert seqs(store.due_timers(MORNING, 9)) == [1]
+
+    def test_a_fired_message_in_a_slice_is_retained(self, store: Store):
+        store.append([new("echo", priority=None, slices=(("s", "k"),), timer=Timer(due=MORNING, target="t"))])
+        assert store.commit([Step(fired=1)])[0].retired == ()
+        assert store.commit([Step(resets=(("s", "k"),))])[0].retired == (1,)
+
+    # repeated requests
+
+    def test_a_repeated_request_is_answered_with_the_first_message(self, store: Store):
+        assert store.append([new(request="a")]) == [1]
+        assert store.append([new(body="<another/>", request="a"), new(), new(request="b"), new(request="b")]) == [
+            1,
+            2,
+            3,
+            3,
+        ]
+        assert store.message(1).body == "<order/>"  # type: ignore[union-attr]
+        assert store.snapshot() == 3
+        [done] = store.commit([Step(created=(new(request="b"), new(request="c")))])
+        assert done.created == (3, 5)
+        assert store.append([new(request="c")]) == [5]
+
+    def test_a_request_is_remembered_for_a_day_after_its_message_was_removed(self, store: Store, clock: Clock):
+        store.append([new(request="a")])
+        store.commit([Step(processed=1)])
+        assert store.collect_garbage(FOREVER, 9) == 1
+        clock.time += DAY
+        store.collect_garbage(FOREVER, 9)
+        assert store.append([new(request="a")]) == [1]
+        assert store.message(1) is None
+        clock.time += timedelta(seconds=1)
+        store.collect_garbage(FOREVER, 9)
+        assert store.append([new(request="a")]) == [3]
+
+    # garbage collection
+
+    def test_garbage_is_what_retired_before_a_time_longest_retired_first(self, store: Store, clock: Clock):
+        store.append([new() for _ in range(6)])
+        for seq in (3, 1, 2, 5):
+            store.commit([Step(processed=seq)])
+            clock.time += timedelta(hours=1)
+        assert store.collect_garbage(MORNING, 9) == 0
+        assert store.collect_garbage(MORNING + timedelta(hours=3), 2) == 2
+        assert seqs(store.stored(None, 0, 9)) == [2, 4, 5, 6]
+        assert store.collect_garbage(MORNING + timedelta(hours=3), 9) == 1
+        assert store.collect_garbage(MORNING + timedelta(hours=3), 9) == 0
+        assert seqs(store.stored(None, 0, 9)) == [4, 5, 6]
+
+    def test_removed_messages_leave_nothing_behind(self, store: Store):
+        message = new(slices=(("s", "k"), ("t", "k")), entries=(("i", "v"),))
+        store.append([message, message])
+        before = store.snapshot()
+        store.commit([Step(processed=1, resets=(("s", "k"),)), Step(resets=(("t", "k"),))])
+        assert store.collect_garbage(FOREVER, 9) == 1
+        assert store.message(1) is None
+        assert seqs(store.queue("orders", before)) == [2]
+        assert seqs(store.slice("s", "k", before)) == [2]
+        assert seqs(store.slice("t", "k", before)) == [2]
+        assert seqs(store.lookup("i", ["v"], before)) == [2]
+
+    def test_nothing_visible_is_ever_removed(self, store: Store):
+        store.append([new(), new(slices=(("s", "k"),)), new("out", undelivered=True), new("box", priority=None)])
+        store.append([new("echo", priority=None, timer=Timer(due=MORNING, target="t"))])
+        store.commit([Step(processed=2), Step(processed=3)])
+        assert store.collect_garbage(FOREVER, 99) == 0
+        assert len(store.stored(None, 0, 99)) == 5
+
+    def test_numbers_are_not_used_again_after_the_newest_messages_were_removed(self, store: Store):
+        store.append([new(), new()])
+        store.commit([Step(processed=2)])
+        store.collect_garbage(FOREVER, 9)
+        assert store.append([new()]) == [4]
+
+    # listings
+
+    def test_everything_stored_is_listed_in_pages_retired_or_not(self, store: Store):
+        store.append([new("a"), new("b"), new("a"), new("a"), new("b")])
+        store.commit([Step(processed=3)])
+        assert seqs(store.stored(None, 0, 2)) == [1, 2]
+        assert seqs(store.stored(None, 2, 9)) == [3, 4, 5]
+        assert seqs(store.stored("a", 0, 2)) == [1, 3]
+        assert seqs(store.stored("a", 3, 2)) == [4]
+        assert seqs(store.stored("c", 0, 9)) == []
+
+    def test_counts_are_of_visible_messages_and_of_the_unprocessed_ones(self, store: Store):
+        assert store.counts() == {}
+        store.append([new("a"), new("a"), new("b", slices=(("s", "k"),)), new("box", priority=None)])
+        assert store.counts() == {"a": (2, 2), "b": (1, 1), "box": (1, 1)}
+        store.commit([Step(processed=1), Step(processed=3)])
+        assert store.counts() == {"a": (1, 1), "b": (1, 0), "box": (1, 1)}
+        store.commit([Step(processed=2), Step(resets=(("s", "k"),))])
+        assert store.counts() == {"box": (1, 1)}
+
+    # collections and programs
+
+    def test_a_collection_is_replaced_and_its_version_counted(self, store: Store):
+        assert store.collection("prices") == (0, [])
+        assert store.load_collection("prices", ["<b/>", "<a/>", "<a/>"]) == 1
+        assert store.collection("prices") == (1, ["<b/>", "<a/>", "<a/>"])
+        assert store.load_collection("prices", []) == 2
+        assert store.collection("prices") == (2, [])
+        assert store.load_collection("prices", ["<c/>"]) == 3
+        assert store.load_collection("customers", ["<d/>"]) == 1
+        assert store.collection("prices") == (3, ["<c/>"])
+
+    def test_a_version_of_the_program_is_saved_unless_it_is_the_newest(self, store: Store):
+        assert store.program() is None
+        assert store.save_program("d1", {"a.dmq": 'create queue "ä"\n'}, MORNING) == 1
+        assert store.save_program("d1", {"a.dmq": 'create queue "ä"\n'}, MORNING + DAY) == 1
+        assert store.program() == (1, "d1", {"a.dmq": 'create queue "ä"\n'})
+        assert store.save_program("d2", {}, MORNING) == 2
+        assert store.save_program("d1", {"b.dmq": ""}, MORNING) == 3
+        assert store.program() == (3, "d1", {"b.dmq": ""})
+
+    # several threads
+
+    def test_threads_may_call_at_the_same_time(self, store: Store):
+        def work(queue: str) -> None:
+            for _ in range(20):
+                [seq] = store.append([new(queue)])
+                store.commit([Step(processed=seq, created=(new(f"{queue} done", priority=None),))])
+                store.queue(queue, store.snapshot())
+
+        threads = [threading.Thread(target=work, args=[name]) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.counts() == {f"{name} done": (20, 20) for name in ("a", "b", "c")}
+        assert store.snapshot() == 3 * 20 * 3

@@ -1,0 +1,162 @@
+"""Whatever is done to them, the store on SQLite answers as the plain one in memory does, reopened or not."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from demaq.errors import AlreadyProcessed
+from demaq.messages import PropertyValue
+from demaq.store import MemoryStore, SqliteStore
+from demaq.store.protocol import NewMessage, Step, Timer
+from tests.store.contract import MORNING, Clock
+
+MEMORY = Path("/dev/shm")  # this is about answers, not about disks
+QUEUES = ("a", "b", "out")
+KEYS = ("1", "2")
+slices = st.sampled_from([(name, key) for name in ("s", "t") for key in KEYS])
+entries = st.sampled_from([(name, value) for name in ("i", "j") for value in KEYS])
+times = st.integers(0, 5).map(lambda hours: MORNING + timedelta(hours=hours))
+numbers = st.integers(1, 30)
+new_messages = st.builds(
+    NewMessage,
+    queue=st.sampled_from(QUEUES),
+    body=st.sampled_from(["<a/>", "<b>ü</b>"]),
+    properties=st.dictionaries(
+        st.sampled_from("pq"),
+        st.builds(PropertyValue, st.just("decimal"), st.just("1.0"), st.sampled_from(["1", "1.0"])),
+    ),
+    created=times,
+    rule=st.none() | st.just("r"),
+    trigger=st.none() | numbers,
+    origin=st.none() | numbers,
+    priority=st.none() | st.integers(-1, 1),
+    slices=st.lists(slices, max_size=3).map(tuple),
+    entries=st.lists(entries, max_size=3).map(tuple),
+    timer=st.none() | st.builds(Timer, due=times, target=st.just("a")),
+    undelivered=st.booleans(),
+    request=st.none() | st.sampled_from("xyz"),
+)
+messages = st.lists(new_messages, max_size=4)
+resets = st.lists(slices, max_size=2).map(tuple)
+
+
+class StoresAgree(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+        self.plain = MemoryStore(now=self.clock)
+        self.sqlite = SqliteStore(Path(self.folder.name), now=self.clock)
+
+    def teardown(self) -> None:
+        self.sqlite.close()
+        self.folder.cleanup()
+
+    def same(self, method: str, *arguments: Any) -> Any:
+        expected = getattr(self.plain, method)(*arguments)
+        assert getattr(self.sqlite, method)(*arguments) == expected, (method, arguments)
+        return expected
+
+    @initialize(first=st.lists(new_messages, min_size=3, max_size=8))
+    def start(self, first: list[NewMessage]) -> None:
+        self.same("append", first)
+
+    @rule(messages=messages)
+    def append(self, messages: list[NewMessage]) -> None:
+        self.same("append", messages)
+
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def commit(self, data: st.DataObject, count: int) -> None:
+        """Mostly what an engine would do: each waiting message once."""
+        waiting = [message.seq for message in self.plain.stored(None, 0, 999) if message.processed is None]
+        chosen = data.draw(st.permutations(waiting))[:count]
+        steps = []
+        for seq in chosen:
+            processed, fired = data.draw(st.sampled_from([(seq, None), (None, seq)]))
+            created = tuple(data.draw(messages))
+            steps.append(Step(processed=processed, fired=fired, resets=data.draw(resets), created=created))
+        self.same("commit", steps)
+
+    @rule(seqs=st.lists(st.none() | numbers, min_size=1, max_size=3), created=messages, resets=resets)
+    def commit_anything(
+        self, seqs: list[int | None], created: list[NewMessage], resets: tuple[tuple[str, str], ...]
+    ) -> None:
+        """Numbers out of the hat: processed before, not there, or made by an earlier step of the same commit."""
+        steps = [Step(processed=seq, created=tuple(created), resets=resets) for seq in seqs]
+        try:
+            expected: object = self.plain.commit(steps)
+        except AlreadyProcessed as error:
+            expected = str(error)
+        try:
+            answer: object = self.sqlite.commit(steps)
+        except AlreadyProcessed as error:
+            answer = str(error)
+        assert answer == expected
+
+    @rule(seq=numbers)
+    def deliver(self, seq: int) -> None:
+        self.same("deliver", seq)
+
+    @rule(priorities=st.dictionaries(st.sampled_from(QUEUES), st.none() | st.integers(-1, 1)))
+    def reprioritise(self, priorities: dict[str, int | None]) -> None:
+        self.same("reprioritise", priorities)
+
+    @rule(before=times, limit=st.integers(1, 5))
+    def collect_garbage(self, before: Any, limit: int) -> None:
+        self.same("collect_garbage", before, limit)
+
+    @rule(hours=st.sampled_from([1, 13]))
+    def time_passes(self, hours: int) -> None:
+        self.clock.time += timedelta(hours=hours)
+
+    @rule(documents=st.lists(st.sampled_from(["<a/>", "<b/>"]), max_size=2))
+    def load_collection(self, documents: list[str]) -> None:
+        self.same("load_collection", "c", documents)
+        self.same("collection", "c")
+
+    @rule(digest=st.sampled_from("de"))
+    def save_program(self, digest: str) -> None:
+        self.same("save_program", digest, {"f": digest}, MORNING)
+        self.same("program")
+
+    @rule()
+    def reopen(self) -> None:
+        self.sqlite.close()
+        self.sqlite = SqliteStore(Path(self.folder.name), now=self.clock)
+
+    @rule(back=st.integers(0, 12))
+    def read_an_older_snapshot(self, back: int) -> None:
+        self.read(max(0, self.plain.snapshot() - back))
+
+    @invariant()
+    def read_now(self) -> None:
+        self.read(self.same("snapshot"))
+        self.same("counts")
+        self.same("stored", None, 0, 999)
+        self.same("stored", "a", 2, 3)
+        self.same("pending", 5)
+        self.same("due_timers", MORNING + timedelta(hours=3), 3)
+        self.same("next_due")
+        self.same("caused_by", 3)
+        self.same("message", 4)
+        self.same("slice_keys", "s", "", 9)
+
+    def read(self, snapshot: int) -> None:
+        for queue in QUEUES:
+            self.same("queue", queue, snapshot)
+        for key in KEYS:
+            self.same("slice", "s", key, snapshot)
+            self.same("slice", "t", key, snapshot)
+            self.same("lookup", "i", [key], snapshot)
+        self.same("lookup", "j", KEYS, snapshot)
+
+
+TestStoresAgree = StoresAgree.TestCase
+TestStoresAgree.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=25)

@@ -1,0 +1,52 @@
+"""The example applications do what their scenarios say, and are written as we want applications to be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from demaq.language.load import check_application
+from demaq.language.parser import parse_module
+from demaq.language.printing.printer import format_module
+from demaq.rounds.compiled import static_check
+from demaq.testing.scenarios import read_scenarios, run_scenarios
+
+EXAMPLES = sorted([path for path in (Path(__file__).parents[2] / "examples").iterdir() if path.is_dir()])
+
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=[path.name for path in EXAMPLES])
+
+
+def test_there_are_the_examples_that_the_documentation_speaks_of() -> None:
+    assert {"procurement", "registrar", "retention"} <= {path.name for path in EXAMPLES}
+
+
+@every_example
+def test_nothing_is_found_wrong_with_an_example(example: Path) -> None:
+    assert [item.render() for item in check_application(example, static_check).diagnostics] == []
+
+
+@every_example
+def test_an_example_is_laid_out_as_the_formatter_would(example: Path) -> None:
+    for file in example.rglob("*.dmq"):
+        text = file.read_text(encoding="utf-8")
+        assert format_module(parse_module(text, str(file))[0]) == text, file
+
+
+@every_example
+def test_the_scenarios_of_an_example_pass(example: Path) -> None:
+    program = check_application(example, static_check).program
+    assert program is not None
+    scenarios = read_scenarios(example / "scenarios.yaml", program).scenarios
+    failures = [result.failure for result in run_scenarios(example, scenarios) if result.failure is not None]
+
+    assert [str(failure) for failure in failures] == []
+
+
+def test_every_order_of_release_has_its_scenario() -> None:
+    example = Path(__file__).parents[2] / "examples" / "retention"
+    program = check_application(example).program
+    assert program is not None
+    names = [scenario.name for scenario in read_scenarios(example / "scenarios.yaml", program).scenarios]
+
+    assert len([name for name in names if name.count(", then ") == 2]) == 6
