@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
-from demaq.cli.stores import store_option, told
+from demaq.cli.stores import counted, store_option, told
 from demaq.server.at_rest import writable
 
 
@@ -28,4 +28,4 @@ def load(name: str, files: tuple[Path, ...], folder: Path) -> None:
             version = node.load_collection(name, [file.read_bytes() for file in files])
         finally:
             node.close()
-    click.echo(f"collection {name}: {len(files)} documents, version {version}")
+    click.echo(f"collection {name}: {counted(len(files), 'document')}, version {version}")

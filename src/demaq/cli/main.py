@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List the messages of echo queues that have not come back yet, the next one first.",
     ),
     "collections": ("demaq.cli.collections:collections", "Load the collections that rules read."),
-    "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now. A running node does so by itself."),
+    "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
     "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, reading, show_json, store_option
+from demaq.cli.stores import counted, json_option, reading, show_json, store_option
 
 
 @click.command(cls=ExampleFirst, example="$ demaq queues --store orders")
@@ -21,4 +21,4 @@ def queues(folder: Path, as_json: bool) -> None:
         show_json([{"queue": name, "messages": all_, "waiting": waiting} for name, (all_, waiting) in counts.items()])
         return
     for name, (all_, waiting) in sorted(counts.items()):
-        click.echo(f"{name}: {all_} messages, {waiting} waiting")
+        click.echo(f"{name}: {counted(all_, 'message')}, {waiting} waiting")

@@ -13,7 +13,7 @@ import click
 
 from demaq.cli.applications import show
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import store_option, told
+from demaq.cli.stores import counted, store_option, told
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS
@@ -34,7 +34,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", str(value))
         if match is None:
             self.fail(f"{value} is not a duration such as 90s, 10m, 12h, 7d", param, ctx)
-        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+        try:
+            return timedelta(**{_UNITS[match[2]]: float(match[1])})
+        except OverflowError:
+            self.fail(f"{value} is longer than anybody can wait", param, ctx)
 
 
 @click.command(cls=ExampleFirst, example="$ demaq run orders.dmq --store orders --keep 7d")
@@ -54,7 +57,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since
 def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeout: float) -> int:
     """Run an application on a store until it is stopped.
 
-    SIGTERM and Ctrl-C stop it behind the round it is in; the next run goes on where it was.
+    SIGTERM and Ctrl-C stop it when what waits is processed; the next run goes on where it was.
     """
     try:
         with told():
@@ -71,8 +74,8 @@ def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeou
     signal.signal(signal.SIGINT, on_signal)
     control = ControlServer(node)
     node.start()
-    rules = len(node.program.rules)
-    click.echo(f"running on {folder}: {len(node.program.queues)} queues, {rules} rules; stop with Ctrl-C", err=True)
+    sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
+    click.echo(f"running on {folder}: {sizes}; stop with Ctrl-C", err=True)
     while not stop.wait(0.2):
         if node.wait(0):
             break

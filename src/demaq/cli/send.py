@@ -32,6 +32,8 @@ def send(
         if not equals:
             raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
         given[name] = value
+    if request is not None and len(files) > 1:
+        raise click.UsageError("--request names one message, so give one file")
     bodies = [sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes() for file in files]
     with told():
         node = writable(folder)

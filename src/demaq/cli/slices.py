@@ -8,7 +8,7 @@ import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.messages import line
-from demaq.cli.stores import json_option, more, paged, reading, show_json, store_option
+from demaq.cli.stores import counted, json_option, more, paged, reading, show_json, store_option
 from demaq.server.control import as_json as message_json
 
 
@@ -28,10 +28,10 @@ def slices(slicing: str, key: str | None, folder: Path, limit: int, after: str |
             else:
                 click.echo("\n".join([line(message) for message in found]), nl=bool(found))
             return
-        keys = store.slice_keys(slicing, after or "", limit)
+        keys = store.slice_keys(slicing, after, limit)
     if as_json:
         show_json([{"key": name, "messages": count} for name, count in keys])
         return
     for name, count in keys:
-        click.echo(f"{name}: {count} messages")
+        click.echo(f"{name}: {counted(count, 'message')}")
     more(len(keys), limit, keys[-1][0] if keys else "")

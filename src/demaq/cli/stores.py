@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from demaq.errors import MessageError, StoreError
+from demaq.errors import MessageError, ProgramError, StoreError
 from demaq.store.sqlite import SqliteStore
 
 DEFAULT_STORE = "demaq-store"
@@ -48,10 +48,10 @@ def reading(folder: Path) -> Iterator[SqliteStore]:
     """The store for reading, beside a running node or at rest."""
     with told():
         store = SqliteStore.open_readonly(folder)
-    try:
-        yield store
-    finally:
-        store.close()
+        try:
+            yield store
+        finally:
+            store.close()
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def told() -> Iterator[None]:
         yield
     except MessageError as error:
         raise click.ClickException(f"refused ({error.kind}): {error.message}") from None
-    except StoreError as error:
+    except (StoreError, ProgramError) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -69,13 +69,17 @@ def number(text: str | None, what: str) -> int:
     """The id of a message."""
     if text is None:
         return 0
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise click.UsageError(f"{what} is a number, not {text}")
     return int(text)
 
 
 def show_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def more(shown: int, limit: int, last: object) -> None:

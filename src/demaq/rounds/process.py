@@ -26,12 +26,19 @@ from demaq.scheduler.reading import Documents, SnapshotReader
 
 RULE_TIMEOUT_SECONDS = 30.0
 START_TIMEOUT_SECONDS = 120.0
+ATTEMPTS_MAX = 5
+"""So often a message is tried that is alone in a process when that ends."""
 GROWTH_MAX_MEGABYTES = 1000
 """A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
 
 
 class EvaluatorGone(Exception):
     """The process did not answer in time, or is no more."""
+
+    def __init__(self, reason: str, died: bool = False) -> None:
+        super().__init__(reason)
+        self.died = died
+        """Whether it ended by itself or by others, which need not be the message's fault."""
 
 
 class ProcessEvaluator:
@@ -61,14 +68,16 @@ class ProcessEvaluator:
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
         return self._evaluate([message.sequence for message in messages], reader.snapshot, now)
 
-    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
+    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime, attempt: int = 1) -> list[Outcome]:
         limit = self._rule_timeout_seconds if len(seqs) == 1 else self._rule_timeout_seconds + len(seqs) * 0.01
         try:
             found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), limit)
             return found
         except EvaluatorGone as gone:
+            if len(seqs) == 1 and gone.died and attempt < ATTEMPTS_MAX:
+                return self._evaluate(seqs, snapshot, now, attempt + 1)
             if len(seqs) == 1:
-                return [_lost(str(gone))]
+                return [_lost(f"evaluating the message failed: {gone}")]
         middle = len(seqs) // 2
         return self._evaluate(seqs[:middle], snapshot, now) + self._evaluate(seqs[middle:], snapshot, now)
 
@@ -100,7 +109,7 @@ class ProcessEvaluator:
             kind, answer = connection.recv()
         except (EOFError, OSError):
             self._replace()
-            raise EvaluatorGone("it ended the process that evaluated it") from None
+            raise EvaluatorGone("the process that evaluated it came to its end", died=True) from None
         except EvaluatorGone:
             self._replace()
             raise
@@ -158,7 +167,8 @@ def _lost(reason: str) -> Outcome:
 
 def _work(connection: Connection, files: dict[str, str], store_folder: str) -> None:
     """Answer requests until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the node's to handle
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # both are the node's to handle, and reach the whole group
     os.environ["TZ"] = "UTC"
     try:
         worker = _Worker(files, Path(store_folder))

@@ -211,8 +211,13 @@ class Engine:
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
+        declared = self.program.queues.get(queue)
+        if declared is None:
+            raise MessageError("enqueueError", f"there is no queue {queue}")
         if self.priority(queue) is not None:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
+        if declared.kind in ("echo", "outgoingGateway"):
+            raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
         waiting = [m for m in self.store.queue(queue, self.store.snapshot()) if m.processed is None][:limit]
         self._commit([Step(processed=message.seq) for message in waiting])
         return waiting
@@ -242,8 +247,9 @@ class Engine:
     # messages in the making
 
     def priority(self, queue: str) -> int | None:
-        """A queue's priority; None where no rule pertains to it, so that nobody processes its messages."""
-        return self.program.queues[queue].priority if self.plan.queues[queue].rules else None
+        """A queue's priority; None where nobody processes its messages: no rule pertains to it, or it is a timer."""
+        declared = self.program.queues[queue]
+        return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
 
     def _new(
         self,

@@ -32,6 +32,8 @@ from demaq.store.sqlite import SqliteStore
 
 IDLE_SECONDS_MAX = 60.0
 """An idle node looks around at least this often."""
+GARBAGE_EVERY_TURNS = 4
+"""Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
 """So many messages are removed at once, between two rounds."""
 FAULTS_MAX = 5
@@ -55,12 +57,13 @@ class Node:
         self._clock = clock or _utc_now
         self.folder = Path(store)
         self.store = SqliteStore(self.folder, now=self._clock)
-        files = self.program.files()
-        self.store.save_program(_digest(files), files, self._clock())
+        files = {str(Path(file).resolve()): text for file, text in self.program.files().items()}
         self._evaluator = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
         try:
             self._evaluator.start()
+            self.store.save_program(_digest(files), files, self._clock())
         except BaseException:
+            self._evaluator.close()
             self.store.close()
             raise
         self.engine = Engine(make_plan(self.program), self._evaluator, self.store, self._clock, observe=self._committed)
@@ -72,6 +75,7 @@ class Node:
         self._stopping = threading.Event()
         self._draining = False
         self._thread: threading.Thread | None = None
+        self._turns = 0
 
     # life
 
@@ -160,9 +164,11 @@ class Node:
     def _turn_once(self) -> bool:
         """One round, or timers, or some garbage; the answer is whether there was anything to do."""
         with self._turn:
-            if self.engine.run_round() or self.engine.fire_timers():
+            done = self.engine.fire_timers() + self.engine.run_round()
+            self._turns += 1
+            if done and self._turns % GARBAGE_EVERY_TURNS:
                 return True
-            return self.engine.collect_garbage(self.keep, GARBAGE_STEP) == GARBAGE_STEP
+            return bool(self.engine.collect_garbage(self.keep, GARBAGE_STEP) or done)
 
     def _idle_seconds(self) -> float:
         with self._turn:

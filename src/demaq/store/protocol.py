@@ -179,7 +179,7 @@ class Store(Protocol):
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         """Everything that is physically there, retired or not, in order, from behind a number."""
 
-    def slice_keys(self, slicing: str, after: str, limit: int) -> list[tuple[str, int]]:
+    def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Keys of the current slices that hold messages, in order from behind a key, with how many they hold."""
 
     def counts(self) -> dict[str, tuple[int, int]]:
