@@ -10,12 +10,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-KEYS = ["1", "1", "2", "01", "x"]
+from demaq.language.program import SYSTEM_ERRORS
+
+KEYS = ["1", "1", "1", "2", "01", "x"]
 TEXTS = ["x", "x", "y", "5"]
 HOPS_MAX = 5
 ALL_SHAPES = False
-"""Without it: no rule or slicing on an echo queue, no echo queue that is the target of another, and no property of
-`demaq:errors` whose value can fail. The engine does not get these right yet."""
+"""Without it: no rule or slicing on an echo queue, no echo queue that is the target of another, and neither rules nor
+properties on `demaq:errors`. The engine does not get these right yet."""
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Shapes:
     # statements
 
     def application(self) -> Application:
-        names = [f"q{n}" for n in range(self.draw(st.integers(2, 6)))]
+        names = [f"q{n}" for n in range(int(self.pick("2", "2", "3", "3", "4", "6")))]
         header = f"module app errorqueue {self.pick(*names[:2])};" if self.chance(3) else ""
         self.queues = names
         self.echoes = [name for name in names[2:] if self.chance(5)]
@@ -75,7 +77,7 @@ class Shapes:
         lines += [self.declared_property(f"p{n}") for n in range(self.draw(st.integers(0, 3)))]
         if self.properties:
             lines += [self.declared_slicing(f"s{n}") for n in range(self.draw(st.integers(0, 2)))]
-        rules = {f"r{n}": self.rule(f"r{n}") for n in range(self.draw(st.integers(1, 6)))}
+        rules = {f"r{n}": self.rule(f"r{n}") for n in range(self.draw(st.integers(2, 6)))}
         lines += rules.values()
         settable = {
             queue: [name for name, (_, variant, on) in self.properties.items() if queue in on and variant != "fixed"]
@@ -85,12 +87,18 @@ class Shapes:
             text="\n".join(lines),
             queues=[name for name in names if name not in self.echoes],
             settable=settable,
-            failing_in_two_ways=frozenset([name for name, text in rules.items() if "<v>{xs:integer" in text]),
+            failing_in_two_ways=frozenset(
+                [name for name, text in rules.items() if "<v>{xs:integer" in text or "<v>{1 div" in text]
+            ),
         )
+
+    def queues_to_be_used(self) -> list[str]:
+        """On which there may be rules and properties."""
+        return [*self.queues, SYSTEM_ERRORS] if ALL_SHAPES else [q for q in self.queues if q not in self.echoes]
 
     def errorqueue(self) -> str:
         plain = [name for name in self.queues if name not in self.echoes]
-        return f" errorqueue {self.pick(*plain)}" if self.chance(4) else ""
+        return f" errorqueue {self.pick(*plain)}" if self.chance(3) else ""
 
     def queue(self, name: str) -> str:
         text = f"create queue {name}"
@@ -107,14 +115,12 @@ class Shapes:
     def declared_property(self, name: str) -> str:
         type_ = self.pick("string", "integer")
         variant = self.pick("", "", "inherited", "fixed")
-        on = self.some([q for q in [*self.queues, "demaq:errors"] if ALL_SHAPES or q not in self.echoes])
+        on = self.some(self.queues_to_be_used())
         parts = ""
         for queue in on:
             value = self.pick("//k", "(//k)[1]", "(//k)[1]", "//v", '"1"', "count(//k)")
             if type_ == "integer":
                 value = self.pick("(//k)[. castable as xs:integer][1]", "//k[. castable as xs:integer]", "//k", "1")
-            if queue == "demaq:errors" and not ALL_SHAPES:
-                value = "(//k)[. castable as xs:integer][1]"
             parts += f" queue {queue}"
             if variant == "fixed" or not self.chance(4):
                 parts += f" value {value}"
@@ -127,9 +133,7 @@ class Shapes:
 
     def rule(self, name: str) -> str:
         self.slicing = self.pick(*self.slicings) if self.slicings and self.chance(2) else None
-        target = self.slicing or self.pick(
-            *[q for q in self.queues if ALL_SHAPES or q not in self.echoes], "demaq:errors"
-        )
+        target = self.slicing or self.pick("q0", "q0", "q1", *self.queues_to_be_used())
         head = f"create rule {name} for {target}{self.errorqueue()}"
         if self.chance(12):
             # Fails on some messages. With another `if` inside it need not: what cannot act may be left unevaluated.
@@ -146,7 +150,8 @@ class Shapes:
             first, second = self.condition(0), self.condition(0)
             return self.pick(f"({first} and {second})", f"({first} or {second})", f"not({first})")
         queue = self.pick(*self.queues)
-        shapes = ["true()", "/m", "/a", "/error", '//k = "1"', '//v = "x"', "not(//v)", "count(//k) = 1"]
+        shapes = ["true()"] * 6
+        shapes += ["/m", "/a", "/error", "/error", '//k = "1"', '//v = "x"', "not(//v)", "count(//k) = 1"]
         shapes += [
             f'count(qs:queue("{queue}")) >= 2',
             f'exists(qs:queue("{queue}"))',
@@ -210,7 +215,7 @@ class Shapes:
     def message(self) -> str:
         root = self.pick("m", "m", "a")
         inner = "<n>{number((//n)[1]) - 1}</n>"
-        for _ in range(self.draw(st.integers(0, 2))):
+        for _ in range(self.draw(st.integers(1, 3))):
             inner += self.content()
         return self.pick(*[f"<{root}>{inner}</{root}>"] * 8, ".", "//v")
 
@@ -219,6 +224,8 @@ class Shapes:
         shapes = ["{(//k)[1]}", "{(//k)[1]}", "{//k}", "{//v}", "<v>x</v>", "<v>{xs:integer((//v)[1])}</v>", "<k>2</k>"]
         shapes += [
             f'<c>{{count(qs:queue("{queue}"))}}</c>',
+            "<c>{count(qs:queue())}</c>",
+            "<v>{1 div (count(//k) - 1)}</v>",
             f'{{(qs:queue("{queue}")//k)[1]}}',
             f'<c>{{qs:queue("{queue}")[//k = qs:message()//k] ! name(*)}}</c>',
         ]
@@ -237,11 +244,11 @@ def applications(draw: Any) -> Application:
 @st.composite
 def arrivals(draw: Any, application: Application) -> Event:
     shapes = Shapes(draw)
-    queue = shapes.pick(*application.queues)
+    queue = shapes.pick("q0", "q0", *application.queues)
     keys = "".join([f"<k>{key}</k>" for key in draw(st.lists(st.sampled_from(KEYS), max_size=2))])
     texts = "".join([f"<v>{text}</v>" for text in draw(st.lists(st.sampled_from(TEXTS), max_size=1))])
     root = shapes.pick("m", "m", "a")
-    body = f"<{root}><n>{shapes.pick('1', '2', '0')}</n>{keys}{texts}</{root}>"
+    body = f"<{root}><n>{shapes.pick('2', '1', '2', '3', '0')}</n>{keys}{texts}</{root}>"
     given = [(name, shapes.pick(*KEYS)) for name in application.settable[queue] if shapes.chance(4)]
     return Event("arrive", queue, body, tuple(given))
 
@@ -252,7 +259,7 @@ def histories(draw: Any, application: Application, crashes: bool) -> list[list[E
     shapes = Shapes(draw)
     phases: list[list[Event]] = []
     for _ in range(draw(st.integers(1, 3))):
-        burst = draw(st.lists(arrivals(application), min_size=1, max_size=4))
+        burst = draw(st.lists(arrivals(application), min_size=2, max_size=6))
         if crashes and shapes.chance(4):
             burst.append(Event("crash"))
         what = shapes.pick("run", "run", "run", "advance", "advance")
