@@ -61,8 +61,6 @@ $d:state?d?reset("6", "6", "customers", $d:state?d?value($d:record, "customer"))
 function($d:message as document-node(), $d:known as map(*)) { $d:message ! fn:data((
 //customerID)) ! xs:string(.) },
 
-function($d:message as document-node(), $d:known as map(*)) { $d:message ! fn:data((//customerID)) ! xs:string(.) },
-
 function($d:message as document-node()) { $d:message ! (
 //customerID) },
 

@@ -13,9 +13,7 @@ function($d:record as element(), $d:state as map(*)) as xs:string* { let $d:mess
 if (true()) then ("F", "2", $d:state?d?enqueue($d:record, $d:state, "2", "3", "customer", <log>{ $d:message//requestID }</log>, map {  })) else ()) }?*) } catch * { $d:state?d?failure("2", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number) } },
 
 function($d:message as document-node(), $d:known as map(*)) { $d:message ! fn:data((
-//requestID)) ! xs:string(.) },
-
-function($d:message as document-node(), $d:known as map(*)) { $d:message ! fn:data((//requestID)) ! xs:string(.) }]
+//requestID)) ! xs:string(.) }]
 
 (: crm :) function($batch as document-node(), $rules as array(*), $state as map(*)) as xs:string { string-join(for $r in $batch/b/r return ("M", $rules(1)($r, $state) , $rules(2)($r, $state) , $rules(3)($r, $state)), "␞") }
 

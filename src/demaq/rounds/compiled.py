@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from demaq.compiler.context import CompilerContext, contexts
-from demaq.compiler.emit.blocks import Block, BlockEmitter, runtime_query
+from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.lower import NOT_YET
 from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RUNTIME_BODY, batch_query
 from demaq.compiler.plan import Plan, QueuePlan
@@ -104,6 +104,11 @@ class CompiledProgram:
                 found.append(_diagnostic(single, own, single.places[0]))
         return found or [_diagnostic(block, error, block.places[0] if block.places else None)]
 
+    def _value(self, prop: Property, queue: str) -> Any:
+        """The function that computes a property on a queue, or nothing."""
+        value = prop.values[queue]
+        return self.saxon.empty() if value is None else self.functions[property_entry(prop, value)]
+
     def _intakes(self) -> Any:
         """For each queue with properties or indexes: what makes those of a new message."""
         saxon, program = self.saxon, self.plan.program
@@ -116,7 +121,7 @@ class CompiledProgram:
                         "type": saxon.string(prop.type),
                         "fixed": saxon.boolean(prop.variant == "fixed"),
                         "inherited": saxon.boolean(prop.variant == "inherited"),
-                        "value": self.functions.get(("property", f"{prop.name} of {queue}")) or saxon.empty(),
+                        "value": self._value(prop, queue),
                     }
                 )
                 for prop in in_dependency_order(program, queue)

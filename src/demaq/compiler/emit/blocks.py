@@ -34,7 +34,7 @@ NESTING_MAX_COMPILED = 500
 """Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
 
 Entry: TypeAlias = tuple[str, str]
-"""What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID of crm")`, `("index", "3")`."""
+"""What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID at 117")`, `("index", "3")`."""
 
 
 Made = TypeVar("Made")
@@ -49,6 +49,11 @@ class Block:
     entries: tuple[Entry, ...]
     places: tuple[Place, ...]
     """Where each function's source begins, for errors without a place of their own."""
+
+
+def property_entry(prop: Property, value: ast.Expr) -> Entry:
+    """What computes a property by an expression."""
+    return "property", f"{prop.name} at {value.at.start}"
 
 
 class BlockEmitter:
@@ -182,19 +187,15 @@ class BlockEmitter:
         return ast.Template(NOWHERE, tuple(parts))
 
     def _property(self, prop: Property, context: CompilerContext) -> list[Function]:
-        found: list[Function] = []
-        lowered: dict[ast.Expr, ast.Expr] = {}
+        """One function for each expression, however many queues share it."""
         lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
-        for queue, value in prop.values.items():
-            if value is None:
-                continue
-            if value not in lowered:
-                refuse_deep_nesting(value)
-                lowered[value] = lowering.expr(value)
+        found: list[Function] = []
+        for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
+            refuse_deep_nesting(value)
             head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {_known_context(value, context)}"
             head += f"{MESSAGE} ! {fn('data')}("
-            function = ast.Template(NOWHERE, (head, lowered[value], f") ! {xs(prop.type)}(.) }}"))
-            found.append((("property", f"{prop.name} of {queue}"), value.at, function))
+            function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {xs(prop.type)}(.) }}"))
+            found.append((property_entry(prop, value), value.at, function))
         return found
 
     def _index(self, index: Index, context: CompilerContext) -> list[Function]:
