@@ -64,7 +64,7 @@ class Kept:
 
     def is_needed(self) -> bool:
         """Whether it must stay: it may go when it is processed, delivered and in no current slice."""
-        return not self.processed or bool(self.slices) or self.undelivered or self.due is not None
+        return not self.processed or bool(self.slices) or self.undelivered
 
 
 class Interpreter:
@@ -138,8 +138,14 @@ class Interpreter:
 
     def pertaining(self, queue: str) -> list[Rule]:
         """The rules that pertain to a queue: its own, then those of the slicings its messages can be in, each in order."""
+        if self.program.queues[queue].kind == "echo":
+            return []  # what waits for its time is not processed; it counts as processed when its timer ends
         targets = [queue, *[slicing.name for slicing in self.program.slicings_of(queue)]]
         return [rule for target in targets for rule in self.program.rules if rule.target == target]
+
+    def is_mailbox(self, queue: str) -> bool:
+        """Whether messages stay until a client takes them."""
+        return self.program.queues[queue].kind in ("basic", "incomingGateway") and not self.pertaining(queue)
 
     def _process(self, message: Kept) -> None:
         visible = [as_a_rule_sees_it(kept) for kept in self.stored if kept.gone_at is None]
@@ -176,8 +182,7 @@ class Interpreter:
         due = [(kept.due, kept.number, kept) for kept in self.stored if kept.due is not None and kept.due <= self.now]
         for _, _, message in sorted(due, key=lambda item: item[:2]):
             message.due = None
-            if not self.pertaining(message.queue):
-                message.processed = True
+            message.processed = True
             target = message.properties["target"].text
             travelling = {name: v for name, v in message.properties.items() if name not in ("timeout", "target")}
             verdict = self._received(consequence(target), message.body, travelling)

@@ -213,6 +213,38 @@ def test_error_messages_inherit_what_the_failed_message_would_hand_on() -> None:
         assert lab.made("e")[0].properties["vip"] == "true"
 
 
+def test_an_error_that_its_queue_refuses_ends_in_the_systems_queue_whatever_that_computes() -> None:
+    program = """
+    module m errorqueue me;
+    create queue a create queue e create queue me
+    create property k as xs:integer queue e, demaq:errors value //k
+    create property i as xs:string inherited queue a, demaq:errors
+    create rule r for a errorqueue e if (true()) then do enqueue <y>{1 div 0}</y> into a
+    create rule s for demaq:errors if (true()) then do enqueue <y>{1 div 0}</y> into a
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m><k>5</k></m>", {"i": "7"})
+        lab.run_until_idle()
+        assert len(lab.made("e")) == 1
+        lab.enqueue("a", "<m><k>x</k></m>", {"i": "7"})
+        lab.run_until_idle()
+        assert (len(lab.made("e")), len(lab.made("demaq:errors")), len(lab.made("me"))) == (1, 1, 0)
+
+
+def test_a_burst_in_one_slice_is_reset_once_for_each_lifetime() -> None:
+    program = """
+    create queue a create queue out
+    create property k as xs:string queue a value //k
+    create slicing s on k
+    create rule r for s if (/m) then (do enqueue <closed>{//n}</closed> into out, do reset)
+    """
+    with Lab(program) as lab:
+        for n in range(6):
+            lab.enqueue("a", f"<m><k>{n % 2}</k><n>{n}</n></m>")
+        lab.run_until_idle()
+        assert texts(lab.made("out")) == ["<closed><n>0</n></closed>", "<closed><n>1</n></closed>"]
+
+
 def test_rules_handle_errors_like_any_message() -> None:
     program = """
     create queue a create queue e create queue letters

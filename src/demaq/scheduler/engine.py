@@ -16,7 +16,7 @@ from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, SliceReset
 from demaq.scheduler.conflicts import Changes
 from demaq.scheduler.durations import due_at
-from demaq.scheduler.error_messages import Failure, error_body, level_property, route
+from demaq.scheduler.error_messages import SYSTEM, Failure, error_body, level_property, route
 from demaq.scheduler.reading import Documents, SnapshotReader, index_name
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage, Timer
 
@@ -196,16 +196,21 @@ class Engine:
             self.skipped_errors += 1
             return []
         document = Document(error_body(failure, message, now))
-        explicit = level_property(target.level)
-        queue = target.queue
-        try:
-            received = self.evaluator.receive(queue, document, {}, now, inherited=message.properties)
-        except MessageError:
-            queue = SYSTEM_ERRORS  # an error queue that does not take the error: the system's takes everything
-            received = self.evaluator.receive(queue, document, {}, now)
-        properties = {**received.properties, **explicit}
+        queue, level = target.queue, target.level
+        properties: dict[str, PropertyValue] = {}
+        entries: tuple[tuple[int, str], ...] = ()
+        while True:
+            try:
+                received = self.evaluator.receive(queue, document, {}, now, inherited=message.properties)
+                properties, entries = dict(received.properties), received.entries
+            except MessageError:  # an error queue that does not take the error: the system's takes everything
+                if queue != SYSTEM_ERRORS:
+                    queue, level = SYSTEM_ERRORS, SYSTEM
+                    continue
+            break
+        properties |= level_property(level)
         rule = failure.rule.name if failure.rule is not None else None
-        return [self._new(queue, document, properties, received.entries, now, rule=rule, trigger=message)]
+        return [self._new(queue, document, properties, entries, now, rule=rule, trigger=message)]
 
     # clients
 
