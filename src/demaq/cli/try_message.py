@@ -16,12 +16,12 @@ from demaq.documents import Document, parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.program import Program
-from demaq.language.system_properties import transport_properties
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 from demaq.rounds.outcomes import Enqueued, Outcome, RuleError
+from demaq.scheduler.intake import explicit_properties
 
 COLLECTIONS = "collections"
 
@@ -95,21 +95,16 @@ def try_message(
 
 
 def _explicit(program: Program, queue: str, properties: tuple[str, ...]) -> dict[str, PropertyValue]:
-    found: dict[str, PropertyValue] = {}
+    given: dict[str, str] = {}
     for item in properties:
         name, equals, value = item.partition("=")
-        declared = program.properties.get(name)
         if not equals:
             raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
-        if declared is None and name in transport_properties(program.queues[queue].kind):
-            found[name] = PropertyValue.string(value)
-            continue
-        if declared is None or queue not in declared.values or declared.decl is None:
-            raise click.UsageError(f"queue {queue} has no property {name}")
-        if declared.variant == "fixed":
-            raise click.UsageError(f"property {name} is fixed and cannot be set")
-        found[name] = PropertyValue(declared.type, value, value)
-    return found
+        given[name] = value
+    try:
+        return explicit_properties(program, queue, given)
+    except MessageError as error:
+        raise click.UsageError(error.message) from None
 
 
 def _time(now: str | None) -> datetime:

@@ -13,8 +13,8 @@ from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.scheduler.engine import Engine
+from demaq.scheduler.intake import explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
-from demaq.server.node import explicit_properties
 from demaq.store.sqlite import SqliteStore
 
 

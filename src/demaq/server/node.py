@@ -20,13 +20,10 @@ from pathlib import Path
 
 from demaq.compiler.planner import make_plan
 from demaq.documents import parse_document
-from demaq.errors import MessageError
 from demaq.language.load import load_program
-from demaq.language.program import Program
-from demaq.language.system_properties import transport_properties
-from demaq.messages import PropertyValue
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.engine import Engine
+from demaq.scheduler.intake import explicit_properties
 from demaq.store.protocol import Committed, Step, StoredMessage
 from demaq.store.sqlite import SqliteStore
 
@@ -186,23 +183,6 @@ class Node:
                     stored = self.store.message(seq)
                     if stored is not None:
                         listener(stored)
-
-
-def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
-    """Properties that a client sets, with the types they are declared with. Raises a MessageError."""
-    known = program.queues.get(queue)
-    found: dict[str, PropertyValue] = {}
-    for name, text in given.items():
-        declared = program.properties.get(name)
-        if declared is None and known is not None and name in transport_properties(known.kind):
-            found[name] = PropertyValue.string(text)
-        elif declared is None or declared.decl is None or queue not in declared.values:
-            raise MessageError("propertyError", f"queue {queue} has no property {name}")
-        elif declared.variant == "fixed":
-            raise MessageError("propertyError", f"property {name} is fixed and cannot be set")
-        else:
-            found[name] = PropertyValue(declared.type, text, text)
-    return found
 
 
 def _utc_now() -> datetime:

@@ -24,8 +24,8 @@ from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.scheduler.engine import HOPS_MAX, Engine
+from demaq.scheduler.intake import explicit_properties
 from demaq.scheduler.reading import system_properties
-from demaq.server.node import explicit_properties
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
 
