@@ -551,7 +551,10 @@ class _Builder:
         return ast.Enqueue(NOWHERE, self.expr(depth), self.name(), tuple(properties))
 
     def reset(self, depth: int) -> ast.Expr:
-        return ast.Reset(NOWHERE, self.name(), self.expr(depth))
+        name = self.name()
+        if str(name) in ("else", "case", "default"):  # words that go on behind a bare reset: no slicing is named so
+            name = ast.Name(NOWHERE, "slicing")
+        return ast.Reset(NOWHERE, name, self.expr(depth))
 
 
 _LEAVES = [name for name in vars(_Builder) if name.startswith("leaf_")]

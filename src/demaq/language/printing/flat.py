@@ -14,7 +14,7 @@ from demaq.language.printing.stream import (
     Spot,
     Stream,
 )
-from demaq.language.source import NOWHERE, Place, Source
+from demaq.language.source import NOWHERE, Source
 
 
 def flat(stream: Stream) -> str:
@@ -35,71 +35,49 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
 
     A compiler that reports nothing but a line is thereby understood as well as one that reports columns.
     """
-    writer = _MappedWriter()
+    out: list[str] = []
+    source_map = SourceMap()
+    line = column = 1
+    space_due = False
+    shown: tuple[Source, int] | None = None  # the source, and which line of it, that the current line shows
     for item in stream:
         if isinstance(item, str):
-            writer.text(item)
-        elif isinstance(item, Mark):
-            writer.mark(item.at)
+            if space_due:
+                space_due = False
+                out.append(" ")
+                column += 1
+            out.append(item)
+            last = item.rfind("\n")
+            if last < 0:
+                column += len(item)
+            else:
+                line += item.count("\n")
+                column = len(item) - last
+                shown = None
         elif item is SPACE_OR_BREAK:
-            writer.space_due = True
-        elif isinstance(item, Spot):
-            writer.spot(item.at)
+            space_due = True
+        elif isinstance(item, (Mark, Spot)):
+            place = item.at
+            source = place.source
+            if source.file == NOWHERE.file:
+                continue
+            shows = (source, source.line_of(place.start))
+            if shown is not None and shown != shows and isinstance(item, Mark):
+                _break_line(out)
+                space_due = False
+                line, column, shown = line + 1, 1, None
+            shown = shown or shows
+            source_map.add(line, column + space_due, place)
         elif item is GROUP or item is END_GROUP or item is INDENT or item is DEDENT:
             continue  # most of what is left, and told apart faster than by looking it up
         elif item in NEW_LINES:
-            writer.new_line()
-    return "".join(writer.out), writer.map
+            _break_line(out)
+            space_due = False
+            line, column, shown = line + 1, 1, None
+    return "".join(out), source_map
 
 
-class _MappedWriter:
-    def __init__(self) -> None:
-        self.out: list[str] = []
-        self.map = SourceMap()
-        self.space_due = False
-        self._line = 1
-        self._column = 1
-        self._shown: tuple[Source, int] | None = None
-        """The source, and which line of it, that the current line shows."""
-
-    def text(self, text: str) -> None:
-        if self.space_due:
-            self.space_due = False
-            self.out.append(" ")
-            self._column += 1
-        self.out.append(text)
-        last = text.rfind("\n")
-        if last < 0:
-            self._column += len(text)
-        else:
-            self._line += text.count("\n")
-            self._column = len(text) - last
-            self._shown = None
-
-    def mark(self, place: Place) -> None:
-        source = place.source
-        if source.file == NOWHERE.file:
-            return
-        line = source.line_of(place.start)
-        if self._shown is None:
-            self._shown = (source, line)
-        elif self._shown[1] != line or self._shown[0] is not source:
-            self.new_line()
-            self._shown = (source, line)
-        self.map.add(self._line, self._column + self.space_due, place)
-
-    def spot(self, place: Place) -> None:
-        if place.source.file == NOWHERE.file:
-            return
-        if self._shown is None:
-            self._shown = (place.source, place.line)
-        self.map.add(self._line, self._column + self.space_due, place)
-
-    def new_line(self) -> None:
-        self.space_due = False
-        if self.out:
-            self.out[-1] = self.out[-1].rstrip(" ")
-        self.out.append("\n")
-        self._line += 1
-        self._column = 1
-        self._shown = None
+def _break_line(out: list[str]) -> None:
+    if out:
+        out[-1] = out[-1].rstrip(" ")
+    out.append("\n")
