@@ -105,6 +105,24 @@ def test_what_would_end_saxon_is_refused_before(tmp_path: Path, opening: str, cl
     assert [item.code for item in check_application(file, static_check).errors] == ["DQ0703"]
 
 
+@pytest.mark.parametrize(
+    ("prolog", "condition"),
+    [
+        ('declare default collation "http://saxon.sf.net/collation?class=x";', "true()"),
+        ("", 'for $x in //y order by $x collation "http://saxon.sf.net/collation?class=x" return $x'),
+        ("", 'for $x in //y group by $x collation "http://saxon.sf.net/collation?class=x" return $x'),
+    ],
+)
+def test_collations_that_would_end_saxon_are_refused_where_they_are_written(
+    tmp_path: Path, prolog: str, condition: str
+) -> None:
+    file = tmp_path / "app.dmq"
+    file.write_text(
+        f"{prolog}\n{QUEUES}create rule r for a if ({condition}) then do enqueue <x/> into b", encoding="utf-8"
+    )
+    assert [item.code for item in check_application(file, static_check).errors] == ["DQ0704"]
+
+
 def test_collations_that_would_end_saxon_are_an_error_of_the_rule(tmp_path: Path) -> None:
     checked = check(
         tmp_path,

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext, FunctionKey
-from demaq.compiler.emit.lower import Lowering, Sites, ambient_name
+from demaq.compiler.emit.lower import Lowering, Sites, ambient_name, refuse_unknown_collation
 from demaq.compiler.emit.qualify import Qualifier
 from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RULE, RUNTIME, STATE, fn, literal, runtime, xs
 from demaq.compiler.plan import CollectionRead, Index, Plan, RulePlan
@@ -222,6 +222,8 @@ class BlockEmitter:
                 case ast.DefaultNamespaceDecl():
                     head.append(ast.DefaultNamespaceDecl(NOWHERE, item.kind, item.uri))
                 case ast.Setter() if item.kind != "revalidation":
+                    if item.kind == "default collation":
+                        refuse_unknown_collation(item.value, item.at)
                     head.append(ast.Setter(NOWHERE, item.kind, item.value))
                 case ast.DecimalFormatDecl():
                     head.append(ast.DecimalFormatDecl(NOWHERE, item.name, item.properties))

@@ -344,6 +344,11 @@ class Lowering:
         err = "$Q{http://www.w3.org/2005/xqt-errors}"
         return self.template(at, f"{fn('error')}({err}code, {err}description, {err}value)")
 
+    def with_collation(self, node: ast.OrderSpec | ast.GroupSpec) -> ast.Node:
+        if node.collation is not None:
+            refuse_unknown_collation(node.collation.value, node.collation.at)
+        return self.rebuilt(node)
+
     def extension(self, node: ast.Extension) -> ast.Node:
         if node.content is None:
             raise ProgramError("no pragma here is known, and nothing stands in the braces", node.at, code="DQ0702")
@@ -368,6 +373,19 @@ class Lowering:
             "construct the changed message with an element constructor",
             NOT_YET,
         )
+
+
+def refuse_unknown_collation(uri: str, at: Place) -> None:
+    """Refuse what Saxon might not survive loading. The same list is in runtime.xq, for collations that are computed."""
+    known = uri.startswith("http://www.w3.org/2013/collation/UCA") or uri in _COLLATIONS
+    if not known and ":" in uri:
+        raise ProgramError(f"collation {uri} is not supported", at, "known are codepoint, html-ascii and UCA", "DQ0704")
+
+
+_COLLATIONS = (
+    "http://www.w3.org/2005/xpath-functions/collation/codepoint",
+    "http://www.w3.org/2005/xpath-functions/collation/html-ascii-case-insensitive",
+)
 
 
 def _on_one_line(expr: ast.Expr) -> ast.Expr:
@@ -413,6 +431,8 @@ _HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
     ast.If: Lowering.if_expr,
     ast.TryCatch: Lowering.try_catch,
     ast.Extension: Lowering.extension,
+    ast.OrderSpec: Lowering.with_collation,
+    ast.GroupSpec: Lowering.with_collation,
     ast.DirectAttribute: Lowering.attribute,
     ast.Copy: Lowering.not_yet,
     ast.TransformWith: Lowering.not_yet,
