@@ -38,7 +38,8 @@ def measure(rules: tuple[int, ...], messages: int, say: Callable[[str], None]) -
     """All figures of the language, one after the other. `say` is told what is going on."""
     for count in rules:
         say(f"an application of {count:,} rules")
-        yield from _reading(count)
+        yield from _reading(count, paper_application(count), "like the paper's")
+        yield from _reading(count, application_of(count), "with more in them")
     say("1,000 rules on one queue against 10")
     yield from _choosing()
     say(f"4 rules on {messages:,} messages of 1 KB")
@@ -79,8 +80,24 @@ create rule r{n} for q{queue}
     return do enqueue $confirmation into done"""
 
 
-def _reading(rules: int) -> Iterator[Figure]:
-    text = application_of(rules)
+def paper_application(rules: int) -> str:
+    """Rules of the paper's size and shape, all on one queue."""
+    lines = ["create queue crm create queue finance kind outgoingGateway"]
+    lines += [
+        f"""
+create rule r{n} for crm
+if (//offerRequest[@type = "t{n}"] and not(//cancelled)) then
+  let $customerInfo :=
+    <requestCustomerInfo>
+       {{//requestID}} {{//customerID}}
+    </requestCustomerInfo>
+  return do enqueue $customerInfo into finance with Sender value "http://ws.chem.invalid/\""""
+        for n in range(rules)
+    ]
+    return "\n".join(lines)
+
+
+def _reading(rules: int, text: str, shape: str) -> Iterator[Figure]:
     with TemporaryDirectory() as folder:
         file = Path(folder, "application.dmq")
         file.write_text(text, encoding="utf-8")
@@ -94,7 +111,7 @@ def _reading(rules: int) -> Iterator[Figure]:
         compiling = time.perf_counter() - started
         del compiled
     gc.collect()
-    size = f"{rules:,} rules, {len(text) / 1000:,.0f} KB"
+    size = f"{rules:,} rules {shape}, {len(text) / 1000:,.0f} KB"
     yield Figure(f"parse ({size})", parse, "s")
     yield Figure(f"parse and check ({size})", checked, "s")
     yield Figure(f"plan, emit and compile ({size})", compiling, "s")
