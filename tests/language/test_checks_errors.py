@@ -371,3 +371,11 @@ class TestPrograms:
         value = program_.properties["p"].values["q"]
         assert value is not None
         assert program_.modules[0].names.functions[value][1:] == ("true", 0)
+
+
+def test_a_global_variable_has_no_time_of_its_own(tmp_path):
+    file = tmp_path / "app.dmq"
+    file.write_text("declare variable $now := current-dateTime();\ncreate queue a", encoding="utf-8")
+    (found,) = check_application(file).errors
+    assert found.code == "DQ0310"
+    assert str(found.at).endswith("app.dmq:1:26")

@@ -8,6 +8,10 @@ from demaq.language import ast
 from demaq.language.analysis.bodies import Effect
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft
+from demaq.language.namespaces import FN
+
+_CLOCK = {(FN, "current-dateTime"), (FN, "current-date"), (FN, "current-time")}
+"""The time is that of the message."""
 
 
 def global_variables(draft: Draft) -> Iterator[Diagnostic]:
@@ -20,7 +24,7 @@ def global_variables(draft: Draft) -> Iterator[Diagnostic]:
             if declared is not None:
                 if draft.effects.get(declared, Effect.NONE) & (Effect.MESSAGE | Effect.STATE):
                     yield _refused(f"{declared.name}(), which looks at messages,", call.node)
-            elif call.effect & (Effect.MESSAGE | Effect.STATE):
+            elif call.effect & (Effect.MESSAGE | Effect.STATE) or call.key[:2] in _CLOCK:
                 yield _refused(f"{call.key[1]}()", call.node)
 
 
