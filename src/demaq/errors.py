@@ -64,6 +64,24 @@ class StoreError(OperatorError):
     code = "DQ9201"
 
 
+class StoreDamaged(StoreError):
+    """The store's file is not what it was: trying again is of no use."""
+
+    code = "DQ9203"
+
+
+class EvaluatorUnavailable(OperatorError):
+    """The process that evaluates rules cannot be started: no message's fault."""
+
+    code = "DQ9301"
+
+
+class SystemFault(OperatorError):
+    """Processing a message failed for reasons of the system. It can be tried again."""
+
+    code = "DQ9302"
+
+
 class AlreadyProcessed(StoreError):
     """A step is about a message that was processed before. Nothing of the commit was kept."""
 

@@ -159,7 +159,26 @@ def test_what_is_processed_and_in_no_slice_is_invisible_at_once_and_removed_late
         assert texts(lab.messages("b")) == ["<y/>"]
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+def test_messages_can_be_grouped_by_what_the_system_knows_of_them() -> None:
+    program = """
+    create queue a create queue b
+    create slicing family on demaq:origin
+    create slicing self on demaq:id
+    create rule grow for family if (count(qs:slice()) lt 3) then do enqueue <child/> into a
+    create rule done for family if (count(qs:slice()) eq 3) then
+      do enqueue <done of="{qs:slicekey()}"/> into b
+    """
+    with Lab(program) as lab:
+        first = lab.enqueue("a", "<m/>")
+        second = lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        assert {m.properties["demaq:origin"] for m in lab.made("a")} == {first, second}
+        assert [m.id for m in lab.slice("self", second)] == [second]
+        assert len(lab.slice("family", first)) >= 3
+        assert f'<done of="{first}"/>' in texts(lab.made("b"))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_error_goes_to_the_rule_then_the_queue_then_the_module_then_the_system() -> None:
@@ -267,6 +286,22 @@ def test_an_endless_chain_of_messages_ends_in_an_error() -> None:
         assert len(lab.made("a")) == 50
         (error,) = lab.made("demaq:errors")
         assert "<systemError/>" in error.body
+
+
+def test_a_clock_made_of_timers_is_not_an_endless_chain() -> None:
+    program = """
+    create queue tick create queue wait kind echo
+    create rule again for tick if (true()) then do enqueue . into wait with timeout value {0} with target value "tick"
+    """
+    with Lab(program.replace("{0}", '"PT1M"'), hops_max=10) as lab:
+        lab.enqueue("tick", "<tick/>")
+        lab.advance(50 * 60)
+        assert len(lab.made("tick")) == 50
+        assert lab.made("demaq:errors") == []
+    with Lab(program.replace("{0}", "0"), hops_max=10) as lab:
+        lab.enqueue("tick", "<tick/>")
+        lab.run_until_idle()
+        assert len(lab.made("demaq:errors")) == 1
 
 
 # --- time ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore, SqliteStore, Store
-from demaq.store.protocol import NewMessage, Step, StoredMessage, Timer
+from demaq.store.protocol import OWN_NUMBER, NewMessage, Step, StoredMessage, Timer
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -158,6 +158,15 @@ class StoreContract:
         assert store.slice_keys("order", "", 9) == [("1", 1)]
         assert seqs(store.lookup("i", ["v"], 1)) == [1]
 
+    def test_a_message_can_be_in_a_slice_of_its_own_number(self, store: Store):
+        first, second = store.append([new(slices=(("own", OWN_NUMBER),)), new(slices=(("own", OWN_NUMBER),))])
+        assert seqs(store.slice("own", str(second), store.snapshot())) == [second]
+        store.commit([Step(processed=first, resets=(("own", str(first)),))])
+        assert store.slice_keys("own", None, 10) == [(str(second), 1)]
+        found = store.message(second)
+        assert found is not None
+        assert found.slices == (("own", str(second)),)
+
     def test_a_reset_ends_a_lifetime_and_the_message_enqueued_with_it_opens_the_next(self, store: Store):
         order = (("order", "1"),)
         store.append([new(slices=order), new(slices=order), new(slices=(("order", "2"),))])
@@ -302,6 +311,13 @@ class StoreContract:
         assert store.collect_garbage(FOREVER, 9) == 0
         assert seqs(store.queue("mailbox", store.snapshot())) == [1]
         assert store.commit([Step(processed=1)])[0].retired == (1,)
+
+    def test_those_who_take_messages_find_the_oldest_that_wait(self, store: Store):
+        numbers = store.append([new("box", priority=None, slices=(("s", "1"),)) for _ in range(4)] + [new("other")])
+        store.commit([Step(processed=numbers[0]), Step(processed=numbers[2])])
+        assert seqs(store.waiting("box", 1)) == [numbers[1]]
+        assert seqs(store.waiting("box", 10)) == [numbers[1], numbers[3]]
+        assert store.waiting("nobody's", 10) == []
 
     def test_processing_a_message_twice_keeps_nothing_of_the_whole_commit(self, store: Store):
         order = (("order", "1"),)

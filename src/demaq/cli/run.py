@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import threading
@@ -17,6 +18,7 @@ from demaq.cli.stores import counted, store_option, told
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS
+from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
 
@@ -54,17 +56,26 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since
     metavar="SECONDS",
     help="How long the rules of one message may take.",
 )
-def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeout: float) -> int:
+@click.option(
+    "--max-hops",
+    type=click.IntRange(1),
+    default=HOPS_MAX,
+    show_default=True,
+    metavar="COUNT",
+    help="How many messages may cause each other in a row.",
+)
+def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeout: float, max_hops: int) -> int:
     """Run an application on a store until it is stopped.
 
     SIGTERM and Ctrl-C stop it when what waits is processed; the next run goes on where it was.
     """
     try:
         with told():
-            node = Node(application, folder, keep, rule_timeout)
+            node = Node(application, folder, keep, rule_timeout, hops_max=max_hops)
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     stop = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:

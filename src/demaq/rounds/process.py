@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from multiprocessing.connection import Connection
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.documents import Document
-from demaq.errors import MessageError, ProgramError
+from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.outcomes import Outcome, Received, StateReader
 from demaq.scheduler.reading import Documents, SnapshotReader
@@ -54,8 +55,24 @@ class ProcessEvaluator:
         self._context = multiprocessing.get_context("spawn")
         self.replaced = 0
         """How many processes had to be replaced because of what they were asked to evaluate."""
+        self._asking = threading.Lock()
+        """One request at a time; who asks from another thread waits for his turn."""
         self._process: Any = None
         self._connection: Connection | None = None
+        self._is_welcome = False
+        """Whether the process has said that it is ready."""
+
+    def launch(self) -> None:
+        """Let the process begin to start, without waiting for it."""
+        if self._connection is None:
+            ours, theirs = self._context.Pipe()
+            self._process = self._context.Process(
+                target=_work, args=(theirs, self._files, str(self._store)), daemon=True, name="demaq-evaluator"
+            )
+            self._process.start()
+            theirs.close()
+            self._connection = ours
+            self._is_welcome = False
 
     def start(self) -> None:
         """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
@@ -101,6 +118,10 @@ class ProcessEvaluator:
     # the process
 
     def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
+        with self._asking:
+            return self._asked(request, limit_seconds)
+
+    def _asked(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
         connection = self._connected()
         try:
             connection.send(request)
@@ -118,15 +139,11 @@ class ProcessEvaluator:
         return answer
 
     def _connected(self) -> Connection:
-        if self._connection is None:
-            ours, theirs = self._context.Pipe()
-            self._process = self._context.Process(
-                target=_work, args=(theirs, self._files, str(self._store)), daemon=True, name="demaq-evaluator"
-            )
-            self._process.start()
-            theirs.close()
-            self._connection = ours
-            self._welcome(ours)
+        self.launch()
+        assert self._connection is not None
+        if not self._is_welcome:
+            self._welcome(self._connection)
+            self._is_welcome = True
         return self._connection
 
     def _welcome(self, connection: Connection) -> None:
@@ -136,7 +153,7 @@ class ProcessEvaluator:
             refused = None
         if refused is None:
             self.close()
-            raise EvaluatorGone("the evaluator process did not start")
+            raise EvaluatorUnavailable("the process that evaluates rules did not start")
         if refused:
             self.close()
             refused[0].others = tuple(refused[1:])

@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from demaq.compiler.plan import Plan
-from demaq.documents import Document, parse_document
-from demaq.errors import MessageError
-from demaq.language.program import SYSTEM_ERRORS
+from demaq.documents import parse_document
+from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, SliceReset
 from demaq.scheduler.conflicts import Changes
-from demaq.scheduler.durations import due_at
-from demaq.scheduler.error_messages import SYSTEM, Failure, error_body, level_property, route
-from demaq.scheduler.reading import Documents, SnapshotReader, index_name
-from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage, Timer
+from demaq.scheduler.error_messages import Failure
+from demaq.scheduler.intake import Arrivals
+from demaq.scheduler.making import Maker
+from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
+ROUND_MESSAGES_FIRST = 50
 ROUND_MESSAGES_MAX = 500
+ROUND_SECONDS = 1.0
+"""Rounds are made as large as can be evaluated in about this time."""
 AGAIN_MESSAGES_MAX = 50
 """So many outcomes that no longer hold are evaluated again at once: the next one of them will hold for sure."""
+LOSSES_MAX = 2
+"""After so many evaluations in vain nobody may change anything while a message is evaluated."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
+ATTEMPTS_MAX = 5
+"""A message whose processing fails so often for reasons of the system is parked."""
 
-_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+
+class _View:
+    """A snapshot that messages were evaluated on, by what has changed since: by rules, and by senders and clients."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.inside = Changes(plan)
+        self.outside = Changes(plan)
 
 
 @dataclass(slots=True)
 class _Evaluated:
-    """A message, what its rules would do, and what has changed since they were asked."""
+    """A message, what its rules would do, and what they have seen."""
 
     message: StoredMessage
     outcome: Outcome
-    since: Changes
+    view: _View
+    losses: int = 0
+    """How often it was evaluated in vain before."""
 
     def is_stale(self) -> bool:
-        return self.since.invalidate(self.message, self.outcome.reads)
+        if self.view.inside.invalidate(self.message, self.outcome.reads):
+            return True
+        # A reset is about all messages of a slice: those that arrived meanwhile must have been seen.
+        resets = [(action.slicing, action.key) for action in self.outcome.actions if isinstance(action, SliceReset)]
+        return bool(resets) and self.view.outside.touch_slices(resets)
 
 
 class Engine:
-    """One program on one store. Whoever calls it decides when; it decides what."""
+    """One program on one store. Whoever calls it decides when; it decides what.
+
+    Rounds and timers are one caller's; senders and clients may call at any time from other threads.
+    """
 
     def __init__(
         self,
@@ -52,21 +76,30 @@ class Engine:
         clock: Callable[[], datetime],
         hops_max: int = HOPS_MAX,
         observe: Callable[[Sequence[Step], Sequence[Committed]], None] | None = None,
+        receiver: Evaluator | None = None,
     ) -> None:
+        """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it."""
         self.plan = plan
         self.program = plan.program
         self.evaluator = evaluator
         self.store = store
         self.clock = clock
         self.hops_max = hops_max
+        self.maker = Maker(plan, evaluator)
+        self.round_messages_max = ROUND_MESSAGES_MAX
+        self._round_messages = ROUND_MESSAGES_FIRST
+        self._receiver = receiver or evaluator
         self._observe = observe
-        self.skipped_errors = 0
-        """Errors about messages of the system's own error queue, which have nowhere left to go."""
         self._documents = Documents()
-        self._open: list[Changes] = []
-        """What has changed since the evaluations of the current round: one for each time messages were evaluated."""
+        self._arrivals = Arrivals(self._append)
+        self._changing = threading.RLock()
+        """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
+        self._views: list[_View] = []
+        """Of the current round: one for each time messages were evaluated."""
+        self._attempts: dict[int, int] = {}
+        """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
-        store.reprioritise({queue: self.priority(queue) for queue in self.program.queues})
+        store.reprioritise({queue: self.maker.priority(queue) for queue in self.program.queues})
 
     # from outside
 
@@ -78,7 +111,7 @@ class Engine:
         request: str | None = None,
     ) -> int:
         """Store a message from outside. Raises a MessageError where it must be refused; durable on return."""
-        return self.store.append([self.received(queue, body, properties, request)])[0]
+        return self._arrivals.append(self.received(queue, body, properties, request))
 
     def received(
         self,
@@ -91,59 +124,133 @@ class Engine:
         if queue not in self.program.queues:
             raise MessageError("enqueueError", f"there is no queue {queue}")
         now = self.clock()
-        received = self.evaluator.receive(queue, parse_document(body), properties or {}, now)
-        return self._new(queue, received.document, received.properties, received.entries, now, request=request)
+        received = self._receiver.receive(queue, parse_document(body), properties or {}, now)
+        return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
+
+    def _append(self, messages: Sequence[NewMessage]) -> list[int]:
+        with self._changing:
+            numbers = self.store.append(messages)
+            for view in self._views:
+                view.outside.add_messages(messages)
+        return numbers
+
+    def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
+        """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
+        declared = self.program.queues.get(queue)
+        if declared is None:
+            raise MessageError("enqueueError", f"there is no queue {queue}")
+        if self.maker.priority(queue) is not None:
+            raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
+        if declared.kind in ("echo", "outgoingGateway"):
+            raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
+        with self._changing:
+            waiting = self.store.waiting(queue, limit)
+            steps = [Step(processed=message.seq) for message in waiting]
+            self._commit(steps)
+            for view in self._views:
+                for message, step in zip(waiting, steps, strict=True):
+                    view.outside.add(message, step)
+        return waiting
 
     # rounds
 
     def run_round(self) -> int:
-        """Process the next messages; the answer is how many. None are left when it is 0."""
-        pending = self.store.pending(ROUND_MESSAGES_MAX)
-        if not pending:
-            return 0
-        priority = self.priority(pending[0].queue)
-        batch = [message for message in pending if self.priority(message.queue) == priority]
-        self._open.clear()
-        return self._process(deque(self._evaluated(batch)), priority)
+        """Process the next messages; the answer is how many. None are left when it is 0.
+
+        What is the system's fault and no message's is raised as it is. Otherwise the messages of a round that fails
+        are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
+        a message has failed too often and is parked.
+        """
+        batch = self._next_batch()
+        try:
+            return self._process(batch) if batch else 0
+        except AlreadyProcessed as fault:
+            return self._one_by_one(batch, fault)
+        except (StoreError, EvaluatorUnavailable):
+            raise
+        except Exception as fault:
+            return self._one_by_one(batch, fault)
+        finally:
+            self._views.clear()
+
+    def _next_batch(self) -> list[StoredMessage]:
+        """The next messages of one priority; one that was there when a round failed comes alone."""
+        batch: list[StoredMessage] = []
+        for message in self.store.pending(min(self._round_messages, self.round_messages_max)):
+            if batch and self.maker.priority(message.queue) != self.maker.priority(batch[0].queue):
+                break
+            if message.seq in self._attempts:
+                return batch or [message]
+            batch.append(message)
+        return batch
+
+    def _process(self, batch: Sequence[StoredMessage]) -> int:
+        """Commit outcomes in order. One that no longer holds is evaluated again, with its neighbours that do not."""
+        done = 0
+        started = time.perf_counter()
+        waiting = deque(self._evaluated(batch))
+        self._adapt(len(batch), time.perf_counter() - started)
+        priority = self.maker.priority(batch[0].queue) or 0
+        while True:
+            with self._changing:
+                if waiting[0].losses >= LOSSES_MAX:
+                    waiting.extendleft(self._evaluated_again(waiting, limit=1))
+                steps, urgent = self._steps_that_hold(waiting, priority)
+                self._commit(steps)
+            done += len(steps)
+            if urgent or not waiting:
+                return done
+            if waiting[0].losses < LOSSES_MAX:
+                waiting.extendleft(reversed(self._evaluated_again(waiting, AGAIN_MESSAGES_MAX)))
 
     def _evaluated(self, batch: Sequence[StoredMessage]) -> list[_Evaluated]:
         """Messages with their outcomes on the newest snapshot."""
-        reader = SnapshotReader(self.store, self.store.snapshot(), self._documents)
+        with self._changing:
+            snapshot = self.store.snapshot()
+            for view in self._views:
+                view.inside.include(view.outside)  # others will have seen it
+            view = _View(self.plan)
+            self._views.append(view)
+        reader = SnapshotReader(self.store, snapshot, self._documents)
         messages = [self._documents.message(message) for message in batch]
         outcomes = self.evaluator.evaluate(messages, reader, self.clock())
-        since = Changes(self.plan)
-        self._open.append(since)
-        return [_Evaluated(m, outcome, since) for m, outcome in zip(batch, outcomes, strict=True)]
+        return [_Evaluated(message, outcome, view) for message, outcome in zip(batch, outcomes, strict=True)]
 
-    def _process(self, waiting: deque[_Evaluated], priority: int | None) -> int:
-        """Commit outcomes in order. One that no longer holds is evaluated again, with its neighbours that do not."""
-        done = 0
+    def _adapt(self, messages: int, seconds: float) -> None:
+        """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""
+        fitting = int(messages * ROUND_SECONDS / max(seconds, 1e-6))
+        self._round_messages = max(1, min(fitting, 2 * self._round_messages, ROUND_MESSAGES_MAX))
+
+    def _steps_that_hold(self, waiting: deque[_Evaluated], priority: int) -> tuple[list[Step], bool]:
+        """The steps from the front up to an outcome that no longer holds, or up to where something is more urgent."""
         steps: list[Step] = []
-        while waiting:
-            if waiting[0].is_stale():
-                self._commit(steps)
-                steps = []
-                waiting.extendleft(reversed(self._evaluated_again(waiting)))
+        while waiting and not waiting[0].is_stale():
             head = waiting.popleft()
-            while self._open and (not waiting or self._open[-1] is not waiting[0].since):
-                self._open.pop()  # nobody evaluated then is still waiting
+            while self._views and (not waiting or self._views[-1] is not waiting[0].view):
+                self._views.pop()  # nobody evaluated then is still waiting
             step = self._step(head.message, head.outcome, self.clock())
             steps.append(step)
-            done += 1
-            for since in self._open:
-                since.add(head.message, step)
-            if any([created.priority is not None and created.priority > (priority or 0) for created in step.created]):
-                break  # what is more urgent comes before the rest of the round
-        self._commit(steps)
-        return done
+            self._attempts.pop(head.message.seq, None)
+            for view in self._views:
+                view.inside.add(head.message, step)
+            if any([created.priority is not None and created.priority > priority for created in step.created]):
+                return steps, True
+        return steps, False
 
-    def _evaluated_again(self, waiting: deque[_Evaluated]) -> list[_Evaluated]:
-        """Take the outcomes that no longer hold off the front, and ask again as things are now."""
+    def _evaluated_again(self, waiting: deque[_Evaluated], limit: int) -> list[_Evaluated]:
+        """Take outcomes that no longer hold off the front, and ask again as things are now."""
         stale = [waiting.popleft()]
-        while waiting and len(stale) < AGAIN_MESSAGES_MAX and waiting[0].is_stale():
+        while waiting and len(stale) < limit and waiting[0].is_stale():
             stale.append(waiting.popleft())
-        current = [self.store.message(item.message.seq) for item in stale]
-        return self._evaluated([message for message in current if message is not None])
+        current: list[StoredMessage] = []
+        for item in stale:
+            message = self.store.message(item.message.seq)
+            assert message is not None, "an unprocessed message is never removed"
+            current.append(message)
+        again = self._evaluated(current)
+        for item, before in zip(again, stale, strict=True):
+            item.losses = before.losses + 1
+        return again
 
     def _commit(self, steps: Sequence[Step]) -> None:
         if not steps:
@@ -159,7 +266,7 @@ class Engine:
         ]
         if outcome.lost is not None:
             lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
-            return Step(processed=message.seq, created=tuple(self.error_messages(lost, message, now)))
+            return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now)))
         if message.hops >= self.hops_max:
             failures += self._too_many_hops(outcome)
         failed = {failure.rule.name for failure in failures if failure.rule is not None}
@@ -171,9 +278,9 @@ class Engine:
             if isinstance(action, SliceReset):
                 resets[(action.slicing, action.key)] = None
             else:
-                created.append(self._made(action, message, now))
+                created.append(self.maker.enqueued(action, message, now))
         for failure in failures:
-            created += self.error_messages(failure, message, now)
+            created += self.maker.errors(failure, message, now)
         return Step(processed=message.seq, resets=tuple(resets), created=tuple(created))
 
     def _too_many_hops(self, outcome: Outcome) -> list[Failure]:
@@ -184,48 +291,32 @@ class Engine:
             for name in rules
         ]
 
-    def _made(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
-        return self._new(
-            action.queue, action.document, action.properties, action.entries, now, rule=action.rule, trigger=trigger
-        )
+    # faults of the system
 
-    def error_messages(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
-        """The message about a failure, if anybody may hear of it."""
-        target = route(self.program, failure.rule, message)
-        if target is None:
-            self.skipped_errors += 1
-            return []
-        document = Document(error_body(failure, message, now))
-        queue, level = target.queue, target.level
-        properties: dict[str, PropertyValue] = {}
-        entries: tuple[tuple[int, str], ...] = ()
-        while True:
-            try:
-                received = self.evaluator.receive(queue, document, {}, now, inherited=message.properties)
-                properties, entries = dict(received.properties), received.entries
-            except MessageError:  # an error queue that does not take the error: the system's takes everything
-                if queue != SYSTEM_ERRORS:
-                    queue, level = SYSTEM_ERRORS, SYSTEM
-                    continue
-            break
-        properties |= level_property(level)
-        rule = failure.rule.name if failure.rule is not None else None
-        return [self._new(queue, document, properties, entries, now, rule=rule, trigger=message)]
+    def _one_by_one(self, batch: Sequence[StoredMessage], fault: Exception) -> int:
+        """A round has failed: what is left of it is tried one message at a time, and given up after some attempts."""
+        left = [message for message in batch if not self._is_processed(message.seq)]
+        if not left:
+            raise fault
+        for message in left:
+            self._attempts.setdefault(message.seq, 0)
+        if len(batch) > 1:
+            return len(batch) - len(left) or self.run_round()
+        message = batch[0]
+        attempt = self._attempts[message.seq] = self._attempts[message.seq] + 1
+        description = f"{type(fault).__name__}: {fault}"
+        if attempt < ATTEMPTS_MAX:
+            raise SystemFault(f"processing message {message.seq} failed, attempt {attempt}: {description}") from fault
+        failure = Failure(kind="systemError", code="demaq:parked", description=description, rule=None, attempt=attempt)
+        with self._changing:
+            parked = self.maker.parked(failure, message, self.clock())
+            self._commit([Step(processed=message.seq, created=tuple(parked))])
+        del self._attempts[message.seq]
+        return 1
 
-    # clients
-
-    def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
-        """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
-        declared = self.program.queues.get(queue)
-        if declared is None:
-            raise MessageError("enqueueError", f"there is no queue {queue}")
-        if self.priority(queue) is not None:
-            raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
-        if declared.kind in ("echo", "outgoingGateway"):
-            raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
-        waiting = [m for m in self.store.queue(queue, self.store.snapshot()) if m.processed is None][:limit]
-        self._commit([Step(processed=message.seq) for message in waiting])
-        return waiting
+    def _is_processed(self, seq: int) -> bool:
+        stored = self.store.message(seq)
+        return stored is None or stored.processed is not None
 
     # timers
 
@@ -233,73 +324,13 @@ class Engine:
         """Bring back the messages whose time has come; the answer is how many."""
         now = self.clock()
         due = self.store.due_timers(now, TIMERS_MAX)
-        self._commit([self._echo(message, now) for message in due])
+        steps = [
+            Step(fired=message.seq, created=tuple(self.maker.echoed(message, self._documents.of(message), now)))
+            for message in due
+        ]
+        with self._changing:
+            self._commit(steps)
         return len(due)
-
-    def _echo(self, message: StoredMessage, now: datetime) -> Step:
-        assert message.timer is not None, "only timers fire"
-        document = self._documents.of(message)
-        inherited = {k: v for k, v in message.properties.items() if k not in ("timeout", "target")}
-        try:
-            received = self.evaluator.receive(message.timer.target, document, {}, now, inherited=inherited)
-        except MessageError as error:
-            rule = self._rules.get(message.rule or "")
-            failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=rule)
-            return Step(fired=message.seq, created=tuple(self.error_messages(failure, message, now)))
-        created = self._new(message.timer.target, document, received.properties, received.entries, now, trigger=message)
-        return Step(fired=message.seq, created=(created,))
-
-    # messages in the making
-
-    def priority(self, queue: str) -> int | None:
-        """A queue's priority; None where nobody processes its messages: no rule pertains to it, or it is a timer."""
-        declared = self.program.queues[queue]
-        return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
-
-    def _new(
-        self,
-        queue: str,
-        document: Document,
-        properties: Mapping[str, PropertyValue],
-        entries: Sequence[tuple[int, str]],
-        now: datetime,
-        rule: str | None = None,
-        trigger: StoredMessage | None = None,
-        request: str | None = None,
-    ) -> NewMessage:
-        declared = self.program.queues[queue]
-        known = dict(properties)
-        if trigger is not None:
-            transport = {k: v for k, v in trigger.properties.items() if k.startswith(_TRANSPORT)}
-            known = {**transport, **known}
-        timer = None
-        if declared.kind == "echo":
-            timer = Timer(due=due_at(known["timeout"], now), target=known["target"].text)
-        return NewMessage(
-            queue=queue,
-            body=document.text,
-            properties=known,
-            created=now,
-            rule=rule,
-            trigger=trigger.seq if trigger is not None else None,
-            origin=trigger.origin if trigger is not None else None,
-            hops=trigger.hops + 1 if trigger is not None else 0,
-            priority=self.priority(queue),
-            slices=self._slices(queue, known),
-            entries=tuple([(index_name(self.plan.indexes[number - 1]), value) for number, value in entries]),
-            timer=timer,
-            transient=declared.mode == "transient",
-            undelivered=declared.kind == "outgoingGateway",
-            request=request,
-        )
-
-    def _slices(self, queue: str, properties: Mapping[str, PropertyValue]) -> tuple[tuple[str, str], ...]:
-        found: list[tuple[str, str]] = []
-        for slicing in self.program.slicings_of(queue):
-            value = properties.get(slicing.property)
-            if value is not None:
-                found.append((slicing.name, value.key))
-        return tuple(found)
 
     # garbage
 

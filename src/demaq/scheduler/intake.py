@@ -1,13 +1,15 @@
-"""What a client may say about the messages it sends."""
+"""Messages from outside: what a client may say about them, and how several of them are stored at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 
 from demaq.errors import MessageError
 from demaq.language.program import Program
 from demaq.language.system_properties import transport_properties
 from demaq.messages import PropertyValue
+from demaq.store.protocol import NewMessage
 
 
 def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
@@ -25,3 +27,55 @@ def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) 
         else:
             found[name] = PropertyValue(declared.type, text, text)
     return found
+
+
+class Arrivals:
+    """Stores messages for many senders at once: while one commit is written, those who come wait for the next one.
+
+    So a sender alone is served immediately, and a hundred of them share the cost of reaching the disk.
+    """
+
+    def __init__(self, append: Callable[[Sequence[NewMessage]], list[int]]) -> None:
+        self._append = append
+        self._waiting: list[_Arrival] = []
+        self._list = threading.Lock()
+        self._writing = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for the next commit."""
+        return len(self._waiting)
+
+    def append(self, message: NewMessage) -> int:
+        """The number of the message, which is durable on return."""
+        mine = _Arrival(message)
+        with self._list:
+            self._waiting.append(mine)
+        with self._writing:
+            if not mine.done:
+                self._write()
+        if mine.failure is not None:
+            raise mine.failure
+        return mine.number
+
+    def _write(self) -> None:
+        with self._list:
+            together, self._waiting = self._waiting, []
+        try:
+            numbers = self._append([arrival.message for arrival in together])
+        except Exception as failure:
+            for arrival in together:
+                arrival.failure, arrival.done = failure, True
+            return
+        for arrival, number in zip(together, numbers, strict=True):
+            arrival.number, arrival.done = number, True
+
+
+class _Arrival:
+    """A message that waits to be stored."""
+
+    def __init__(self, message: NewMessage) -> None:
+        self.message = message
+        self.number = 0
+        self.failure: Exception | None = None
+        self.done = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
@@ -47,8 +48,8 @@ class Documents:
 
 def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
     """What the system knows about a message without being told."""
-    created = stored.created.isoformat()
-    size = str(len(stored.body.encode("utf-8")))
+    created = date_time(stored.created)
+    size = str(size_of(stored.body))
     found = {
         "demaq:id": PropertyValue.string(str(stored.seq)),
         "demaq:queue": PropertyValue.string(stored.queue),
@@ -61,6 +62,17 @@ def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
     if stored.trigger is not None:
         found["demaq:trigger"] = PropertyValue.string(str(stored.trigger))
     return found
+
+
+def date_time(time: datetime) -> str:
+    """A time as XQuery writes it in UTC, which is also its key."""
+    text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return f"{text.rstrip('0') if '.' in text else text}Z"
+
+
+def size_of(body: str) -> int:
+    """How many bytes a message has, in UTF-8."""
+    return len(body) if body.isascii() else len(body.encode("utf-8"))
 
 
 class SnapshotReader:

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import MessageError, StoreError
+from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.server.node import Node
 from demaq.store.protocol import StoredMessage
 
@@ -60,7 +60,7 @@ class ControlServer:
                 answer: dict[str, Any] = {"answer": self._do(request)}
             except MessageError as error:
                 answer = {"refused": {"kind": error.kind, "message": error.message, "code": error.code}}
-            except StoreError as error:
+            except OperatorError as error:
                 answer = {"failed": str(error)}
             connection.sendall(json.dumps(answer).encode())
 

@@ -6,23 +6,28 @@
     node.enqueue("orders", "<order id='1'/>")
     node.stop()
 
-One thread does everything that touches the store; whoever calls from outside waits for his turn.
+One thread processes messages and fires timers. Whoever calls from outside is served meanwhile by his own thread; only
+what must not happen in the middle of a round waits for its end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from demaq.compiler.planner import make_plan
 from demaq.documents import parse_document
+from demaq.errors import StoreDamaged
 from demaq.language.load import load_program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
-from demaq.scheduler.engine import Engine
+from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.intake import explicit_properties
 from demaq.store.protocol import Committed, Step, StoredMessage
 from demaq.store.sqlite import SqliteStore
@@ -33,8 +38,13 @@ GARBAGE_EVERY_TURNS = 4
 """Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
 """So many messages are removed at once, between two rounds."""
-FAULTS_MAX = 5
-"""So often a round may fail for reasons of the system before the node gives up."""
+PAUSE_SECONDS_FIRST = 0.1
+PAUSE_SECONDS_MAX = 10.0
+"""How long the node waits after a fault of the system before it tries again: each time twice as long."""
+FAULTS_MAX_WHEN_STOPPING = 5
+"""So often in a row a node that is to stop tries to process what is left."""
+
+_log = logging.getLogger("demaq.node")
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -47,6 +57,7 @@ class Node:
         keep: timedelta = timedelta(0),
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
         clock: Callable[[], datetime] | None = None,
+        hops_max: int = HOPS_MAX,
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError."""
         self.program = load_program(application)
@@ -55,19 +66,37 @@ class Node:
         self.folder = Path(store)
         self.store = SqliteStore(self.folder, now=self._clock)
         files = {str(Path(file).resolve()): text for file, text in self.program.files().items()}
-        self._evaluator = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
-        try:
+        with contextlib.ExitStack() as opened:
+            opened.callback(self.store.close)
+            # Two processes, so that senders do not wait for slow rules.
+            self._evaluator = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
+            self._receiver = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
+            opened.callback(self._evaluator.close)
+            opened.callback(self._receiver.close)
+            self._evaluator.launch()
+            self._receiver.launch()
             self._evaluator.start()
+            self._receiver.start()
             self.store.save_program(_digest(files), files, self._clock())
-        except BaseException:
-            self._evaluator.close()
-            self.store.close()
-            raise
-        self.engine = Engine(make_plan(self.program), self._evaluator, self.store, self._clock, observe=self._committed)
+            self.engine = Engine(
+                make_plan(self.program),
+                self._evaluator,
+                self.store,
+                self._clock,
+                hops_max=hops_max,
+                observe=self._committed,
+                receiver=self._receiver,
+            )
+            self._opened = opened.pop_all()
         self.failure: BaseException | None = None
         """What made the node stop by itself."""
+        self.fault: str | None = None
+        """What keeps the node from going on, while it waits to try again."""
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
+        self._news: list[StoredMessage] = []
+        """What subscribers are still to be told."""
         self._turn = threading.RLock()
+        """Held during a round, and by whoever must not interfere with one."""
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._draining = False
@@ -88,8 +117,11 @@ class Node:
         self._work.set()
         if self._thread is not None:
             self._thread.join()
-        self._evaluator.close()
-        self.store.close()
+        self._opened.close()
+
+    def hurry(self) -> None:
+        """Let a node that drains stop behind the current round."""
+        self._draining = False
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the node has stopped by itself; the answer is whether it has."""
@@ -108,15 +140,15 @@ class Node:
     ) -> int:
         """Store a message; durable on return. Raises a MessageError where it must be refused."""
         given = explicit_properties(self.program, queue, properties or {})
-        with self._turn:
-            seq = self.engine.enqueue(queue, body, given, request)
+        seq = self.engine.enqueue(queue, body, given, request)
         self._work.set()
         return seq
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand messages of a mailbox to a client and mark them processed, in one transaction."""
-        with self._turn:
-            return self.engine.take(queue, limit)
+        taken = self.engine.take(queue, limit)
+        self._work.set()  # there may be garbage
+        return taken
 
     def load_collection(self, name: str, documents: Sequence[bytes | str]) -> int:
         texts = [parse_document(document).text for document in documents]
@@ -146,25 +178,39 @@ class Node:
             try:
                 busy = self._turn_once()
                 faults = 0
+                self.fault = None
+            except StoreDamaged as error:
+                self.failure = error
+                return
             except Exception as error:
                 faults += 1
-                if faults >= FAULTS_MAX:
-                    self.failure = error
-                    return
-                self._stopping.wait(0.1 * 2**faults)
-                busy = True
+                busy = faults < FAULTS_MAX_WHEN_STOPPING
+                self._pause(error, min(PAUSE_SECONDS_FIRST * 2**faults, PAUSE_SECONDS_MAX))
             if self._stopping.is_set() and not (self._draining and busy):
                 return
-            if not busy:
+            if not busy and self.fault is None:
                 self._work.wait(self._idle_seconds())
+
+    def _pause(self, error: Exception, seconds: float) -> None:
+        """Wait after a fault: what was not committed will be tried again."""
+        self.fault = str(error)
+        _log.warning("%s; trying again in %g s", error, seconds)
+        if self._stopping.is_set():
+            time.sleep(PAUSE_SECONDS_FIRST)
+        else:
+            self._stopping.wait(seconds)
 
     def _turn_once(self) -> bool:
         """One round, or timers, or some garbage; the answer is whether there was anything to do."""
+        try:
+            with self._turn:
+                done = self.engine.fire_timers() + self.engine.run_round()
+        finally:
+            self._tell_subscribers()
+        self._turns += 1
+        if done and self._turns % GARBAGE_EVERY_TURNS:
+            return True
         with self._turn:
-            done = self.engine.fire_timers() + self.engine.run_round()
-            self._turns += 1
-            if done and self._turns % GARBAGE_EVERY_TURNS:
-                return True
             return bool(self.engine.collect_garbage(self.keep, GARBAGE_STEP) or done)
 
     def _idle_seconds(self) -> float:
@@ -179,10 +225,19 @@ class Node:
             return
         for step, done in zip(steps, committed, strict=True):
             for new, seq in zip(step.created, done.created, strict=True):
-                for listener in self._subscribers.get(new.queue, ()):
+                if new.queue in self._subscribers:
                     stored = self.store.message(seq)
-                    if stored is not None:
-                        listener(stored)
+                    assert stored is not None, "nothing is removed during a round"
+                    self._news.append(stored)
+
+    def _tell_subscribers(self) -> None:
+        news, self._news = self._news, []
+        for message in news:
+            for listener in self._subscribers.get(message.queue, ()):
+                try:
+                    listener(message)
+                except Exception:
+                    _log.exception("a subscriber to queue %s failed on message %s", message.queue, message.seq)
 
 
 def _utc_now() -> datetime:

@@ -20,7 +20,7 @@ from demaq.store.encoding import (
     encode_slices,
     microseconds,
 )
-from demaq.store.protocol import Committed, IndexEntry, NewMessage, SliceKey, Step
+from demaq.store.protocol import Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
 from demaq.store.statements import statements
 
 _READING = statements("reading.sql")
@@ -102,7 +102,7 @@ class Changes:
         self._number += 1
         seq = self._number
         # A message is in a slice, and has an index entry, once.
-        slices: list[Membership] = [[slicing, key, 0] for slicing, key in dict.fromkeys(message.slices)]
+        slices: list[Membership] = [[slicing, key, 0] for slicing, key in slices_at(seq, message.slices)]
         state = _State(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
         state.message = message
         self._states[seq] = state

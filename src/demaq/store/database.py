@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import StoreError
+from demaq.errors import StoreDamaged, StoreError
 from demaq.store.statements import script, statements
 
 FILE_NAME = "store.db"
@@ -97,7 +97,9 @@ class Database:
             code = getattr(error, "sqlite_errorcode", None)
             # The low byte is the kind of error, the rest says more about it.
             reason = _REASONS.get(code & 0xFF) if code is not None else None
-            raise StoreError(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})") from error
+            damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+            kind = StoreDamaged if damaged else StoreError
+            raise kind(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})") from error
 
     def _connect_to_write(self) -> sqlite3.Connection:
         return self._connect((self.folder / FILE_NAME).absolute().as_uri())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from demaq.errors import AlreadyProcessed
-from demaq.store.protocol import Committed, NewMessage, SliceKey, Step, StoredMessage
+from demaq.store.protocol import Committed, NewMessage, SliceKey, Step, StoredMessage, slices_at
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
 
 
@@ -143,6 +143,11 @@ class MemoryStore:
             ]
             return [self._current(seq) for _, seq in sorted(found)[:limit]]
 
+    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            found = [k.seq for k in self._kept.values() if k.message.queue == queue and k.processed is None]
+            return [self._current(seq) for seq in found[:limit]]
+
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
         with self._lock:
             return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
@@ -234,7 +239,8 @@ class MemoryStore:
             return self._requests[message.request]
         self._number += 1
         seq = self._number
-        kept = _Kept(seq, message, dict.fromkeys(message.slices), message.priority, undelivered=message.undelivered)
+        slices = dict.fromkeys(slices_at(seq, message.slices))
+        kept = _Kept(seq, message, slices, message.priority, undelivered=message.undelivered)
         self._kept[seq] = kept
         for slice in kept.slices:
             self._members.setdefault(slice, []).append(seq)

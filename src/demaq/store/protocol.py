@@ -8,7 +8,7 @@ reset since. The engine decides, the store records: all of a step or nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -17,8 +17,15 @@ from demaq.messages import PropertyValue
 
 SliceKey = tuple[str, str]
 """A slicing and a key."""
+OWN_NUMBER = "\0"
+"""As the key of a slice in a new message: the number it is stored under, which nobody knows before."""
 IndexEntry = tuple[str, str]
 """The name of an index (its queue and path) and a value."""
+
+
+def slices_at(seq: int, slices: Iterable[SliceKey]) -> list[SliceKey]:
+    """The slices that a message joins as it is stored under a number, each once."""
+    return list(dict.fromkeys([(slicing, str(seq) if key == OWN_NUMBER else key) for slicing, key in slices]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +170,9 @@ class Store(Protocol):
 
     def pending(self, limit: int) -> list[StoredMessage]:
         """Unprocessed messages that have a priority: highest first, then oldest first."""
+
+    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
+        """The oldest unprocessed messages of a queue, for whoever takes them."""
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
         """Echo messages whose time has come and that have not fired, in due order, then oldest first."""

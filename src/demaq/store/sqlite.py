@@ -143,6 +143,10 @@ class SqliteStore:
     def pending(self, limit: int) -> list[StoredMessage]:
         return [_message(row) for row in self._database.rows(_READING["pending"], {"limit": limit})]
 
+    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
+        rows = self._database.rows(_READING["waiting"], {"queue": queue, "limit": limit})
+        return [_message(row) for row in rows]
+
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
         rows = self._database.rows(_READING["due_timers"], {"now": microseconds(now), "limit": limit})
         return [_message(row) for row in rows]

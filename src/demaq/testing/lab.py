@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Literal
 
 from demaq.documents import parse_document
+from demaq.errors import SystemFault
 from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
@@ -109,7 +110,10 @@ class Lab:
         """Process everything that can be processed without time passing; the answer is how many messages that were."""
         processed = 0
         for _ in range(ROUNDS_MAX):
-            done = self._engine.run_round() or self._engine.fire_timers()
+            try:
+                done = self._engine.run_round() or self._engine.fire_timers()
+            except SystemFault:
+                continue  # a node would wait before it tries again
             if not done:
                 return processed
             processed += done
@@ -177,13 +181,18 @@ class Lab:
                     self._made.append(_lab_message(stored))
 
 
-def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
-    if not isinstance(application, str) or "create " not in application:
-        return load_program(application)
+def load_text(application: str) -> Program:
+    """The program of a text, as if it stood in a file of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "application.dmq")
         file.write_text(application, encoding="utf-8")
         return load_program(file)
+
+
+def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
+    if isinstance(application, str) and "create " in application:
+        return load_text(application)
+    return load_program(application)
 
 
 def _text(value: object) -> str:

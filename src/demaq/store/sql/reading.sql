@@ -35,6 +35,9 @@ WHERE c.name = ? ORDER BY d.position
 -- name: pending
 SELECT * FROM stored_messages WHERE processed IS NULL AND priority IS NOT NULL ORDER BY priority DESC, seq LIMIT :limit
 
+-- name: waiting
+SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND processed IS NULL ORDER BY seq LIMIT :limit
+
 -- name: due_timers
 SELECT * FROM stored_messages WHERE processed IS NULL AND timer_due <= :now ORDER BY timer_due, seq LIMIT :limit
 

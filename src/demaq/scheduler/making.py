@@ -1,0 +1,163 @@
+"""Messages in the making: all that is stored with a message, whoever made it: a sender, a rule, a timer, an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from demaq.compiler.plan import Plan
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.language.program import SYSTEM_ERRORS
+from demaq.messages import PropertyValue
+from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.outcomes import Enqueued
+from demaq.scheduler.durations import due_at
+from demaq.scheduler.error_messages import SYSTEM, Failure, error_body, level_property, route
+from demaq.scheduler.reading import date_time, index_name, size_of
+from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
+
+_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+
+
+class Maker:
+    """Makes the messages of one program."""
+
+    def __init__(self, plan: Plan, evaluator: Evaluator) -> None:
+        self.plan = plan
+        self.program = plan.program
+        self._evaluator = evaluator
+        self._rules = {rule.name: rule for rule in self.program.rules}
+        self._slicings = {queue: self.program.slicings_of(queue) for queue in self.program.queues}
+        self.skipped_errors = 0
+        """Errors about messages of the system's own error queue, which have nowhere left to go."""
+
+    def priority(self, queue: str) -> int | None:
+        """A queue's priority; None where nobody processes its messages: no rule pertains to it, or it is a timer."""
+        declared = self.program.queues[queue]
+        return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
+
+    def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
+        """What a rule makes."""
+        return self.new(
+            action.queue, action.document, action.properties, action.entries, now, rule=action.rule, trigger=trigger
+        )
+
+    def echoed(self, message: StoredMessage, document: Document, now: datetime) -> list[NewMessage]:
+        """What a timer brings back, or the error where its target does not take it."""
+        timer = message.timer
+        assert timer is not None, "only timers bring messages back"
+        inherited = {k: v for k, v in message.properties.items() if k not in ("timeout", "target")}
+        try:
+            received = self._evaluator.receive(timer.target, document, {}, now, inherited=inherited)
+        except MessageError as error:
+            rule = self._rules.get(message.rule or "")
+            failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=rule)
+            return self.errors(failure, message, now)
+        # Who has waited is no runaway: a clock that ticks for years is not a loop.
+        hops = 0 if timer.due > message.created else message.hops + 1
+        properties, entries = received.properties, received.entries
+        return [self.new(timer.target, document, properties, entries, now, trigger=message, hops=hops)]
+
+    def errors(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
+        """The message about a failure, if anybody may hear of it."""
+        target = route(self.program, failure.rule, message)
+        if target is None:
+            self.skipped_errors += 1
+            return []
+        document = Document(error_body(failure, message, now))
+        queue, level = target.queue, target.level
+        properties: dict[str, PropertyValue] = {}
+        entries: tuple[tuple[int, str], ...] = ()
+        while True:
+            try:
+                received = self._evaluator.receive(queue, document, {}, now, inherited=message.properties)
+                properties, entries = dict(received.properties), received.entries
+            except MessageError:  # an error queue that does not take the error: the system's takes everything
+                if queue != SYSTEM_ERRORS:
+                    queue, level = SYSTEM_ERRORS, SYSTEM
+                    continue
+            break
+        properties |= level_property(level)
+        rule = failure.rule.name if failure.rule is not None else None
+        return [self.new(queue, document, properties, entries, now, rule=rule, trigger=message)]
+
+    def parked(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
+        """The message about a message that has made the system itself fail: whatever happens, it can be written."""
+        try:
+            return self.errors(failure, message, now)
+        except Exception:
+            document = Document(error_body(failure, message, now))
+            return [self.new(SYSTEM_ERRORS, document, level_property(SYSTEM), (), now, trigger=message)]
+
+    def new(
+        self,
+        queue: str,
+        document: Document,
+        properties: Mapping[str, PropertyValue],
+        entries: Sequence[tuple[int, str]],
+        now: datetime,
+        rule: str | None = None,
+        trigger: StoredMessage | None = None,
+        request: str | None = None,
+        hops: int | None = None,
+    ) -> NewMessage:
+        declared = self.program.queues[queue]
+        known = dict(properties)
+        if trigger is not None:
+            transport = {k: v for k, v in trigger.properties.items() if k.startswith(_TRANSPORT)}
+            known = {**transport, **known}
+            hops = trigger.hops + 1 if hops is None else hops
+        timer = None
+        if declared.kind == "echo":
+            timer = Timer(due=due_at(known["timeout"], now), target=known["target"].text)
+        return NewMessage(
+            queue=queue,
+            body=document.text,
+            properties=known,
+            created=now,
+            rule=rule,
+            trigger=trigger.seq if trigger is not None else None,
+            origin=trigger.origin if trigger is not None else None,
+            hops=hops or 0,
+            priority=self.priority(queue),
+            slices=self._slices(queue, document, known, now, rule, trigger) if self._slicings[queue] else (),
+            entries=tuple([(index_name(self.plan.indexes[number - 1]), value) for number, value in entries]),
+            timer=timer,
+            transient=declared.mode == "transient",
+            undelivered=declared.kind == "outgoingGateway",
+            request=request,
+        )
+
+    def _slices(
+        self,
+        queue: str,
+        document: Document,
+        properties: Mapping[str, PropertyValue],
+        now: datetime,
+        rule: str | None,
+        trigger: StoredMessage | None,
+    ) -> tuple[tuple[str, str], ...]:
+        found: list[tuple[str, str]] = []
+        for slicing in self._slicings[queue]:
+            key: str | None
+            match slicing.property:
+                case "demaq:id":
+                    key = OWN_NUMBER
+                case "demaq:origin":
+                    key = OWN_NUMBER if trigger is None else str(trigger.origin)
+                case "demaq:trigger":
+                    key = None if trigger is None else str(trigger.seq)
+                case "demaq:queue":
+                    key = queue
+                case "demaq:rule":
+                    key = rule
+                case "demaq:created":
+                    key = date_time(now)
+                case "demaq:size":
+                    key = str(size_of(document.text))
+                case name:
+                    key = properties[name].key if name in properties else None
+            if key is not None:
+                found.append((slicing.name, key))
+        return tuple(found)

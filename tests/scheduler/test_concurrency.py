@@ -1,0 +1,136 @@
+"""Senders and clients at work in the middle of a round: the outcome still equals a serial execution."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from demaq.errors import StoreError
+from demaq.messages import Message
+from demaq.rounds.compiled import CompiledProgram, compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.scheduler.engine import Engine
+from demaq.scheduler.intake import Arrivals
+from demaq.store import MemoryStore
+from demaq.store.protocol import NewMessage
+from demaq.testing.lab import load_text
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Interrupted(SaxonEvaluator):
+    """Lets something happen while messages are evaluated: after they were, and before it is known."""
+
+    def __init__(self, compiled: CompiledProgram) -> None:
+        super().__init__(compiled)
+        self.meanwhile: list[Callable[[], object]] = []
+        self.evaluations = 0
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        outcomes = super().evaluate(messages, reader, now)
+        self.evaluations += 1
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return outcomes
+
+
+def engine_for(program: str) -> tuple[Engine, Interrupted]:
+    compiled = compile_program(load_text(program))
+    evaluator = Interrupted(compiled)
+    return Engine(compiled.plan, evaluator, MemoryStore(), lambda: NOW, receiver=SaxonEvaluator(compiled)), evaluator
+
+
+def bodies(engine: Engine, queue: str) -> list[str]:
+    return [message.body for message in engine.store.queue(queue, engine.store.snapshot())]
+
+
+COUNTING = """
+create queue in create queue seen create queue out
+create rule count for in if (true()) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
+"""
+
+
+def test_what_arrives_in_a_round_counts_as_coming_after_it() -> None:
+    engine, evaluator = engine_for(COUNTING)
+    for _ in range(3):
+        engine.enqueue("in", "<m/>")
+    evaluator.meanwhile.append(lambda: engine.enqueue("seen", "<s/>"))
+    assert engine.run_round() == 3
+    assert evaluator.evaluations == 1
+    assert bodies(engine, "out") == ["<n>0</n>"] * 3
+
+
+def test_what_one_message_of_a_round_has_seen_all_later_ones_have_seen() -> None:
+    program = """
+    create queue in create queue arriving create queue log
+    create property k as xs:string queue arriving value //k
+    create slicing s on k
+    create rule writes for in if (//write) then do enqueue <w/> into log
+    create rule reads for in if (//read and count(qs:queue("log")) ge 0) then
+      do enqueue <r n="{count(qs:queue("log"))}" a="{count(qs:queue("arriving"))}"/> into log
+    create rule only for in if (//only) then do enqueue <o a="{count(qs:queue("arriving"))}"/> into log
+    """
+    engine, evaluator = engine_for(program)
+    engine.enqueue("in", "<write/>")
+    engine.enqueue("in", "<read/>")
+    engine.enqueue("in", "<only/>")
+    evaluator.meanwhile.append(lambda: engine.enqueue("arriving", "<a><k>1</k></a>"))
+    while engine.run_round():
+        pass
+    # The reader was evaluated again because of the first message, and saw the arrival. So must the last one have.
+    assert bodies(engine, "log") == ["<w/>", '<r n="1" a="1"/>', '<o a="1"/>']
+
+
+def test_a_client_may_take_messages_in_the_middle_of_a_round() -> None:
+    engine, evaluator = engine_for(COUNTING)
+    engine.enqueue("seen", "<s/>")
+    engine.enqueue("in", "<m/>")
+    evaluator.meanwhile.append(lambda: engine.take("seen"))
+    while engine.run_round():
+        pass
+    assert bodies(engine, "out") == ["<n>1</n>"]
+    assert bodies(engine, "seen") == []
+
+
+def new() -> NewMessage:
+    return NewMessage(queue="a", body="<a/>", properties={}, created=NOW)
+
+
+def test_senders_who_come_while_a_commit_is_written_share_the_next_one() -> None:
+    written: list[int] = []
+    first_is_writing, may_end = threading.Event(), threading.Event()
+
+    def append(messages: Sequence[NewMessage]) -> list[int]:
+        written.append(len(messages))
+        first_is_writing.set()
+        assert may_end.wait(10)
+        return list(range(len(messages)))
+
+    arrivals = Arrivals(append)
+    first = threading.Thread(target=arrivals.append, args=[new()])
+    first.start()
+    assert first_is_writing.wait(10)
+    others = [threading.Thread(target=arrivals.append, args=[new()]) for _ in range(5)]
+    for thread in others:
+        thread.start()
+    while arrivals.waiting < 5:
+        pass
+    may_end.set()
+    for thread in (first, *others):
+        thread.join()
+    assert written == [1, 5]
+
+
+def test_a_sender_is_told_when_his_message_could_not_be_stored() -> None:
+    def full(messages: Sequence[NewMessage]) -> list[int]:
+        raise StoreError("the disk is full")
+
+    arrivals = Arrivals(full)
+    with pytest.raises(StoreError, match="full"):
+        arrivals.append(new())
+    with pytest.raises(StoreError, match="full"):
+        arrivals.append(new())
