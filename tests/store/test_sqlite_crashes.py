@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import resource
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,8 +15,8 @@ import pytest
 
 from demaq.errors import StoreError
 from demaq.store import SqliteStore
-from demaq.store.database import FILE_NAME
 from demaq.store.protocol import Step
+from tests.store.consistency import assert_consistent
 from tests.store.contract import FOREVER, new, seqs
 
 KILLS = 10
@@ -50,8 +49,6 @@ def wait_for_more_than(file: Path, size: int) -> None:
 def check(folder: Path, acknowledged: list[str]) -> None:
     store = SqliteStore(folder)
     stored = {message.seq: message for message in store.stored(None, 0, 1_000_000)}
-    snapshot = store.snapshot()
-    assert max(stored) <= snapshot
     processed = {int(line.split()[1]) for line in acknowledged if line.startswith("processed")}
     for line in acknowledged:
         _, seq, body = line.split(" ", 2)
@@ -64,22 +61,13 @@ def check(folder: Path, acknowledged: list[str]) -> None:
             assert (message.processed is not None) >= (message.seq in processed)
     for number in processed:
         assert effects(store, number) == ["one", "two"]
-    visible: dict[str, list[int]] = {}
     for message in stored.values():
         if message.queue == "orders":
             assert effects(store, message.seq) == ([] if message.processed is None else ["one", "two"])
             released = message.processed is not None and message.seq % 3 == 0
             assert message.retired == (message.processed if released else None)
-        if message.retired is None:
-            visible.setdefault(message.queue, []).append(message.seq)
-    assert {queue: seqs(store.queue(queue, snapshot)) for queue in visible} == visible
-    assert {queue: count for queue, (count, _) in store.counts().items()} == {q: len(s) for q, s in visible.items()}
-    keys = {(message.slices[0][1]) for message in stored.values() if message.slices}
-    assert {key for key, _ in store.slice_keys("body", "", 1_000_000)} == keys
+    assert_consistent(store)
     store.close()
-    connection = sqlite3.connect(folder / FILE_NAME)
-    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    connection.close()
 
 
 def effects(store: SqliteStore, seq: int) -> list[str]:
@@ -123,12 +111,14 @@ def test_a_full_disk_is_reported_and_the_store_works_on_when_there_is_room(tmp_p
                 store.commit([Step(processed=1, resets=slices, created=(new(body=LARGE), new(body=LARGE)))])
             assert (store.snapshot(), store.stored(None, 0, 9), store.counts()) == before
             assert seqs(store.slice("order", "1", store.snapshot())) == [1]
+            assert_consistent(store)
     assert store.append([new(body=LARGE, request="r")]) == [3]
     [done] = store.commit([Step(processed=1, resets=slices, created=(new(body=LARGE),))])
     assert done.retired == (1,)
     store.close()
     store = SqliteStore(tmp_path)
     assert [message.body for message in store.stored(None, 2, 9)] == [LARGE, LARGE]
+    assert_consistent(store)
     store.close()
 
 
@@ -152,6 +142,7 @@ def test_a_real_disk_that_is_full_stops_writing_and_loses_nothing(tmp_path: Path
         for seq in told:
             store.commit([Step(processed=seq, created=(new("next", body=LARGE),))])
         assert store.collect_garbage(FOREVER, 99) == len(told)
+        assert_consistent(store)
         store.close()
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
