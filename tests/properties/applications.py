@@ -11,13 +11,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from demaq.language.program import SYSTEM_ERRORS
+from tests.reference.comparing import Event
 
 KEYS = ["1", "1", "1", "2", "01", "x"]
 TEXTS = ["x", "x", "y", "5"]
 HOPS_MAX = 5
-ALL_SHAPES = False
-"""Without it: no rule or slicing on an echo queue, no echo queue that is the target of another, and neither rules nor
-properties on `demaq:errors`. The engine does not get these right yet."""
 
 
 @dataclass
@@ -30,17 +28,6 @@ class Application:
     """Properties that may be set on messages from outside, by queue."""
     failing_in_two_ways: frozenset[str] = frozenset()
     """Rules of which an expression may fail, besides the enqueuing."""
-
-
-@dataclass
-class Event:
-    """Something that happens: `arrive`, `run`, `advance`, `crash`, `collect` or `take`."""
-
-    what: str
-    queue: str = ""
-    body: str = ""
-    properties: tuple[tuple[str, str], ...] = ()
-    seconds: int = 0
 
 
 class Shapes:
@@ -94,7 +81,7 @@ class Shapes:
 
     def queues_to_be_used(self) -> list[str]:
         """On which there may be rules and properties."""
-        return [*self.queues, SYSTEM_ERRORS] if ALL_SHAPES else [q for q in self.queues if q not in self.echoes]
+        return [*self.queues, SYSTEM_ERRORS]
 
     def errorqueue(self) -> str:
         plain = [name for name in self.queues if name not in self.echoes]
@@ -203,7 +190,7 @@ class Shapes:
         text = f"do enqueue {self.message()} into {queue}"
         if queue in self.echoes:
             timeout = self.pick("0", "5", "-1", 'xs:dayTimeDuration("PT10S")', "(//v)[1]", "5.5")
-            targets = [f'"{name}"' for name in self.queues if ALL_SHAPES or name not in self.echoes]
+            targets = [f'"{name}"' for name in self.queues]
             target = self.pick(*targets, "string((//v)[1])")
             text += f" with timeout value {timeout} with target value {target}"
         for name, (_, variant, on) in self.properties.items():

@@ -1,31 +1,28 @@
 """The meaning of a program: queues as a list, one message at a time, everything in memory.
 
 No plan, no round, no index, no store. Rules are judged by the oracle beside this file; here stands what their verdicts
-do to the messages (language reference: execution, properties, queues). Two tricks keep it small. A message is in a
-slice as long as the oracle is shown a property for it, so lifetimes need nothing in the oracle. And what no rule makes
-(an arrival, an error message, an echo) is taken for the work of a rule that we imagine, so that properties are computed
-in one place.
+do to the messages (language reference: execution, properties, queues).
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from xml.sax.saxutils import escape
 
 from demaq.documents import parse_document
-from demaq.language.load import load_program
-from demaq.language.program import SYSTEM_ERRORS, Program, Property, Rule
+from demaq.language.program import SYSTEM_ERRORS, Rule
 from demaq.messages import Message, PropertyValue
-from tests.reference.rule_oracle import RuleOracle, Verdict
+from tests.reference.imagined_rules import arrival, consequence, error_text, load, oracles, properties_of, shown
+from tests.reference.rule_oracle import Verdict
 
 Properties = Mapping[str, PropertyValue]
+Error = tuple[str, ...]
+"""The kind of an error and, unless it is the kind, its code."""
 SYSTEM_LEVEL = 3
+DURATION = re.compile(r"(-?)(?:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?|([\d.]+))")
 
 
 class Refused(Exception):
@@ -43,6 +40,7 @@ class Kept:
     created: datetime
     rule: str | None = None
     trigger: Kept | None = None
+    hops: int = 0
     slices: dict[tuple[str, str], PropertyValue] = field(default_factory=dict)
     """The current slices it is in: slicing and key, and the value that is the key."""
     level: int = -1
@@ -53,10 +51,6 @@ class Kept:
     processed: bool = False
     gone_at: datetime | None = None
     """Since when it is invisible."""
-
-    @property
-    def hops(self) -> int:
-        return 0 if self.trigger is None else self.trigger.hops + 1
 
     @property
     def origin(self) -> Kept:
@@ -77,24 +71,9 @@ class Interpreter:
         self.count = 0
         self.stored: list[Kept] = []
         self.made: list[Kept] = []
-        self._rules = RuleOracle(as_the_oracle_sees_it(self.program))
-        imagined = as_the_oracle_sees_it(load(text + imagined_rules(self.program)))
-        self._imagined = RuleOracle(replace(imagined, rules=imagined.rules[len(self.program.rules) :]))
+        self._rules, self._imagined = oracles(text)
 
-    # what can be looked at
-
-    def messages(self, queue: str) -> list[Kept]:
-        return [kept for kept in self.stored if kept.queue == queue and kept.gone_at is None]
-
-    def slices(self, slicing: str) -> dict[str, list[Kept]]:
-        found: dict[str, list[Kept]] = {}
-        for kept in self.stored:
-            for name, key in kept.slices:
-                if name == slicing:
-                    found.setdefault(key, []).append(kept)
-        return found
-
-    # what can be done
+    # what can happen
 
     def enqueue(self, queue: str, body: str, explicit: Mapping[str, str]) -> None:
         for name in explicit:
@@ -124,15 +103,17 @@ class Interpreter:
         self.now = end
 
     def take(self, queue: str, limit: int) -> None:
-        for kept in [kept for kept in self.messages(queue) if not kept.processed][:limit]:
+        for kept in [kept for kept in self.stored if kept.queue == queue and not kept.processed][:limit]:
             kept.processed = True
             self._let_go()
 
     def collect_garbage(self) -> None:
         self.stored = [kept for kept in self.stored if kept.gone_at is None or kept.gone_at >= self.now]
 
-    def crash(self) -> None:
+    def restart(self, seconds_down: float = 0) -> None:
+        """Time may pass meanwhile, and nothing happens in it."""
         self.stored = [kept for kept in self.stored if self.program.queues[kept.queue].mode != "transient"]
+        self.now += timedelta(seconds=seconds_down)
 
     # one message
 
@@ -143,17 +124,12 @@ class Interpreter:
         targets = [queue, *[slicing.name for slicing in self.program.slicings_of(queue)]]
         return [rule for target in targets for rule in self.program.rules if rule.target == target]
 
-    def is_mailbox(self, queue: str) -> bool:
-        """Whether messages stay until a client takes them."""
-        return self.program.queues[queue].kind in ("basic", "incomingGateway") and not self.pertaining(queue)
-
     def _process(self, message: Kept) -> None:
-        visible = [as_a_rule_sees_it(kept) for kept in self.stored if kept.gone_at is None]
-        own = next(other for other in visible if other.id == str(message.number))
-        verdicts = self._rules.verdicts(own, visible, {})
+        visible = [shown(kept) for kept in self.stored if kept.gone_at is None]
+        verdicts = self._rules.verdicts(shown(message), visible, {})
         resets: list[tuple[str, str]] = []
         enqueued: list[tuple[Rule, Any]] = []
-        failed: list[tuple[Rule, tuple[str, ...]]] = []
+        failed: list[tuple[Rule, Error]] = []
         for rule in self.pertaining(message.queue):
             verdict = verdicts.get(rule.name, Verdict())
             error = verdict.error or self._problem_of(verdict, message)
@@ -166,21 +142,21 @@ class Interpreter:
         for kept in self.stored:
             kept.slices = {slice: value for slice, value in kept.slices.items() if slice not in resets}
         for rule, action in enqueued:
-            self._make(action[1], action[2].decode(), properties_of(action), message, rule.name)
+            self._make(action[1], action[2].decode(), properties_of(action), message, rule)
         for rule, error in sorted(failed, key=lambda item: item[1][0] == "systemError"):
             self._report(rule, error, message)
         self._let_go()
 
-    def _problem_of(self, verdict: Verdict, message: Kept) -> tuple[str, ...] | None:
+    def _problem_of(self, verdict: Verdict, message: Kept) -> Error | None:
         """What only shows when actions are applied."""
-        enqueued = [action for action in verdict.actions if action[0] == "E"]
-        if any([self._timer_is_wrong(action[1], properties_of(action)) for action in enqueued]):
+        if self._has_a_wrong_timer(verdict):
             return ("propertyError",)
-        return ("systemError", "demaq:hops") if enqueued and message.hops >= self.hops_max else None
+        enqueues = any([action[0] == "E" for action in verdict.actions])
+        return ("systemError", "demaq:hops") if enqueues and message.hops >= self.hops_max else None
 
     def _fire_timers(self) -> bool:
         due = [(kept.due, kept.number, kept) for kept in self.stored if kept.due is not None and kept.due <= self.now]
-        for _, _, message in sorted(due, key=lambda item: item[:2]):
+        for at, _, message in sorted(due, key=lambda item: item[:2]):
             message.due = None
             message.processed = True
             target = message.properties["target"].text
@@ -190,33 +166,28 @@ class Interpreter:
                 creator = [rule for rule in self.program.rules if rule.name == message.rule]
                 self._report(creator[0] if creator else None, verdict.error, message)
             else:
-                self._make(target, message.body, properties_of(verdict.actions[0]), message)
+                echoed = self._make(target, message.body, properties_of(verdict.actions[0]), message)
+                if at > message.created:
+                    echoed.hops = 0  # a clock made of timers is no loop
             self._let_go()
         return bool(due)
 
-    # errors
-
-    def _report(self, rule: Rule | None, error: tuple[str, ...], message: Kept) -> None:
+    def _report(self, rule: Rule | None, error: Error, message: Kept) -> None:
         queue = self.program.queues[message.queue]
-        module = rule.module if rule is not None else queue.module
-        above = (
-            rule.errorqueue if rule is not None else None,
-            queue.errorqueue,
-            self.program.modules[module].errorqueue if module is not None else None,
-            SYSTEM_ERRORS,
-        )
+        module = rule.module if rule else queue.module
+        of_module = None if module is None else self.program.modules[module].errorqueue
+        above = (rule.errorqueue if rule else None, queue.errorqueue, of_module, SYSTEM_ERRORS)
         open_ = [(n, name) for n, name in enumerate(above) if name and n > message.level and name != message.queue]
         if not open_:
             return
         level, target = open_[0]
-        body = error_body(rule, error, message)
+        body = error_text(rule, error, message)
         verdict = self._received(consequence(target), body, message.properties)
         if verdict.error:  # the error queue does not take it: the system's takes everything
             level, target = SYSTEM_LEVEL, SYSTEM_ERRORS
             verdict = self._received(consequence(target), body, message.properties)
         properties = {} if verdict.error else properties_of(verdict.actions[0])
-        made = self._make(target, body, properties, message, rule.name if rule is not None else None)
-        made.level = level
+        self._make(target, body, properties, message, rule).level = level
 
     # messages in the making
 
@@ -225,33 +196,32 @@ class Interpreter:
         document = parse_document(body)
         message = Message(id="0", queue=rule, document=document, properties=properties, created=self.now)
         verdict = self._imagined.verdicts(message, [message], {})[rule]
-        made = [action for action in verdict.actions if self._timer_is_wrong(action[1], properties_of(action))]
-        return Verdict(error=("propertyError",)) if made else verdict
+        return Verdict(error=("propertyError",)) if self._has_a_wrong_timer(verdict) else verdict
 
-    def _timer_is_wrong(self, queue: str, properties: Properties) -> bool:
-        if self.program.queues[queue].kind != "echo":
-            return False
-        target = self.program.queues.get(properties["target"].text if "target" in properties else "")
-        return target is None or target.kind == "incomingGateway" or due_at(properties, self.now) is None
+    def _has_a_wrong_timer(self, verdict: Verdict) -> bool:
+        for action in verdict.actions:
+            if action[0] == "E" and self.program.queues[action[1]].kind == "echo":
+                properties = properties_of(action)
+                target = self.program.queues.get(properties["target"].text if "target" in properties else "")
+                if target is None or target.kind == "incomingGateway" or due_at(properties, self.now) is None:
+                    return True
+        return False
 
-    def _make(self, queue: str, body: str, properties: Properties, trigger: Kept, rule: str | None = None) -> Kept:
-        made = self._put(queue, body, properties, rule=rule, trigger=trigger)
+    def _make(self, queue: str, body: str, properties: Properties, trigger: Kept, rule: Rule | None = None) -> Kept:
+        made = self._put(queue, body, properties)
+        made.rule = rule.name if rule else None
+        made.trigger = trigger
+        made.hops = trigger.hops + 1
         self.made.append(made)
         return made
 
-    def _put(self, queue: str, body: str, properties: Properties, **caused: Any) -> Kept:
+    def _put(self, queue: str, body: str, properties: Properties) -> Kept:
         self.count += 1
-        declared = self.program.queues[queue]
-        kept = Kept(
-            number=self.count, queue=queue, body=body, properties=properties, created=self.now,
-            undelivered=declared.kind == "outgoingGateway",
-            due=due_at(properties, self.now) if declared.kind == "echo" else None,
-            **caused,
-        )  # fmt: skip
-        for slicing in self.program.slicings_of(queue):
-            value = properties.get(slicing.property)
-            if value is not None:
-                kept.slices[(slicing.name, value.key)] = value
+        kept = Kept(number=self.count, queue=queue, body=body, properties=properties, created=self.now)
+        kept.undelivered = self.program.queues[queue].kind == "outgoingGateway"
+        kept.due = due_at(properties, self.now) if self.program.queues[queue].kind == "echo" else None
+        values = [(slicing.name, properties.get(slicing.property)) for slicing in self.program.slicings_of(queue)]
+        kept.slices = {(slicing, value.key): value for slicing, value in values if value is not None}
         self.stored.append(kept)
         return kept
 
@@ -261,88 +231,18 @@ class Interpreter:
                 kept.gone_at = self.now
 
 
-# --- how the oracle is told -------------------------------------------------------------------------------------------
-
-
-def load(text: str) -> Program:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "application.dmq")
-        file.write_text(text, encoding="utf-8")
-        return load_program(file)
-
-
-def arrival(queue: str) -> str:
-    return "arrival-" + queue.replace(":", "_")
-
-
-def consequence(queue: str) -> str:
-    return "consequence-" + queue.replace(":", "_")
-
-
-def imagined_rules(program: Program) -> str:
-    """For every queue a rule for what arrives with explicit properties, and one for errors and echoes."""
-    text = ""
-    for queue in program.queues.values():
-        names = [prop.name for prop in program.properties_of(queue.name) if prop.variant != "fixed"]
-        given = "".join([f' with {name} value qs:property("{name}")' for name in names])
-        for name, with_ in ((arrival(queue.name), given), (consequence(queue.name), "")):
-            text += f"\ncreate queue {name} create rule {name} for {name} if (true()) then "
-            text += f"do enqueue /* into {queue.name}{with_}"
-    return text
-
-
-def as_the_oracle_sees_it(program: Program) -> Program:
-    """Timers are properties of echo queues; each slicing is on a property that a message has while it is in a slice."""
-    properties = dict(program.properties)
-    echoes = dict.fromkeys([queue.name for queue in program.queues.values() if queue.kind == "echo"])
-    for name in ("timeout", "target"):
-        properties[name] = Property(name=name, type="string", variant=None, values=echoes, module=None, decl=None)
-    slicings = {}
-    for slicing in program.slicings.values():
-        name = f"slice {slicing.name}"
-        on = program.properties[slicing.property]
-        properties[name] = replace(on, name=name, variant=None, values=dict.fromkeys(on.values))
-        slicings[slicing.name] = replace(slicing, property=name)
-    return replace(program, properties=properties, slicings=slicings)
-
-
-def as_a_rule_sees_it(kept: Kept) -> Message:
-    properties = {**kept.properties, "demaq:queue": PropertyValue.string(kept.queue)}
-    if kept.rule is not None:
-        properties["demaq:rule"] = PropertyValue.string(kept.rule)
-    for (slicing, _), value in kept.slices.items():
-        properties[f"slice {slicing}"] = value
-    return Message(
-        id=str(kept.number),
-        queue=kept.queue,
-        document=parse_document(kept.body),
-        properties=properties,
-        created=kept.created,
-        sequence=kept.number,
-    )
-
-
-def properties_of(action: Sequence[Any]) -> dict[str, PropertyValue]:
-    return {name: PropertyValue(type_, text, key) for name, type_, text, key in action[3]}
-
-
 def due_at(properties: Properties, now: datetime) -> datetime | None:
     """A time, a duration, or seconds; None for anything else."""
     text = properties["timeout"].text if "timeout" in properties else ""
-    seconds = re.fullmatch(r"(-?)(?:PT)?(\d+(?:\.\d+)?)S?", text)
-    if seconds:
-        return now + timedelta(seconds=float(seconds[1] + seconds[2]))
+    length = DURATION.fullmatch(text)
     try:
-        return datetime.fromisoformat(text)
+        if length:
+            days, hours, minutes, *seconds = [float(part or 0) for part in length.groups()[1:]]
+            delay = timedelta(days=days, hours=hours, minutes=minutes, seconds=sum(seconds))
+            return now - delay if length[1] else now + delay
+        due = datetime.fromisoformat(text)
+        return due if due.tzinfo is not None else due.replace(tzinfo=UTC)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)  # never
     except ValueError:
         return None
-
-
-def error_body(rule: Rule | None, error: tuple[str, ...], message: Kept) -> str:
-    """As the published schema has it, without what only a reader cares for: description, place and time."""
-    named = "" if rule is None else f"<rule>{escape(rule.name)}</rule>"
-    code = error[1] if len(error) > 1 else f"demaq:{error[0]}"
-    return (
-        f"<error><{error[0]}/>{named}<queue>{escape(message.queue)}</queue><messageId>{message.number}</messageId>"
-        f"<code>{code}</code><attempt>1</attempt><initialMessage>{message.body}</initialMessage></error>"
-    )
