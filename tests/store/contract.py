@@ -521,6 +521,28 @@ class StoreContract:
         assert seqs(store.stored("a", 3, 2)) == [4]
         assert seqs(store.stored("c", 0, 9)) == []
 
+    def test_what_rules_see_of_a_queue_and_of_a_slice_is_listed_in_pages(self, store: Store):
+        member = (("s", "k"),)
+        store.append([new("a", slices=member), new("b"), new("a"), new("a", slices=member), new("a", slices=member)])
+        store.commit([Step(processed=3), Step(processed=4)])
+        assert seqs(store.visible("a", 0, 2)) == [1, 4]
+        assert seqs(store.visible("a", 4, 2)) == [5]
+        assert seqs(store.members("s", "k", 0, 2)) == [1, 4]
+        assert seqs(store.members("s", "k", 4, 2)) == [5]
+        store.commit([Step(resets=member)])
+        assert seqs(store.visible("a", 0, 9)) == [1, 5]
+        assert store.members("s", "k", 0, 9) == []
+
+    def test_timers_are_listed_in_pages_from_behind_one_of_them(self, store: Store):
+        for hours in (3, 1, 2, 1):
+            store.append([new("echo", priority=None, timer=Timer(due=MORNING + timedelta(hours=hours), target="t"))])
+        store.append([new()])
+        assert seqs(store.timers(None, 2)) == [2, 4]
+        assert seqs(store.timers((MORNING + timedelta(hours=1), 2), 2)) == [4, 3]
+        store.commit([Step(fired=2)])
+        assert seqs(store.timers((MORNING + timedelta(hours=1), 2), 9)) == [4, 3, 1]
+        assert seqs(store.timers(None, 9)) == [4, 3, 1]
+
     def test_counts_are_of_visible_messages_and_of_the_unprocessed_ones(self, store: Store):
         assert store.counts() == {}
         store.append([new("a"), new("a"), new("b", slices=(("s", "k"),)), new("box", priority=None)])
@@ -541,6 +563,9 @@ class StoreContract:
         assert store.load_collection("prices", ["<c/>"]) == 3
         assert store.load_collection("customers", ["<d/>"]) == 1
         assert store.collection("prices") == (3, ["<c/>"])
+        assert store.collections() == [("customers", 1, 1), ("prices", 3, 1)]
+        store.load_collection("customers", [])
+        assert store.collections() == [("customers", 2, 0), ("prices", 3, 1)]
 
     def test_a_version_of_the_program_is_saved_unless_it_is_the_newest(self, store: Store):
         assert store.program() is None

@@ -147,6 +147,10 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("caused_by", 3)
         self.same("message", 4)
         self.same("slice_keys", "s", "", 9)
+        self.same("visible", "a", 2, 3)
+        self.same("members", "s", "k", 2, 3)
+        self.same("timers", None, 9)
+        self.same("collections")
 
     def read(self, snapshot: int) -> None:
         for queue in QUEUES:

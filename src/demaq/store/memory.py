@@ -169,6 +169,22 @@ class MemoryStore:
             seqs = [seq for seq, kept in self._kept.items() if seq > after and queue in (None, kept.message.queue)]
             return [self._current(seq) for seq in seqs[:limit]]
 
+    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [message for message in self.queue(queue, self._number) if message.seq > after][:limit]
+
+    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [message for message in self.slice(slicing, key, self._number) if message.seq > after][:limit]
+
+    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(timer[1]) for timer in self._timers() if after is None or timer > after][:limit]
+
+    def collections(self) -> list[tuple[str, int, int]]:
+        with self._lock:
+            return sorted([(name, version, len(found)) for name, (version, found) in self._collections.items()])
+
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         with self._lock:
             counts: dict[str, int] = {}

@@ -189,6 +189,18 @@ class Store(Protocol):
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         """Everything that is physically there, retired or not, in order, from behind a number."""
 
+    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
+        """What rules see of a queue now, in order, from behind a number."""
+
+    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
+        """What is in a slice now, in order, from behind a number."""
+
+    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
+        """Echo messages that have not fired, in due order, then oldest first, from behind a time and a number."""
+
+    def collections(self) -> list[tuple[str, int, int]]:
+        """Name, version and number of documents of every collection that was loaded, by name."""
+
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Keys of the current slices that hold messages, in order from behind a key, with how many they hold."""
 

@@ -169,6 +169,23 @@ class SqliteStore:
             rows = self._database.rows(_READING["stored_in_queue"], {"queue": queue, "after": after, "limit": limit})
         return [_message(row) for row in rows]
 
+    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
+        rows = self._database.rows(_READING["visible"], {"queue": queue, "after": after, "limit": limit})
+        return [_message(row) for row in rows]
+
+    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
+        parameters = {"slicing": slicing, "key": key, "after": after, "limit": limit}
+        return [_message(row) for row in self._database.rows(_READING["members"], parameters)]
+
+    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
+        due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
+        statement = _READING["first_timers" if after is None else "timers"]
+        rows = self._database.rows(statement, {"due": due, "seq": seq, "limit": limit})
+        return [_message(row) for row in rows]
+
+    def collections(self) -> list[tuple[str, int, int]]:
+        return self._database.rows(_READING["collections"])
+
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         parameters = {"slicing": slicing, "after": after, "limit": limit}
         return self._database.rows(_READING["first_slice_keys" if after is None else "slice_keys"], parameters)

@@ -56,6 +56,27 @@ SELECT * FROM stored_messages WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: stored_in_queue
 SELECT * FROM stored_messages WHERE queue = :queue AND seq > :after ORDER BY seq LIMIT :limit
 
+-- name: visible
+SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: members
+SELECT * FROM stored_messages WHERE seq IN (
+    SELECT seq FROM slice_members WHERE slicing = :slicing AND ended = 0 AND key = :key AND seq > :after
+    ORDER BY seq LIMIT :limit
+)
+ORDER BY seq
+
+-- name: first_timers
+SELECT * FROM stored_messages WHERE processed IS NULL AND timer_due IS NOT NULL ORDER BY timer_due, seq LIMIT :limit
+
+-- name: timers
+SELECT * FROM stored_messages WHERE processed IS NULL AND timer_due IS NOT NULL AND (timer_due, seq) > (:due, :seq)
+ORDER BY timer_due, seq LIMIT :limit
+
+-- name: collections
+SELECT c.name, c.version, count(d.name) FROM collections AS c LEFT JOIN collection_documents AS d ON d.name = c.name
+GROUP BY c.name ORDER BY c.name
+
 -- name: slice_keys
 SELECT key, count(*) FROM slice_members WHERE slicing = :slicing AND ended = 0 AND key > :after
 GROUP BY key ORDER BY key LIMIT :limit
