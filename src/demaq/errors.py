@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ class MessageError(DemaqError):
 
     def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
         return MessageError, (self.kind, self.message, self.code)
+
+
+class StillBusy(DemaqError):
+    """The author's turn: an application that should come to rest goes on and on. Says what is still pending."""
+
+    code = "DQ9301"
+
+    def __init__(self, message: str, pending: Mapping[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.pending = dict(pending or {})
+        """How many messages wait in which queue."""
 
 
 class OperatorError(DemaqError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,21 @@ def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypa
     for block, found in answers.items():
         expected = [command.answer for command in commands(block)]
         assert accept_golden or found == expected, f"{page.name}:{block.start}"
+
+
+@every_page
+def test_tests_in_python_pass(page: Page, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in page.blocks():
+        if block.file is not None:
+            file = tmp_path / block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            names: dict[str, Any] = {}
+            exec(compile(block.text, f"{page.name}:{block.start}", "exec"), names)
+            for name in [name for name in names if name.startswith("test_")]:
+                names[name]()
 
 
 @every_page

@@ -383,7 +383,8 @@ def test_an_application_that_never_rests_fails_its_scenario(folder: Path, monkey
     monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 20)
     Path("app.dmq").write_text("create queue a create rule r for a if (true()) then do enqueue . into a")
 
-    assert failing(folder, "- arrives: {queue: a, body: <m/>}").message == "still not idle after 20 rounds"
+    message = failing(folder, "- arrives: {queue: a, body: <m/>}").message
+    assert message == "still not idle after 20 rounds; messages wait: 1 in a"
 
 
 # --- XML -------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, SliceReset
 from demaq.scheduler.conflicts import Changes
 from demaq.scheduler.error_messages import Failure
-from demaq.scheduler.intake import Arrivals
+from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
@@ -121,8 +121,7 @@ class Engine:
         request: str | None = None,
     ) -> NewMessage:
         """A message from outside, checked and ready to be stored. Raises a MessageError where it must be refused."""
-        if queue not in self.program.queues:
-            raise MessageError("enqueueError", f"there is no queue {queue}")
+        expect_queue(self.program, queue)
         now = self.clock()
         received = self._receiver.receive(queue, parse_document(body), properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
@@ -136,9 +135,8 @@ class Engine:
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
-        declared = self.program.queues.get(queue)
-        if declared is None:
-            raise MessageError("enqueueError", f"there is no queue {queue}")
+        expect_queue(self.program, queue)
+        declared = self.program.queues[queue]
         if self.maker.priority(queue) is not None:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
         if declared.kind in ("echo", "outgoingGateway"):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from demaq.errors import MessageError
+from demaq.language.naming.suggestions import Suggestions, unknown
 from demaq.language.program import Program
 from demaq.language.system_properties import transport_properties
 from demaq.messages import PropertyValue
@@ -14,19 +15,28 @@ from demaq.store.protocol import NewMessage
 
 def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
     """Properties that a client sets, with the types they are declared with. Raises a MessageError."""
-    known = program.queues.get(queue)
+    expect_queue(program, queue)
+    known = program.queues[queue]
     found: dict[str, PropertyValue] = {}
     for name, text in given.items():
         declared = program.properties.get(name)
-        if declared is None and known is not None and name in transport_properties(known.kind):
+        if declared is None and name in transport_properties(known.kind):
             found[name] = PropertyValue.string(text)
         elif declared is None or declared.decl is None or queue not in declared.values:
-            raise MessageError("propertyError", f"queue {queue} has no property {name}")
+            settable = [p.name for p in program.properties_of(queue) if p.decl is not None and p.variant != "fixed"]
+            hint = Suggestions().did_you_mean(name, [*settable, *transport_properties(known.kind)])
+            raise MessageError("propertyError", f"queue {queue} has no property {name}" + (f"; {hint}" if hint else ""))
         elif declared.variant == "fixed":
             raise MessageError("propertyError", f"property {name} is fixed and cannot be set")
         else:
             found[name] = PropertyValue(declared.type, text, text)
     return found
+
+
+def expect_queue(program: Program, queue: str) -> None:
+    """Raises a MessageError where the program has no such queue."""
+    if queue not in program.queues:
+        raise MessageError("enqueueError", unknown("queue", queue, program.queues))
 
 
 class Arrivals:

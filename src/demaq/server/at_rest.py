@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from demaq.compiler.plan import Plan
-from demaq.documents import parse_document
 from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.intake import explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
@@ -42,11 +42,12 @@ class StoreAtRest:
         return [as_json(message) for message in self._engine.take(queue, limit)]
 
     def load_collection(self, name: str, documents: list[bytes]) -> int:
-        return self._store.load_collection(name, [parse_document(document).text for document in documents])
+        return self._store.load_collection(name, collection_texts(self._plan.program, name, documents))
 
-    def collect_garbage(self) -> int:
+    def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
+        """Remove what was done with longer ago than the audit period says."""
         removed = 0
-        while found := self._engine.collect_garbage(timedelta(0)):
+        while found := self._engine.collect_garbage(keep):
             removed += found
         return removed
 

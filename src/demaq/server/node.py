@@ -23,10 +23,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from demaq.compiler.planner import make_plan
-from demaq.documents import parse_document
 from demaq.errors import StoreDamaged
 from demaq.language.load import load_program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
+from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.intake import explicit_properties
 from demaq.store.protocol import Committed, Step, StoredMessage
@@ -151,7 +151,8 @@ class Node:
         return taken
 
     def load_collection(self, name: str, documents: Sequence[bytes | str]) -> int:
-        texts = [parse_document(document).text for document in documents]
+        """Replace a collection; the answer is its version. Raises a MessageError where it must be refused."""
+        texts = collection_texts(self.program, name, documents)
         with self._turn:
             return self.store.load_collection(name, texts)
 

@@ -13,20 +13,23 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from demaq.documents import parse_document
-from demaq.errors import SystemFault
+from demaq.errors import MessageError, StillBusy, SystemFault
 from demaq.language.load import load_program
+from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.engine import HOPS_MAX, Engine
-from demaq.scheduler.intake import explicit_properties
+from demaq.rounds.slice_keys import SliceKeys
+from demaq.scheduler.collection_documents import collection_texts
+from demaq.scheduler.engine import HOPS_MAX, ROUND_MESSAGES_MAX, Engine
+from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.scheduler.reading import system_properties
+from demaq.store.database import FILE_NAME
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
 
@@ -72,12 +75,20 @@ class Lab:
             store = self._own_folder
         if isinstance(store, (str, os.PathLike)):
             self._folder = Path(store)
-            store = SqliteStore(self._folder, now=self._clock)
+            try:
+                store = SqliteStore(self._folder, now=self._clock)
+            except BaseException:
+                self._remove_own_folder()
+                raise
         self.store: Store = store
         self._made: list[LabMessage] = []
-        self._engine = self._start()
-        for name, documents in (collections or {}).items():
-            self.store.load_collection(name, [parse_document(document).text for document in documents])
+        self._keys = SliceKeys(self.program, self._compiled.saxon)
+        try:
+            self._engine = self._start()
+            self._load(collections or {})
+        except BaseException:
+            self.close()
+            raise
 
     def _clock(self) -> datetime:
         return self.now
@@ -85,6 +96,12 @@ class Lab:
     def _start(self) -> Engine:
         evaluator = SaxonEvaluator(self._compiled)
         return Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+
+    def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
+        """Load all collections, or none where one of them is refused."""
+        checked = {name: collection_texts(self.program, name, found) for name, found in collections.items()}
+        for name, texts in checked.items():
+            self.store.load_collection(name, texts)
 
     def __enter__(self) -> Lab:
         return self
@@ -96,6 +113,9 @@ class Lab:
 
     def close(self) -> None:
         self.store.close()
+        self._remove_own_folder()
+
+    def _remove_own_folder(self) -> None:
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 
@@ -107,7 +127,10 @@ class Lab:
         return str(self._engine.enqueue(queue, body, explicit_properties(self.program, queue, given)))
 
     def run_until_idle(self) -> int:
-        """Process everything that can be processed without time passing; the answer is how many messages that were."""
+        """Process everything that can be processed without time passing; the answer is how many messages that were.
+
+        Raises StillBusy for an application that goes on and on.
+        """
         processed = 0
         for _ in range(ROUNDS_MAX):
             try:
@@ -117,7 +140,26 @@ class Lab:
             if not done:
                 return processed
             processed += done
-        raise AssertionError(f"still not idle after {ROUNDS_MAX:,} rounds")
+        waiting = {name: count for name, (_, count) in self.store.counts().items() if count}
+        found = ", ".join([f"{count:,} in {name}" for name, count in waiting.items()])
+        raise StillBusy(f"still not idle after {ROUNDS_MAX:,} rounds; messages wait: {found}", waiting)
+
+    def step(self) -> LabMessage | None:
+        """Process the one message whose turn it is; the answer is that message, or None where nothing is to be done.
+
+        Timers whose time has come fire when no message is left, as in `run_until_idle`.
+        """
+        waiting = self.store.pending(1)
+        if not waiting and self._engine.fire_timers():
+            waiting = self.store.pending(1)
+        if not waiting:
+            return None
+        self._engine.round_messages_max = 1
+        try:
+            self._engine.run_round()
+        finally:
+            self._engine.round_messages_max = ROUND_MESSAGES_MAX
+        return _lab_message(self.store.message(waiting[0].seq) or waiting[0])
 
     def advance(self, seconds: float) -> None:
         """Let time pass: timers fire when it is their time, and what follows is processed then."""
@@ -141,10 +183,25 @@ class Lab:
         return removed
 
     def crash(self) -> None:
-        """As kill -9: what was not committed is lost, and everything is opened again from the disk."""
+        """As kill -9: what was not committed is lost, and everything is opened again from the disk.
+
+        A store that is closed is tidied up: its log goes into its file. A kill leaves both as they are. So they are
+        copied as they lie on the disk at this moment, and put back when the store has been closed; then it has to
+        recover from its log, as after a kill.
+        """
         if self._folder is None:
             raise RuntimeError("only a store in a folder survives a crash")
-        self.store.close()
+        with tempfile.TemporaryDirectory(prefix="crash-", dir=self._folder) as kept:
+            files = [self._folder / name for name in (FILE_NAME, f"{FILE_NAME}-wal")]
+            for file in files:
+                if file.exists():
+                    shutil.copyfile(file, Path(kept, file.name))
+            self.store.close()
+            (self._folder / f"{FILE_NAME}-shm").unlink(missing_ok=True)
+            for file in files:
+                file.unlink(missing_ok=True)
+                if Path(kept, file.name).exists():
+                    Path(kept, file.name).replace(file)
         self.store = SqliteStore(self._folder, now=self._clock)
         self._engine = self._start()
 
@@ -152,6 +209,7 @@ class Lab:
 
     def messages(self, queue: str) -> list[LabMessage]:
         """What rules see in a queue."""
+        expect_queue(self.program, queue)
         return [_lab_message(stored) for stored in self.store.queue(queue, self.store.snapshot())]
 
     def stored(self, queue: str) -> list[LabMessage]:
@@ -161,15 +219,21 @@ class Lab:
         while page := self.store.stored(queue, after, 1000):
             found += [_lab_message(stored) for stored in page]
             after = page[-1].seq
+        if not found:
+            expect_queue(self.program, queue)
         return found
 
     def made(self, queue: str) -> list[LabMessage]:
         """Everything that rules and timers put into a queue, in order, even what is gone."""
+        expect_queue(self.program, queue)
         return [message for message in self._made if message.queue == queue]
 
-    def slice(self, slicing: str, key: str) -> list[LabMessage]:
-        """The messages of a slice's current lifetime."""
-        return [_lab_message(stored) for stored in self.store.slice(slicing, key, self.store.snapshot())]
+    def slice(self, slicing: str, key: object) -> list[LabMessage]:
+        """The messages of a slice's current lifetime. A key may be written in any way that its type allows."""
+        if slicing not in self.program.slicings:
+            raise MessageError("propertyError", unknown("slicing", slicing, self.program.slicings))
+        known = self._keys.key(slicing, _text(key))
+        return [_lab_message(stored) for stored in self.store.slice(slicing, known, self.store.snapshot())]
 
     # helpers
 
@@ -196,7 +260,12 @@ def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[st
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A value of Python's as XML Schema writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, timedelta):
+        return f"{'-' if value < timedelta(0) else ''}PT{abs(value).total_seconds():f}S"
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
 def _lab_message(stored: StoredMessage) -> LabMessage:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from demaq.documents import Document
-from demaq.errors import MessageError
+from demaq.errors import MessageError, StillBusy
 from demaq.language.source import Place
 from demaq.scheduler.error_messages import LEVEL
 from demaq.store.memory import MemoryStore
@@ -130,9 +130,7 @@ class _Run:
     def perform(self, step: Step, following: Step | None) -> None:
         try:
             self._perform(step, following)
-        except AssertionError as error:
-            if not str(error).startswith("still not idle"):
-                raise  # our mistake, not the application's
+        except StillBusy as error:
             raise _Failed(str(error)) from None
         for error_message in self._errors():
             self.seen_at.setdefault(error_message.message.id, step)
@@ -159,7 +157,7 @@ class _Run:
             case ExpectQueue():
                 self._expect_queue(step)
             case ExpectSlice():
-                self._compare(step.wanted, self._lab.slice(step.slicing, step.key), step.any_order)
+                self._expect_slice(step)
             case ExpectError():
                 self._expect_error(step)
             case ExpectNoErrors():
@@ -241,6 +239,13 @@ class _Run:
             same = len(wanted) == len(messages)
             count = "" if same else f": {_messages(len(wanted))} expected, {len(messages)} there"
             raise _Failed(f"not what was expected{count}", diff)
+
+    def _expect_slice(self, step: ExpectSlice) -> None:
+        try:
+            found = self._lab.slice(step.slicing, step.key)
+        except MessageError as error:  # a key that is none
+            raise _Failed(error.message) from None
+        self._compare(step.wanted, found, step.any_order)
 
     def _expect_error(self, step: ExpectError) -> None:
         for error in self.unexpected():

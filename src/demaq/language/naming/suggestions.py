@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LISTED_MAX = 10
+"""So many names are listed where none is like the one that was meant."""
 COMPARISONS_MAX = 50_000
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """What to say about a name that nobody has declared: one that is like it, or those there are if they are few."""
+    names = list(known)
+    hint = Suggestions().did_you_mean(name, names)
+    if hint is None and 0 < len(names) <= LISTED_MAX:
+        hint = f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    return f"there is no {what} {name}" + (f"; {hint}" if hint else "")
 
 
 class Suggestions:

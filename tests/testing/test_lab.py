@@ -1,0 +1,144 @@
+"""The laboratory: what it promises to those who test their applications."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demaq.errors import MessageError, StillBusy
+from demaq.store import MemoryStore, SqliteStore
+from demaq.testing import Lab
+
+PROGRAM = """
+create queue in create queue out create queue quick mode transient create queue later kind echo
+create collection prices
+create property number as xs:integer queue in value /*/@n
+create property day as xs:date queue in
+create slicing numbers on number
+create rule copy for in if (/m) then do enqueue <copy>{/m/@n}</copy> into out
+"""
+
+
+@pytest.fixture
+def no_folders_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- crashes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_crash_leaves_the_log_as_it_was_and_the_store_recovers_from_it(tmp_path: Path, monkeypatch):
+    with Lab(PROGRAM, tmp_path) as lab:
+        lab.enqueue("in", '<m n="1"/>')
+        lab.enqueue("quick", "<q/>")
+        log = (tmp_path / "store.db-wal").read_bytes()
+        file = (tmp_path / "store.db").read_bytes()
+        assert log
+        opened_on: dict[str, bytes] = {}
+
+        def opened(folder: Path, **options: Any) -> SqliteStore:
+            opened_on.update({path.name: path.read_bytes() for path in folder.glob("store.db*")})
+            return SqliteStore(folder, **options)
+
+        monkeypatch.setattr("demaq.testing.lab.SqliteStore", opened)
+        lab.crash()
+        assert opened_on == {"store.db": file, "store.db-wal": log}
+        assert [message.processed for message in lab.messages("in")] == [False]
+        assert lab.messages("quick") == []
+        lab.run_until_idle()
+        lab.crash()
+        assert [message.body for message in lab.messages("out")] == ['<copy n="1"/>']
+        assert not list(tmp_path.glob("crash-*"))
+
+
+def test_only_a_store_in_a_folder_survives_a_crash():
+    with Lab(PROGRAM, MemoryStore()) as lab, pytest.raises(RuntimeError):
+        lab.crash()
+
+
+# --- rest ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_application_that_never_rests_is_an_error_that_says_what_is_pending(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 5)
+    program = "create queue a create rule r for a if (true()) then (do enqueue . into a, do enqueue . into a)"
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>")
+        with pytest.raises(StillBusy, match="still not idle after 5 rounds; messages wait: 32 in a") as raised:
+            lab.run_until_idle()
+        assert raised.value.pending == {"a": 32}
+
+
+def test_a_step_processes_one_message_and_answers_it():
+    with Lab(PROGRAM) as lab:
+        first, second = lab.enqueue("in", '<m n="1"/>'), lab.enqueue("in", '<m n="2"/>')
+        step = lab.step()
+        assert step is not None
+        assert (step.id, step.processed) == (first, True)
+        assert [message.processed for message in lab.messages("in")] == [True, False]
+        assert len(lab.made("out")) == 1
+        step = lab.step()
+        assert step is not None
+        assert step.id == second
+        assert lab.step() is None
+
+
+def test_a_step_fires_timers_when_no_message_is_left():
+    with Lab(PROGRAM) as lab:
+        lab.enqueue("later", '<m n="3"/>', {"timeout": timedelta(0), "target": "in"})
+        step = lab.step()
+        assert step is not None
+        assert (step.queue, step.body) == ("in", '<m n="3"/>')
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["1", "01", " 1 ", 1])
+def test_a_key_is_found_however_it_is_written(key: object):
+    with Lab(PROGRAM) as lab:
+        sent = lab.enqueue("in", '<m n="+001"/>', {"day": date(2026, 5, 1)})
+        assert [(message.id, message.properties["day"]) for message in lab.slice("numbers", key)] == [
+            (sent, "2026-05-01")
+        ]
+        assert lab.slice("numbers", 2) == []
+
+
+def test_a_slip_in_a_name_does_not_look_like_an_empty_queue():
+    with Lab(PROGRAM) as lab:
+        for look in (lab.messages, lab.stored, lab.made, lab.take):
+            with pytest.raises(MessageError, match=r"there is no queue inn; did you mean in\?"):
+                look("inn")
+        with pytest.raises(MessageError, match=r"there is no slicing number; did you mean numbers\?"):
+            lab.slice("number", 1)
+        with pytest.raises(MessageError, match="many is no key of slicing numbers"):
+            lab.slice("numbers", "many")
+
+
+# --- collections -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("collections", "said"),
+    [
+        ({"prices": ["<p/>", "<p"]}, "document 2 of collection prices: line 1, column "),
+        ({"price": ["<p/>"]}, "there is no collection price; did you mean prices?"),
+    ],
+)
+def test_collections_that_are_refused_leave_nothing_behind(no_folders_left, collections: dict[str, list[str]], said):
+    with pytest.raises(MessageError) as raised:
+        Lab(PROGRAM, collections=collections)
+    assert said in str(raised.value)
+
+
+def test_of_several_collections_none_is_loaded_where_one_is_refused(tmp_path: Path):
+    with pytest.raises(MessageError):
+        Lab(PROGRAM, tmp_path, {"prices": ["<p/>"], "price": ["<p/>"]})
+    with Lab(PROGRAM, tmp_path) as lab:
+        assert lab.store.collections() == []
