@@ -1,6 +1,7 @@
 """How other processes of the same user speak to a running node: one request and one answer, as JSON, over a socket.
 
-The socket lies in a folder that only its owner may enter; `node.json` in the store's folder says where.
+The socket lies in a folder that only its owner may enter; `node.json` in the store's folder says where. It also says
+which store that is: in a copy of the folder it is about another one.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from typing import Any
 
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.server.node import Node
+from demaq.store.database import FILE_NAME
 from demaq.store.protocol import StoredMessage
 
 ADDRESS_FILE = "node.json"
+FOLDER_PREFIX = "demaq-node-"
+SOCKET = "socket"
+SOCKET_PATH_BYTES_MAX = 100
+"""Somewhat less than any system allows."""
 REQUEST_BYTES_MAX = 512 * 1024 * 1024
 ANSWER_SECONDS_MAX = 300.0
 
@@ -30,12 +36,19 @@ class ControlServer:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._folder = Path(tempfile.mkdtemp(prefix="demaq-node-"))
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(self._folder / "socket"))
-        self._socket.listen(64)
         self._address_file = node.folder / ADDRESS_FILE
-        self._address_file.write_text(json.dumps({"pid": os.getpid(), "socket": str(self._folder / "socket")}))
+        _remove_remains(node.folder)
+        self._folder = _socket_folder()
+        path = str(self._folder / SOCKET)
+        address = {"pid": os.getpid(), "socket": path, "store": _identity(node.folder)}
+        try:
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.bind(path)
+            self._socket.listen(64)
+            self._address_file.write_text(json.dumps(address))
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         threading.Thread(target=self._serve, name="demaq-control", daemon=True).start()
 
     def close(self) -> None:
@@ -102,12 +115,20 @@ class RemoteNode:
         """Nothing is kept open."""
 
     def _ask(self, **request: Any) -> Any:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_SECONDS_MAX)
-            connection.connect(self._address)
-            connection.sendall(json.dumps(request).encode())
-            connection.shutdown(socket.SHUT_WR)
-            answer = json.loads(_read_all(connection) or b'{"failed": "the node ended before it answered"}')
+        data = json.dumps(request).encode()
+        if len(data) > REQUEST_BYTES_MAX:
+            raise StoreError("that is more than a node takes at once")
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(ANSWER_SECONDS_MAX)
+                connection.connect(self._address)
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+                answer = json.loads(_read_all(connection))
+        except (OSError, ValueError):
+            raise StoreError(
+                "the node has ended or given no answer: what was asked may have been done or not"
+            ) from None
         if "refused" in answer:
             raise MessageError(**answer["refused"])
         if "failed" in answer:
@@ -118,12 +139,46 @@ class RemoteNode:
 def running_node(folder: Path) -> RemoteNode | None:
     """The node that runs on a store, if one does."""
     try:
-        address = json.loads((folder / ADDRESS_FILE).read_text())["socket"]
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(address)
-    except (OSError, ValueError, KeyError):
+        known = json.loads((folder / ADDRESS_FILE).read_text())
+        address = str(known["socket"])
+        if known["store"] != _identity(folder) or not _answers(address):
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return RemoteNode(address)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+    except OSError:
+        return False
+    return True
+
+
+def _identity(folder: Path) -> list[int]:
+    """What tells a store from its copies, wherever it is moved."""
+    file = (folder / FILE_NAME).stat()
+    return [file.st_dev, file.st_ino]
+
+
+def _socket_folder() -> Path:
+    """A new folder of our own whose path leaves room for a socket's name."""
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+    if len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_BYTES_MAX:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+
+
+def _remove_remains(folder: Path) -> None:
+    """A node that was killed has left its socket: whoever holds the store now removes it."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        address = Path(json.loads((folder / ADDRESS_FILE).read_text())["socket"])
+        if address.name == SOCKET and address.parent.name.startswith(FOLDER_PREFIX) and not _answers(str(address)):
+            address.unlink(missing_ok=True)
+            address.parent.rmdir()
 
 
 def as_json(message: StoredMessage) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""Where a node can be reached: what a killed one leaves, and what a copy of its store says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demaq.errors import StoreError
+from demaq.server.control import RemoteNode, running_node
+from tests.server.running import RunningNode
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place for applications and stores. Sockets lie in a short folder of their own, to be looked at."""
+    sockets = Path(tempfile.mkdtemp(prefix="dq-"))
+    monkeypatch.setenv("TMPDIR", str(sockets))
+    (tmp_path / "app.dmq").write_text("create queue a create rule r for a if (/n) then do enqueue . into a")
+    yield tmp_path
+    shutil.rmtree(sockets)
+
+
+def sockets() -> list[str]:
+    return sorted(os.listdir(os.environ["TMPDIR"]))
+
+
+def test_what_a_killed_node_leaves_is_removed_by_the_next_on_the_same_store(folder: Path):
+    node = RunningNode(folder / "app.dmq", folder / "s")
+    left = sockets()
+    node.kill()
+    assert sockets() == left
+    assert len(left) == 1
+    assert running_node(folder / "s") is None
+    node = RunningNode(folder / "app.dmq", folder / "s")
+    assert len(sockets()) == 1
+    assert sockets() != left
+    assert node.stop() == 0
+    assert sockets() == []
+
+
+def test_a_copy_of_a_store_does_not_lead_to_the_node_of_the_original(folder: Path):
+    node = RunningNode(folder / "app.dmq", folder / "s")
+    shutil.copytree(folder / "s", folder / "copy")
+    (folder / "s").rename(folder / "moved")
+    assert running_node(folder / "copy") is None
+    assert running_node(folder / "moved") is not None
+    (folder / "moved").rename(folder / "s")
+    copy = RunningNode(folder / "app.dmq", folder / "copy")  # must not remove the other's socket
+    assert running_node(folder / "s") is not None
+    assert copy.stop() == 0
+    assert node.stop() == 0
+
+
+def test_a_node_that_gives_no_answer_is_an_error_of_the_store(tmp_path: Path):
+    with pytest.raises(StoreError, match="may have been done or not"):
+        RemoteNode(str(tmp_path / "nobody")).take("a", 1)
