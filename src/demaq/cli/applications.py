@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
+
 import click
 
+from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import StaticCheck, check_application
+from demaq.language.load import Checked, StaticCheck, check_application, check_text
+from demaq.language.parser import decoded_source
 from demaq.language.program import Program
 
+STDIN = "-"
+"""Stands for standard input where a file is asked for."""
+STDIN_NAME = "<stdin>"
 
-def loaded(paths: tuple[str, ...], static_check: StaticCheck | None = None) -> Program:
+
+def loaded(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
     """The program the files make up. Ends the command where it has errors."""
-    checked = check_application(paths, static_check)
+    checked = checked_application(paths, static_check)
     if checked.program is None:
         show(checked.errors)
         raise click.exceptions.Exit(1)
     return checked.program
+
+
+def checked_application(paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None) -> Checked:
+    """What is found in the files of an application, or in the one module on standard input."""
+    if STDIN not in [str(path) for path in paths]:
+        return check_application(paths, static_check)
+    if len(paths) > 1:
+        raise click.UsageError("- stands for the whole application, so give nothing else")
+    try:
+        text = source_from_stdin()
+    except ProgramError as error:
+        return Checked(None, [Diagnostic.of(error)])
+    return check_text(text, STDIN_NAME, static_check)
+
+
+def source_from_stdin() -> str:
+    """The text of a module on standard input. Raises a ProgramError where it is not UTF-8."""
+    return decoded_source(sys.stdin.buffer.read(), STDIN_NAME)
 
 
 def show(diagnostics: list[Diagnostic]) -> None:

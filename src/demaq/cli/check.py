@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from demaq.cli.applications import checked_application
 from demaq.cli.example_first import ExampleFirst
-from demaq.language.load import Checked, check_application
+from demaq.language.load import Checked
 from demaq.language.program import SYSTEM_ERRORS
 from demaq.rounds.compiled import static_check
 
@@ -25,10 +26,10 @@ orders.dmq: 4 queues, 2 slicings, 7 rules, no problems
 def check(application: tuple[Path, ...], as_json: bool) -> int:
     """Check the files of an application, or the folders that hold them.
 
-    Exit 0 when it can run, with or without warnings; 1 when it cannot. A warning is silenced by a comment on its line:
-    (: demaq:ignore DQ1402 :)
+    `-` reads one from standard input. Exit 0 when it can run, with or without warnings; 1 when it cannot. A warning is
+    silenced by a comment on its line: (: demaq:ignore DQ1402 :)
     """
-    checked = check_application(application, static_check)
+    checked = checked_application(application, static_check)
     name = " ".join([str(path) for path in application])
     if as_json:
         click.echo(json.dumps(_document(name, checked), indent=2, ensure_ascii=False))

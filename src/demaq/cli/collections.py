@@ -7,25 +7,73 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
-from demaq.cli.stores import counted, store_option, told
+from demaq.cli.stores import (
+    counted,
+    json_option,
+    more,
+    nothing,
+    paged,
+    program_of,
+    reading,
+    show_json,
+    store_option,
+    told,
+)
+from demaq.documents import parse_document
+from demaq.errors import MessageError
 from demaq.server.at_rest import writable
 
 
 @click.group(cls=ExampleFirstGroup, example="$ demaq collections load prices prices/*.xml --store orders")
 def collections() -> None:
-    """Load the collections that rules read."""
+    """Load and list the collections that rules read."""
 
 
 @collections.command(cls=ExampleFirst, example="$ demaq collections load prices prices/*.xml --store orders")
 @click.argument("name")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @store_option
 def load(name: str, files: tuple[Path, ...], folder: Path) -> None:
-    """Replace a collection by the documents in these files."""
+    """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
+    documents = [_document(file) for file in files]
     with told():
         node = writable(folder)
         try:
-            version = node.load_collection(name, [file.read_bytes() for file in files])
+            version = node.load_collection(name, documents)
         finally:
             node.close()
     click.echo(f"collection {name}: {counted(len(files), 'document')}, version {version}")
+
+
+@collections.command(name="list", cls=ExampleFirst, example="$ demaq collections list --store orders")
+@store_option
+@paged
+@json_option
+def list_collections(folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+    """List the collections that are loaded or that the application declares, with version and documents."""
+    with reading(folder) as store:
+        known = {name: (version, documents) for name, version, documents in store.collections()}
+        program = program_of(store)
+    if program is not None:
+        known = {**dict.fromkeys(program.collections, (0, 0)), **known}
+    found = [(name, *what) for name, what in sorted(known.items()) if after is None or name > after]
+    shown = found[:limit]
+    if as_json:
+        show_json([{"collection": name, "version": version, "documents": count} for name, version, count in shown])
+    else:
+        for name, version, count in shown:
+            state = f"{counted(count, 'document')}, version {version}" if version else "not loaded"
+            click.echo(f"{name}: {state}")
+        if not shown:
+            nothing("no collections" if after is None else f"no further collections behind {after}")
+    more(found, limit, lambda item: item[0])
+
+
+def _document(file: Path) -> bytes:
+    """What is in a file. Ends the command where that is not a document."""
+    data = file.read_bytes()
+    try:
+        parse_document(data)
+    except MessageError as error:
+        raise click.ClickException(f"{file}: {error.message}; nothing was loaded") from None
+    return data

@@ -1,30 +1,85 @@
-"""`demaq errors`: what went wrong and was not handled by a rule."""
+"""`demaq errors`: what went wrong."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 
 import click
+from lxml import etree
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.messages import line, visible
-from demaq.cli.stores import json_option, more, number, paged, reading, show_json, store_option
-from demaq.language.program import SYSTEM_ERRORS
+from demaq.cli.messages import beginning, expect_queue, line
+from demaq.cli.stores import (
+    fitted,
+    json_option,
+    more,
+    nothing,
+    number,
+    paged,
+    program_of,
+    reading,
+    show_json,
+    store_option,
+    width,
+)
+from demaq.language.program import SYSTEM_ERRORS, Program
 from demaq.server.control import as_json as message_json
+from demaq.store.protocol import StoredMessage
+
+INDENT = 10
+SAID_LINES_MAX = 3
+"""What is said about an error is cut behind so many lines; `demaq show` has all of it."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq errors --store orders")
 @store_option
-@click.option("--queue", default=SYSTEM_ERRORS, show_default=True, help="The error queue.")
+@click.option("--queue", default=None, help="One error queue; by default all that the application names.")
+@click.option("--all", "everything", is_flag=True, help="Show also what is done with and not removed yet.")
 @paged
 @json_option
-def errors(folder: Path, queue: str, limit: int, after: str | None, as_json: bool) -> None:
-    """List the messages of an error queue, by default the system's own."""
+def errors(folder: Path, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+    """List the messages of error queues, oldest first."""
+    last = number(after, "--after")
     with reading(folder) as store:
-        found = visible(store, queue, number(after, "--after"), limit)
+        queues = [queue] if queue is not None else error_queues(program_of(store))
+        read = store.stored if everything else store.visible
+        found = [message for name in queues for message in read(name, last, limit + 1)]
+        if not found and queue is not None:
+            expect_queue(store, queue)
+    found.sort(key=lambda message: message.seq)
     if as_json:
-        show_json([message_json(message) for message in found])
-        return
-    for message in found:
-        click.echo(line(message))
-    more(len(found), limit, found[-1].seq if found else 0)
+        show_json([message_json(message) for message in found[:limit]])
+    else:
+        for message in found[:limit]:
+            click.echo("\n".join(error_lines(message)))
+        if not found:
+            nothing(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
+    more(found, limit, lambda message: message.seq)
+
+
+def error_queues(program: Program | None) -> list[str]:
+    """The queues that errors go to: the system's own, and those named by rules, queues and modules."""
+    if program is None:
+        return [SYSTEM_ERRORS]
+    named = [module.errorqueue for module in program.modules]
+    named += [queue.errorqueue for queue in program.queues.values()]
+    named += [rule.errorqueue for rule in program.rules]
+    return list(dict.fromkeys([SYSTEM_ERRORS, *[name for name in named if name is not None]]))
+
+
+def error_lines(message: StoredMessage) -> list[str]:
+    """What kind of error lies where, and what is said about it. Messages that are no errors take one line."""
+    root = etree.fromstring(message.body.encode("utf-8"))
+    if root.tag != "error" or not len(root) or root.find("description") is None:
+        return [line(message)]
+    rule = root.findtext("rule")
+    about = f"{f'rule {rule}, ' if rule else ''}message {root.findtext('messageId')}"
+    said = f"{about}: {root.findtext('code')}: {root.findtext('description')}"
+    head = beginning(message)
+    return [head + fitted(f"{root[0].tag} in {message.queue}", len(head)), *_wrapped(said)]
+
+
+def _wrapped(text: str) -> list[str]:
+    blank = " " * INDENT
+    return wrap(text, width(), initial_indent=blank, subsequent_indent=blank, max_lines=SAID_LINES_MAX, placeholder="…")

@@ -11,6 +11,7 @@ from demaq.cli.example_first import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
 from demaq.compiler.explain import explain_json
 from demaq.compiler.planner import make_plan
+from demaq.language.naming.suggestions import unknown
 
 
 @click.command(
@@ -32,13 +33,13 @@ def explain(application: tuple[str, ...], rule: str | None, queue: str | None, a
     """Show how an application will be executed.
 
     Which rules are asked about a message, what they read and by which path, and what they write. APP is a .dmq file or
-    a folder of them.
+    a folder of them; `-` reads standard input.
     """
     plan = make_plan(loaded(application))
     if rule is not None and rule not in plan.rules:
-        raise click.UsageError(f"there is no rule {rule}; there are {', '.join(plan.rules) or 'none'}")
+        raise click.UsageError(unknown("rule", rule, plan.rules))
     if queue is not None and queue not in plan.queues:
-        raise click.UsageError(f"there is no queue {queue}; there are {', '.join(plan.queues)}")
+        raise click.UsageError(unknown("queue", queue, plan.queues))
     if as_json:
         click.echo(json.dumps(explain_json(plan, rule, queue), indent=2))
     else:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from demaq.cli.applications import show
+from demaq.cli.applications import STDIN, STDIN_NAME, show, source_from_stdin
 from demaq.cli.example_first import ExampleFirst
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
@@ -25,8 +24,8 @@ def format(application: tuple[str, ...], write: bool, only_check: bool) -> int:
     APP is a .dmq file or a folder of them; `-` reads standard input.
     """
     try:
-        if application == ("-",):
-            sources = [(Path("<stdin>"), sys.stdin.read())]
+        if application == (STDIN,):
+            sources = [(Path(STDIN_NAME), source_from_stdin())]
         else:
             sources = [(path, read_source(path)) for path in application_files(application)]
     except ProgramError as error:
@@ -54,7 +53,7 @@ def _report(formatted: list[tuple[Path, str, str]]) -> int:
 
 def _deliver(formatted: list[tuple[Path, str, str]], write: bool) -> int:
     for path, before, after in formatted:
-        if not write or str(path) == "<stdin>":
+        if not write or str(path) == STDIN_NAME:
             click.echo(after, nl=False)
         elif before != after:
             path.write_text(after, encoding="utf-8")

@@ -7,13 +7,22 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, more, number, paged, reading, show_json, store_option
+from demaq.cli.stores import (
+    fitted,
+    json_option,
+    more,
+    nothing,
+    number,
+    paged,
+    program_of,
+    reading,
+    show_json,
+    store_option,
+)
+from demaq.language.naming.suggestions import unknown
 from demaq.server.control import as_json as message_json
 from demaq.store.protocol import StoredMessage
 from demaq.store.sqlite import SqliteStore
-
-BODY_WIDTH = 100
-PAGE_READ = 1000
 
 
 @click.command(cls=ExampleFirst, example="$ demaq messages orders --store orders")
@@ -26,30 +35,39 @@ def messages(queue: str, folder: Path, everything: bool, limit: int, after: str 
     """List the messages of a queue, oldest first."""
     last = number(after, "--after")
     with reading(folder) as store:
-        found = store.stored(queue, last, limit) if everything else visible(store, queue, last, limit)
+        read = store.stored if everything else store.visible
+        found = read(queue, last, limit + 1)
+        if not found:
+            expect_queue(store, queue)
+    list_messages(found, limit, as_json, f"no {'further ' if last else ''}messages in queue {queue}")
+
+
+def list_messages(found: list[StoredMessage], limit: int, as_json: bool, empty: str) -> None:
+    """A page of messages, for people or programs."""
     if as_json:
-        show_json([message_json(message) for message in found])
-        return
-    for message in found:
-        click.echo(line(message))
-    more(len(found), limit, found[-1].seq if found else 0)
+        show_json([message_json(message) for message in found[:limit]])
+    else:
+        for message in found[:limit]:
+            click.echo(line(message))
+        if not found:
+            nothing(empty)
+    more(found, limit, lambda message: message.seq)
 
 
-def visible(store: SqliteStore, queue: str, after: int, limit: int) -> list[StoredMessage]:
-    """What rules see of a queue, from behind a number."""
-    found: list[StoredMessage] = []
-    while len(found) < limit:
-        page = store.stored(queue, after, PAGE_READ)
-        found += [message for message in page if message.retired is None]
-        if len(page) < PAGE_READ:
-            break
-        after = page[-1].seq
-    return found[:limit]
+def expect_queue(store: SqliteStore, queue: str) -> None:
+    """Nothing is in a queue: end with an error where there is no such queue."""
+    program = program_of(store)
+    if program is not None and queue not in program.queues:
+        raise click.ClickException(unknown("queue", queue, program.queues))
 
 
 def line(message: StoredMessage) -> str:
     """A message on one line."""
+    head = beginning(message)
+    return head + fitted(message.body, len(head))
+
+
+def beginning(message: StoredMessage) -> str:
+    """Of the line about a message, what is the same for all."""
     state = "waits" if message.processed is None else "done "
-    body = " ".join(message.body.split())
-    shown = body if len(body) <= BODY_WIDTH else body[: BODY_WIDTH - 1] + "…"
-    return f"{message.seq:>8}  {state}  {message.created:%Y-%m-%d %H:%M:%S}  {shown}"
+    return f"{message.seq:>8}  {state}  {message.created:%Y-%m-%d %H:%M:%S}  "

@@ -7,18 +7,38 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, json_option, reading, show_json, store_option
+from demaq.cli.stores import (
+    counted,
+    json_option,
+    more,
+    nothing,
+    paged,
+    program_of,
+    reading,
+    show_json,
+    store_option,
+)
 
 
 @click.command(cls=ExampleFirst, example="$ demaq queues --store orders")
 @store_option
+@click.option("--all", "everything", is_flag=True, help="Show also queues of the application that are empty.")
+@paged
 @json_option
-def queues(folder: Path, as_json: bool) -> None:
+def queues(folder: Path, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the queues that hold messages, with how many, and how many of them wait to be processed."""
     with reading(folder) as store:
         counts = store.counts()
+        program = program_of(store) if everything else None
+    if program is not None:
+        counts = {**dict.fromkeys(program.queues, (0, 0)), **counts}
+    found = [(name, *count) for name, count in sorted(counts.items()) if after is None or name > after]
+    shown = found[:limit]
     if as_json:
-        show_json([{"queue": name, "messages": all_, "waiting": waiting} for name, (all_, waiting) in counts.items()])
-        return
-    for name, (all_, waiting) in sorted(counts.items()):
-        click.echo(f"{name}: {counted(all_, 'message')}, {waiting} waiting")
+        show_json([{"queue": name, "messages": count, "waiting": waiting} for name, count, waiting in shown])
+    else:
+        for name, count, waiting in shown:
+            click.echo(f"{name}: {counted(count, 'message')}, {waiting:,} waiting")
+        if not shown:
+            nothing("no queue holds messages" if after is None else f"no further queues behind {after}")
+    more(found, limit, lambda item: item[0])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -13,33 +13,19 @@ from types import FrameType
 import click
 
 from demaq.cli.applications import show
+from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, store_option, told
-from demaq.errors import ProgramError
+from demaq.cli.stores import counted, store_option
+from demaq.errors import OperatorError, ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS
 from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
-    """`90s`, `10m`, `12h`, `7d`, `2w`."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", str(value))
-        if match is None:
-            self.fail(f"{value} is not a duration such as 90s, 10m, 12h, 7d", param, ctx)
-        try:
-            return timedelta(**{_UNITS[match[2]]: float(match[1])})
-        except OverflowError:
-            self.fail(f"{value} is longer than anybody can wait", param, ctx)
+DRAIN_QUIET_SECONDS = 1.0
+"""A backlog that takes longer to work off is talked about."""
+LOOK_EVERY_SECONDS = 0.2
 
 
 @click.command(cls=ExampleFirst, example="$ demaq run orders.dmq --store orders --keep 7d")
@@ -67,32 +53,65 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since
 def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeout: float, max_hops: int) -> int:
     """Run an application on a store until it is stopped.
 
-    SIGTERM and Ctrl-C stop it when what waits is processed; the next run goes on where it was.
+    SIGTERM and Ctrl-C stop it when what waits is processed, a second one behind the current round; the next run goes on
+    where it was.
     """
     try:
-        with told():
-            node = Node(application, folder, keep, rule_timeout, hops_max=max_hops)
+        node = Node(application, folder, keep, rule_timeout, hops_max=max_hops)
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    stop = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    control = ControlServer(node)
+    signals = _Signals()
+    try:
+        control = ControlServer(node)
+    except BaseException:
+        node.stop()
+        raise
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
     click.echo(f"running on {folder}: {sizes}; stop with Ctrl-C", err=True)
-    while not stop.wait(0.2):
-        if node.wait(0):
-            break
+    while not signals.count and not node.wait(0):
+        signals.wait(LOOK_EVERY_SECONDS)
     control.close()
-    node.stop(drain=True)
+    _end(node, signals)
     if node.failure is not None:
         raise click.ClickException(f"the node has stopped: {node.failure}")
     click.echo("stopped", err=True)
     return 0
+
+
+class _Signals:
+    """How often SIGTERM or Ctrl-C have come."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._came = threading.Event()
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def wait(self, seconds: float) -> None:
+        self._came.wait(seconds)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self._came.set()
+
+
+def _end(node: Node, signals: _Signals) -> None:
+    """Work off what waits; a second signal ends that behind the current round."""
+    ending = threading.Thread(target=node.stop, kwargs={"drain": True}, name="demaq-ending")
+    ending.start()
+    began = time.monotonic()
+    told = hurried = False
+    while ending.is_alive():
+        ending.join(LOOK_EVERY_SECONDS)
+        if signals.count > 1 and not hurried:
+            hurried = True
+            node.hurry()
+            click.echo("stopping behind the current round", err=True)
+        elif not told and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
+            told = True
+            click.echo("processing what waits; stop again to leave it for the next run", err=True)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from demaq.cli.applications import STDIN
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.properties import given_properties
 from demaq.cli.stores import json_option, show_json, store_option, told
+from demaq.errors import DemaqError, MessageError
 from demaq.server.at_rest import writable
 
 
@@ -21,27 +25,45 @@ from demaq.server.at_rest import writable
 @json_option
 def send(
     queue: str, files: tuple[str, ...], folder: Path, properties: tuple[str, ...], request: str | None, as_json: bool
-) -> None:
+) -> int:
     """Put messages into a queue.
 
     The id of each is printed when it is stored for good. Works with a running node and on a store at rest.
     """
-    given: dict[str, str] = {}
-    for item in properties:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
-        given[name] = value
+    given = given_properties(properties)
     if request is not None and len(files) > 1:
         raise click.UsageError("--request names one message, so give one file")
-    bodies = [sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes() for file in files]
+    if request == "":
+        raise click.UsageError("--request takes a key that is not empty")
+    if files.count(STDIN) > 1:
+        raise click.UsageError("standard input can be sent once")
+    bodies = [sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes() for file in files]
+    sent: dict[str, Any] = {"queue": queue, "ids": []}
+    problem: str | None = None
     with told():
         node = writable(folder)
         try:
-            ids = [str(node.enqueue(queue, body, given, request)) for body in bodies]
+            for file, body in zip(files, bodies, strict=True):
+                try:
+                    sent["ids"].append(str(node.enqueue(queue, body, given, request)))
+                except DemaqError as error:
+                    # Those in front of it are stored: whoever has sent them must learn their ids.
+                    problem = _problem(file, error)
+                    break
+                if not as_json:
+                    click.echo(sent["ids"][-1])
         finally:
             node.close()
-    if as_json:
-        show_json({"queue": queue, "ids": ids})
-    else:
-        click.echo("\n".join(ids))
+    if as_json and (sent["ids"] or problem is None):
+        show_json(sent)
+    if problem is not None:
+        raise click.ClickException(problem)
+    return 0
+
+
+def _problem(file: str, error: DemaqError) -> str:
+    if not isinstance(error, MessageError):
+        return str(error)
+    if error.kind == "enqueueError":  # about the queue, whatever the file
+        return error.message
+    return f"{file}: refused ({error.kind}): {error.message}"

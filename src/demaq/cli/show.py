@@ -3,40 +3,107 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, number, reading, show_json, store_option
+from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
 from demaq.scheduler.reading import system_properties
 from demaq.server.control import as_json as message_json
+from demaq.store.protocol import StoredMessage
+from demaq.store.sqlite import SqliteStore
+
+CHAIN_SHOWN_MAX = 20
+"""So many causes are shown to people; of a longer chain the nearest, and the first of all."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq show 17 --store orders")
 @click.argument("message_id", metavar="ID")
 @store_option
+@paged
 @json_option
-def show(message_id: str, folder: Path, as_json: bool) -> None:
-    """Show a message: body, properties, what caused it, what it caused."""
+def show(message_id: str, folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+    """Show a message: body, properties, what caused it, what it caused.
+
+    --limit and --after are about what it caused.
+    """
+    behind = number(after, "--after")
     with reading(folder) as store:
         message = store.message(number(message_id, "ID"))
         if message is None:
             raise click.ClickException(f"there is no message {message_id}: it never was, or it was removed")
-        caused = store.caused_by(message.seq)
+        causes = _causes(store, message)
+        found = [seq for seq in store.caused_by(message.seq) if seq > behind]
+        effects = [store.message(seq) for seq in found[:limit]]
+    caused = [effect for effect in effects if effect is not None]
     if as_json:
-        show_json({**message_json(message), "caused": [str(seq) for seq in caused]})
-        return
+        show_json(
+            {
+                **message_json(message),
+                "causes": [_short(cause) for cause in causes],
+                "caused": [_short(effect) for effect in caused],
+            }
+        )
+    else:
+        for line in (*_state(message), *_chain(message, causes), *_effects(caused, len(found))):
+            click.echo(line)
+        click.echo(message.body)
+    more(found, limit, lambda seq: seq)
+
+
+def _causes(store: SqliteStore, message: StoredMessage) -> list[StoredMessage]:
+    """The message that caused it, the one that caused that, and so on, as far as they are still there."""
+    found: list[StoredMessage] = []
+    cause = message.trigger
+    while cause is not None and (known := store.message(cause)) is not None:
+        found.append(known)
+        cause = known.trigger
+    return found
+
+
+def _short(message: StoredMessage) -> dict[str, Any]:
+    return {"id": str(message.seq), "queue": message.queue, "rule": message.rule}
+
+
+def _state(message: StoredMessage) -> list[str]:
     state = "waits" if message.processed is None else "processed"
-    click.echo(
-        f"message {message.seq} in queue {message.queue}: {state}{'' if message.retired is None else ', retired'}"
-    )
-    for name, value in {**system_properties(message), **message.properties}.items():
-        click.echo(f"  {name} = {value.text}")
-    for slicing, key in message.slices:
-        click.echo(f'  in slice {slicing} "{key}"')
+    lines = [f"message {message.seq} in queue {message.queue}: {state}{'' if message.retired is None else ', retired'}"]
+    lines += [
+        f"  {name} = {value.text}" for name, value in {**system_properties(message), **message.properties}.items()
+    ]
+    lines += [f'  in slice {slicing} "{key}"' for slicing, key in message.slices]
     if message.timer is not None:
-        click.echo(f"  comes back in {message.timer.target} at {message.timer.due.isoformat()}")
-    origin = f"message {message.trigger}" if message.trigger is not None else "outside"
-    click.echo(f"caused by {origin}{f', rule {message.rule}' if message.rule else ''}")
-    click.echo(f"caused {', '.join([f'message {seq}' for seq in caused]) or 'nothing that is still there'}")
-    click.echo(message.body)
+        comes = "comes" if message.processed is None else "came"
+        lines.append(f"  {comes} back in {message.timer.target} at {message.timer.due.isoformat()}")
+    return lines
+
+
+def _chain(message: StoredMessage, causes: list[StoredMessage]) -> list[str]:
+    """The way back to where it began: each line says which message was processed and by which rule it went on."""
+    if message.trigger is None:
+        return ["came from outside"]
+    lines: list[str] = []
+    maker = message.rule
+    for cause in causes:
+        lines.append(f"  message {cause.seq} in queue {cause.queue}{_by(maker)}")
+        maker = cause.rule
+    first = causes[-1] if causes else message
+    if first.trigger is not None:
+        removed = f"  message {first.trigger}{_by(maker)}, which was removed"
+        lines.append(removed if first.trigger == message.origin else f"{removed}; it began with {message.origin}")
+    if len(lines) > CHAIN_SHOWN_MAX:
+        between = len(lines) - CHAIN_SHOWN_MAX
+        lines[CHAIN_SHOWN_MAX - 1 : -1] = [f"  … and {counted(between, 'message')} between …"]
+    return ["caused by", *lines]
+
+
+def _effects(caused: list[StoredMessage], count: int) -> list[str]:
+    if not caused:
+        return ["caused nothing that is still there"]
+    lines = [f"  message {effect.seq} in queue {effect.queue}{_by(effect.rule)}" for effect in caused]
+    return [f"caused {counted(count, 'message')}", *lines]
+
+
+def _by(rule: str | None) -> str:
+    return f", rule {rule}" if rule else ""

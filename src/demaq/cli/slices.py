@@ -7,9 +7,23 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.messages import line
-from demaq.cli.stores import counted, json_option, more, paged, reading, show_json, store_option
-from demaq.server.control import as_json as message_json
+from demaq.cli.messages import list_messages
+from demaq.cli.stores import (
+    counted,
+    json_option,
+    more,
+    nothing,
+    number,
+    paged,
+    program_of,
+    reading,
+    show_json,
+    store_option,
+)
+from demaq.language.naming.suggestions import unknown
+from demaq.language.program import Program
+from demaq.rounds.slice_keys import SliceKeys
+from demaq.store.sqlite import SqliteStore
 
 
 @click.command(cls=ExampleFirst, example="$ demaq slices orderMsgs --store orders")
@@ -20,18 +34,39 @@ from demaq.server.control import as_json as message_json
 @json_option
 def slices(slicing: str, key: str | None, folder: Path, limit: int, after: str | None, as_json: bool) -> None:
     """List the keys of a slicing with how many messages each slice holds; with KEY, the messages of that slice."""
-    with reading(folder) as store:
-        if key is not None:
-            found = store.slice(slicing, key, store.snapshot())
-            if as_json:
-                show_json([message_json(message) for message in found])
-            else:
-                click.echo("\n".join([line(message) for message in found]), nl=bool(found))
-            return
-        keys = store.slice_keys(slicing, after, limit)
-    if as_json:
-        show_json([{"key": name, "messages": count} for name, count in keys])
+    if key is not None:
+        _list_slice(slicing, key, folder, limit, number(after, "--after"), as_json)
         return
-    for name, count in keys:
-        click.echo(f"{name}: {counted(count, 'message')}")
-    more(len(keys), limit, keys[-1][0] if keys else "")
+    with reading(folder) as store:
+        found = store.slice_keys(slicing, after, limit + 1)
+        if not found:
+            _expect_slicing(program_of(store), slicing)
+    shown = found[:limit]
+    if as_json:
+        show_json([{"key": name, "messages": count} for name, count in shown])
+    else:
+        for name, count in shown:
+            click.echo(f"{name}: {counted(count, 'message')}")
+        if not shown:
+            nothing(f"no {'further ' if after is not None else ''}slices of {slicing}")
+    more(found, limit, lambda item: item[0])
+
+
+def _list_slice(slicing: str, key: str, folder: Path, limit: int, after: int, as_json: bool) -> None:
+    with reading(folder) as store:
+        # Written as the store writes it in most cases; only else is the program asked what was meant.
+        found = store.members(slicing, key, after, limit + 1)
+        if not found:
+            found = store.members(slicing, _as_stored(store, slicing, key), after, limit + 1)
+    list_messages(found, limit, as_json, f"no {'further ' if after else ''}messages in slice {slicing} {key}")
+
+
+def _as_stored(store: SqliteStore, slicing: str, key: str) -> str:
+    program = program_of(store)
+    _expect_slicing(program, slicing)
+    return key if program is None else SliceKeys(program).key(slicing, key)
+
+
+def _expect_slicing(program: Program | None, slicing: str) -> None:
+    if program is not None and slicing not in program.slicings:
+        raise click.ClickException(unknown("slicing", slicing, program.slicings))

@@ -1,8 +1,10 @@
-"""What the commands about a store share: where it is, how messages are shown, how listings are paged."""
+"""What the commands about a store share: where it is, what it knows by name, how listings are paged."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +12,22 @@ from typing import Any, TypeVar
 
 import click
 
-from demaq.errors import MessageError, ProgramError, StoreError
+from demaq.errors import MessageError, OperatorError, ProgramError
+from demaq.language.load import load_program_texts
+from demaq.language.program import Program
 from demaq.store.sqlite import SqliteStore
 
 DEFAULT_STORE = "demaq-store"
 PAGE = 50
+WIDTH = 80
+"""How wide lines are where there is no terminal to ask."""
+ROOM_MIN = 20
+"""So much of a text is shown on the narrowest terminal."""
+ID_DIGITS_MAX = 18
+"""No message has a longer id."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def store_option(function: F) -> F:
@@ -60,18 +71,29 @@ def told() -> Iterator[None]:
     try:
         yield
     except MessageError as error:
-        raise click.ClickException(f"refused ({error.kind}): {error.message}") from None
-    except (StoreError, ProgramError) as error:
+        raise click.ClickException(error.message) from None
+    except (OperatorError, ProgramError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def program_of(store: SqliteStore) -> Program | None:
+    """The application that ran on a store last; None where none did, or where its files have gone."""
+    known = store.program()
+    if known is None:
+        return None
+    try:
+        return load_program_texts(known[2])
+    except ProgramError:
+        return None
 
 
 def number(text: str | None, what: str) -> int:
     """The id of a message."""
     if text is None:
         return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    if not (text.isascii() and text.isdigit()):
         raise click.UsageError(f"{what} is a number, not {text}")
-    return int(text)
+    return int(text) if len(text) <= ID_DIGITS_MAX else 10**ID_DIGITS_MAX
 
 
 def show_json(value: object) -> None:
@@ -79,10 +101,28 @@ def show_json(value: object) -> None:
 
 
 def counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def more(shown: int, limit: int, last: object) -> None:
-    """Say how to go on, where there may be more."""
-    if shown == limit:
-        click.echo(f"there may be more: --after {last}", err=True)
+def more(found: list[T], limit: int, last: Callable[[T], object]) -> None:
+    """Say how to go on behind the page that was shown. One thing more than that was asked for, to know."""
+    if len(found) > limit:
+        sys.stdout.flush()
+        click.echo(f"there is more: --after {last(found[limit - 1])}", err=True)
+
+
+def nothing(text: str) -> None:
+    """Say that a listing is empty, to people."""
+    click.echo(text, err=True)
+
+
+def fitted(text: str, indent: int = 0) -> str:
+    """The beginning of a text, as much as fits on a line behind an indent."""
+    room = max(width() - indent, ROOM_MIN)
+    flat = " ".join(text.split())
+    return flat if len(flat) <= room else flat[: room - 1] + "…"
+
+
+def width() -> int:
+    """How wide a line may be."""
+    return max(shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH, 2 * ROOM_MIN)

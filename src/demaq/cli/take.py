@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, show_json, store_option, told
+from demaq.cli.stores import json_option, nothing, show_json, store_option, told
 from demaq.server.at_rest import writable
 
 
@@ -32,3 +32,5 @@ def take(queue: str, folder: Path, limit: int, as_json: bool) -> None:
         return
     for message in taken:
         click.echo(message["body"])
+    if not taken:
+        nothing(f"no messages in queue {queue}")

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import PAGE, json_option, reading, show_json, store_option
-
-_FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+from demaq.cli.stores import fitted, json_option, more, nothing, number, paged, reading, show_json, store_option
+from demaq.store.sqlite import SqliteStore
 
 
 @click.command(cls=ExampleFirst, example="$ demaq timers --store orders")
 @store_option
-@click.option("--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many.")
+@paged
 @json_option
-def timers(folder: Path, limit: int, as_json: bool) -> None:
+def timers(folder: Path, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of echo queues that have not come back yet, the next one first."""
     with reading(folder) as store:
-        found = store.due_timers(_FOREVER, limit)
-    waiting = [(message, message.timer) for message in found if message.timer is not None]
+        found = store.timers(_place(store, number(after, "--after")), limit + 1)
+    shown = [(message, message.timer) for message in found[:limit] if message.timer is not None]
     if as_json:
         show_json(
             [
                 {"id": str(m.seq), "queue": m.queue, "due": timer.due.isoformat(), "target": timer.target}
-                for m, timer in waiting
+                for m, timer in shown
             ]
         )
-        return
-    for message, timer in waiting:
-        click.echo(f"{message.seq:>8}  {timer.due:%Y-%m-%d %H:%M:%S}  {message.queue} into {timer.target}")
+    else:
+        for message, timer in shown:
+            head = f"{message.seq:>8}  {timer.due:%Y-%m-%d %H:%M:%S}  "
+            click.echo(head + fitted(f"{message.queue} into {timer.target}", len(head)))
+        if not shown:
+            nothing(f"no {'further ' if after else ''}timers are waiting")
+    more(found, limit, lambda message: message.seq)
+
+
+def _place(store: SqliteStore, after: int) -> tuple[datetime, int] | None:
+    """Where in the order of time a message stands."""
+    if not after:
+        return None
+    message = store.message(after)
+    if message is None or message.timer is None:
+        raise click.ClickException(f"{after} is no timer, or it has come back and was removed: begin without --after")
+    return message.timer.due, after

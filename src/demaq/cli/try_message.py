@@ -10,11 +10,13 @@ from typing import Any
 
 import click
 
-from demaq.cli.applications import loaded, show
+from demaq.cli.applications import STDIN, loaded, show
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.properties import given_properties
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.language.diagnostics import Diagnostic
+from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, compile_program
@@ -58,17 +60,19 @@ def try_message(
 ) -> int:
     """Show which rules fire on a message and what they would do.
 
-    APP is a .dmq file or a folder of them; MESSAGE.xml comes last, `-` reads it from standard input. Exit 1 when the
-    message is refused or a rule fails.
+    APP is a .dmq file or a folder of them; MESSAGE.xml comes last, `-` reads either from standard input. Exit 1 when
+    the message is refused or a rule fails.
     """
     if len(application) < 2:
         raise click.UsageError("give the application and, last, a message")
     *paths, message_file = application
-    program = loaded(tuple(paths))
+    if STDIN in paths and message_file == STDIN:
+        raise click.UsageError("standard input is the application or the message, not both")
+    program = loaded(paths)
     if queue not in program.queues:
-        raise click.UsageError(f"there is no queue {queue}; there are {', '.join(program.queues)}")
+        raise click.UsageError(unknown("queue", queue, program.queues))
     explicit = _explicit(program, queue, properties)
-    body = sys.stdin.buffer.read() if message_file == "-" else Path(message_file).read_bytes()
+    body = sys.stdin.buffer.read() if message_file == STDIN else Path(message_file).read_bytes()
     try:
         compiled = compile_program(program)
     except ProgramError as error:
@@ -95,14 +99,8 @@ def try_message(
 
 
 def _explicit(program: Program, queue: str, properties: tuple[str, ...]) -> dict[str, PropertyValue]:
-    given: dict[str, str] = {}
-    for item in properties:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
-        given[name] = value
     try:
-        return explicit_properties(program, queue, given)
+        return explicit_properties(program, queue, given_properties(properties))
     except MessageError as error:
         raise click.UsageError(error.message) from None
 

@@ -66,6 +66,12 @@ def load_program_texts(files: Mapping[str, str]) -> Program:
     return _program_of(_check_all(ast.Application(at, tuple(modules)), errors, None))
 
 
+def check_text(text: str, file: str, static_check: StaticCheck | None = None) -> Checked:
+    """Check an application of one module whose text is not in a file; `file` is what it is called."""
+    module, errors = parse_module(text, file)
+    return _check_all(ast.Application(module.at, (module,)), errors, static_check)
+
+
 def _program_of(checked: Checked) -> Program:
     errors = [item.error() for item in checked.errors]
     if errors:

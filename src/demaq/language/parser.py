@@ -88,10 +88,15 @@ def read_source(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ProgramError(f"{path}: cannot be read: {error.strerror or error}", code="DQ0104") from error
+    return decoded_source(data, str(path))
+
+
+def decoded_source(data: bytes, file: str) -> str:
+    """The text of a module from its bytes."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        source = Source(data[: error.start].decode("utf-8-sig"), str(path))
+        source = Source(data[: error.start].decode("utf-8-sig"), file)
         at = Place(source, len(source.text), len(source.text))
         raise ProgramError(
             f"byte 0x{data[error.start]:02X} is not UTF-8", at, "programs are written in UTF-8", "DQ0103"
