@@ -56,7 +56,7 @@ class MessageError(DemaqError):
 class StillBusy(DemaqError):
     """The author's turn: an application that should come to rest goes on and on. Says what is still pending."""
 
-    code = "DQ9301"
+    code = "DQ9401"
 
     def __init__(self, message: str, pending: Mapping[str, int] | None = None) -> None:
         super().__init__(message)

@@ -178,6 +178,7 @@ def test_a_message_is_read_from_standard_input(demaq: Asked, monkeypatch: pytest
     [
         (["--with", "express"], "--with takes NAME=VALUE, not express"),
         (["--with", "=1"], "--with takes NAME=VALUE, not =1"),
+        (["--with", "express=\udcff"], "--with express: the value is not UTF-8"),
         (["--with", "express=1", "--with", "express=0"], "--with sets express twice"),
         (["--request", ""], "--request takes a key that is not empty"),
         (["more.xml", "--request", "k"], "--request names one message, so give one file"),
@@ -316,3 +317,15 @@ def test_a_program_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch, 
     assert "is not UTF-8" in capsys.readouterr().err
     assert cli.run(cli.demaq, ["check", "-", "other.dmq"]) == 2
     assert cli.run(cli.demaq, ["try", "-", "-", "--queue", "q"]) == 2
+
+
+def test_standard_input_that_is_closed_is_one_line(demaq: Asked, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert demaq("send", "orders", "-") == 1
+    assert demaq.err == "demaq: standard input is closed\n"
+
+
+@pytest.mark.parametrize("words", [["messages", "\udcff"], ["slices", "orderMsgs", "\udcff"], ["slices", "\udcff"]])
+def test_names_that_are_no_characters_are_one_line(demaq: Asked, words: list[str]):
+    assert demaq(*words) == 1
+    assert demaq.err == "demaq: '\\udcff' is not UTF-8\n"

@@ -93,3 +93,11 @@ def test_a_missing_file_is_the_programs_fault(capsys, tmp_path):
 def test_checking_nothing_is_wrong_usage(capsys):
     assert cli.run(cli.demaq, ["check"]) == 2
     assert "Missing argument" in capsys.readouterr().err
+
+
+def test_a_loop_of_links_cannot_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop.dmq").symlink_to("loop.dmq")
+
+    assert cli.run(cli.demaq, ["check", "loop.dmq"]) == 1
+    assert capsys.readouterr().err.startswith("error[DQ0104]: loop.dmq: cannot be read: ")

@@ -165,3 +165,11 @@ def test_an_interrupt_ends_quietly_with_130():
         _, stderr = process.communicate(timeout=30)
 
     assert (process.returncode, stderr) == (130, "")
+
+
+def test_a_command_without_anybody_to_talk_to_is_no_traceback(tmp_path: Path):
+    command = f"{sys.executable} -m demaq.cli check {tmp_path} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[DQ0104]: ")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import click
 
+from demaq.cli.standard_input import STDIN, STDIN_NAME, read_stdin
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.load import Checked, StaticCheck, check_application, check_text
 from demaq.language.parser import decoded_source
 from demaq.language.program import Program
-
-STDIN = "-"
-"""Stands for standard input where a file is asked for."""
-STDIN_NAME = "<stdin>"
 
 
 def loaded(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
@@ -43,7 +39,7 @@ def checked_application(paths: Sequence[str | os.PathLike[str]], static_check: S
 
 def source_from_stdin() -> str:
     """The text of a module on standard input. Raises a ProgramError where it is not UTF-8."""
-    return decoded_source(sys.stdin.buffer.read(), STDIN_NAME)
+    return decoded_source(read_stdin(), STDIN_NAME)
 
 
 def show(diagnostics: list[Diagnostic]) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from demaq.cli.applications import STDIN, STDIN_NAME, show, source_from_stdin
+from demaq.cli.applications import show, source_from_stdin
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.standard_input import STDIN, STDIN_NAME
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.formatting import canonical_layout

@@ -7,7 +7,8 @@ A command may return its exit code; returning nothing means done.
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import NoReturn, TextIO
 
 import click
 
@@ -63,6 +64,9 @@ for name, (location, short_help) in COMMANDS.items():
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
+    # A process that was started with one of them closed has None there, and nobody to talk to.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     sys.exit(run(demaq, sys.argv[1:]))
 
 
@@ -111,6 +115,10 @@ def _one_line(error: OSError) -> str:
     if error.strerror is None:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _discard_further_output() -> None:

@@ -16,5 +16,12 @@ def given_properties(items: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"--with takes NAME=VALUE, not {item}")
         if name in given:
             raise click.UsageError(f"--with sets {name} twice")
+        if not _is_text(value):
+            raise click.UsageError(f"--with {name}: the value is not UTF-8")
         given[name] = value
     return given
+
+
+def _is_text(value: str) -> bool:
+    """Bytes that are no characters come from the shell as halves of characters."""
+    return not any(["\ud800" <= character <= "\udfff" for character in value])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from demaq.cli.applications import STDIN
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.properties import given_properties
+from demaq.cli.standard_input import STDIN, read_stdin
 from demaq.cli.stores import json_option, show_json, store_option, told
 from demaq.errors import DemaqError, MessageError
 from demaq.server.at_rest import writable
@@ -37,7 +36,7 @@ def send(
         raise click.UsageError("--request takes a key that is not empty")
     if files.count(STDIN) > 1:
         raise click.UsageError("standard input can be sent once")
-    bodies = [sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes() for file in files]
+    bodies = [read_stdin() if file == STDIN else Path(file).read_bytes() for file in files]
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
     with told():

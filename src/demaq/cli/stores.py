@@ -74,6 +74,8 @@ def told() -> Iterator[None]:
         raise click.ClickException(error.message) from None
     except (OperatorError, ProgramError) as error:
         raise click.ClickException(str(error)) from None
+    except UnicodeEncodeError as error:
+        raise click.ClickException(f"{error.object!r} is not UTF-8") from None
 
 
 def program_of(store: SqliteStore) -> Program | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from demaq.cli.applications import STDIN, loaded, show
+from demaq.cli.applications import loaded, show
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.properties import given_properties
+from demaq.cli.standard_input import STDIN, read_stdin
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.language.diagnostics import Diagnostic
@@ -72,7 +72,7 @@ def try_message(
     if queue not in program.queues:
         raise click.UsageError(unknown("queue", queue, program.queues))
     explicit = _explicit(program, queue, properties)
-    body = sys.stdin.buffer.read() if message_file == STDIN else Path(message_file).read_bytes()
+    body = read_stdin() if message_file == STDIN else Path(message_file).read_bytes()
     try:
         compiled = compile_program(program)
     except ProgramError as error:

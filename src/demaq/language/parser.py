@@ -74,9 +74,9 @@ def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike
             if not inside:
                 raise ProgramError(f"{path}: the folder holds no {SUFFIX} file", code="DQ0104")
             for file in inside:
-                found.setdefault(file.resolve(), file)
+                found.setdefault(Path(os.path.realpath(file)), file)
         else:
-            found.setdefault(path.resolve(), path)
+            found.setdefault(Path(os.path.realpath(path)), path)
     if not found:
         raise ProgramError("no file was given", code="DQ0104")
     return list(found.values())
