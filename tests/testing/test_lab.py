@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demaq.errors import MessageError, StillBusy
+from demaq.errors import MessageError, ProgramError, StillBusy
 from demaq.store import MemoryStore, SqliteStore
 from demaq.testing import Lab
 
@@ -142,3 +142,12 @@ def test_of_several_collections_none_is_loaded_where_one_is_refused(tmp_path: Pa
         Lab(PROGRAM, tmp_path, {"prices": ["<p/>"], "price": ["<p/>"]})
     with Lab(PROGRAM, tmp_path) as lab:
         assert lab.store.collections() == []
+
+
+def test_slips_in_the_use_of_a_lab_are_told():
+    with pytest.raises(TypeError, match="collection prices is a list of documents"):
+        Lab(PROGRAM, collections={"prices": "<p/>"})
+    with pytest.raises(ProgramError, match="<application>:1:13: "):
+        Lab("create queue")
+    with Lab(PROGRAM) as lab, pytest.raises(ValueError, match="time does not go back"):
+        lab.advance(-5)

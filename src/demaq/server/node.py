@@ -28,7 +28,7 @@ from demaq.language.load import load_program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
-from demaq.scheduler.intake import explicit_properties
+from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.store.protocol import Committed, Step, StoredMessage
 from demaq.store.sqlite import SqliteStore
 
@@ -168,6 +168,7 @@ class Node:
 
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
+        expect_queue(self.program, queue)
         self._subscribers.setdefault(queue, []).append(listener)
 
     # the thread

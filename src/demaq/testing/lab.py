@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Literal
 
 from demaq.errors import MessageError, StillBusy, SystemFault
-from demaq.language.load import load_program
+from demaq.language.load import load_program, load_program_texts
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
@@ -35,6 +35,8 @@ from demaq.store.sqlite import SqliteStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """What the laboratory's clock says in the beginning."""
+TEXT_NAME = "<application>"
+"""What a program that is no file is called where a place in it is named."""
 ROUNDS_MAX = 100_000
 """After so many rounds an application that is still not idle never will be."""
 
@@ -99,6 +101,9 @@ class Lab:
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
         """Load all collections, or none where one of them is refused."""
+        for name, found in collections.items():
+            if isinstance(found, (str, bytes)):
+                raise TypeError(f"collection {name} is a list of documents, not one of them")
         checked = {name: collection_texts(self.program, name, found) for name, found in collections.items()}
         for name, texts in checked.items():
             self.store.load_collection(name, texts)
@@ -163,6 +168,8 @@ class Lab:
 
     def advance(self, seconds: float) -> None:
         """Let time pass: timers fire when it is their time, and what follows is processed then."""
+        if seconds < 0:
+            raise ValueError(f"time does not go back, not even by {-seconds} seconds")
         end = self.now + timedelta(seconds=seconds)
         self.run_until_idle()
         while (due := self.store.next_due()) is not None and due <= end:
@@ -246,11 +253,8 @@ class Lab:
 
 
 def load_text(application: str) -> Program:
-    """The program of a text, as if it stood in a file of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "application.dmq")
-        file.write_text(application, encoding="utf-8")
-        return load_program(file)
+    """The program of a text. Files that it names are looked for in the current folder."""
+    return load_program_texts({TEXT_NAME: application})
 
 
 def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
