@@ -8,6 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from demaq.language.source import Place
 
+ERROR_KINDS = (
+    "dynamicError",
+    "notWellFormed",
+    "schemaViolation",
+    "propertyError",
+    "enqueueError",
+    "disconnectedTransport",
+    "nameResolution",
+    "timeout",
+    "routing",
+    "refused",
+    "invalidCertificate",
+    "invalidSignature",
+    "decryptionFailure",
+    "authentication",
+    "connectionClosed",
+    "systemError",
+)
+"""What can be wrong with a message: each is the name of the first child of an error message."""
+
 
 class DemaqError(Exception):
     """Something went wrong that somebody outside can mend. The code never changes its meaning."""
@@ -40,14 +60,11 @@ class ProgramError(DemaqError):
 class MessageError(DemaqError):
     """The sender's turn: a message is not what the program asks for. Becomes a message in the error queue."""
 
-    code = "DQ9001"
-
     def __init__(self, kind: str, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
-        if code is not None:
-            self.code = code
+        self.code = code if code is not None else f"demaq:{kind}"
 
     def __reduce__(self) -> tuple[type[MessageError], tuple[str, str, str]]:
         return MessageError, (self.kind, self.message, self.code)

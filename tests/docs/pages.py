@@ -218,6 +218,13 @@ def recorded(page: Page, answers: dict[Block, list[tuple[str, ...]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def replaced(page: Page, block: Block, text: str) -> str:
+    """The page with this text in a block."""
+    lines = page.text.splitlines()
+    lines[block.start : block.end] = text.splitlines()
+    return "\n".join(lines) + "\n"
+
+
 def _blocks(lines: list[str]) -> list[Block]:
     found: list[Block] = []
     opened: tuple[int, int, str] | None = None

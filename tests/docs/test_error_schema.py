@@ -1,16 +1,20 @@
-"""Error messages are as the page about them says: real ones are valid against the schema it prints."""
+"""Error messages are as their schema says, and the page about them shows that schema."""
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from demaq.cli import main as cli
+from demaq.errors import ERROR_KINDS
+from demaq.rounds.outcomes import Location
 from demaq.scheduler.error_messages import Failure, error_body
+from demaq.schemas import schema_text
 from demaq.testing import Lab
-from tests.docs.pages import PROJECT, Page
+from tests.docs.pages import PROJECT, Page, replaced
 
 PAGE = Page(PROJECT / "docs" / "reference" / "error-message.md")
 
@@ -47,12 +51,24 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def schema() -> etree.XMLSchema:
-    (listing,) = [block.text for block in PAGE.blocks() if block.file == "error-message.xsd"]
-    return etree.XMLSchema(etree.fromstring(listing))
+    return etree.XMLSchema(etree.fromstring(schema_text("error")))
 
 
 def assert_valid(schema: etree.XMLSchema, body: str) -> None:
     assert schema.validate(etree.fromstring(body)), f"{schema.error_log}\n{body}"
+
+
+def test_the_page_shows_the_schema(accept_golden: bool) -> None:
+    (listing,) = [block for block in PAGE.blocks() if block.file == "error.xsd"]
+    if accept_golden:
+        PAGE.path.write_text(replaced(PAGE, listing, schema_text("error")), encoding="utf-8")
+    else:
+        assert listing.text == schema_text("error"), "run ./test tests/docs --accept-golden"
+
+
+def test_a_command_prints_the_schema(capsys) -> None:
+    assert cli.run(cli.demaq, ["schema", "error"]) == 0
+    assert capsys.readouterr().out == schema_text("error")
 
 
 def test_what_goes_wrong_in_an_application_is_as_the_schema_says(schema: etree.XMLSchema, tmp_path) -> None:
@@ -74,23 +90,55 @@ def test_what_goes_wrong_in_an_application_is_as_the_schema_says(schema: etree.X
     assert found == KINDS
 
 
-def test_a_message_that_cannot_be_evaluated_is_reported_as_the_schema_says(schema: etree.XMLSchema) -> None:
+@pytest.mark.parametrize("kind", ERROR_KINDS)
+@pytest.mark.parametrize("at", [None, Location("a&b\x01.dmq", 3, 7)])
+def test_an_error_of_every_kind_is_as_the_schema_says(kind: str, at: Location | None, schema: etree.XMLSchema) -> None:
     with Lab("create queue a create rule r for a if (/never) then do enqueue <x/> into a") as lab:
-        seq = lab.enqueue("a", "<order/>")
-        message = lab.store.message(int(seq))
-    assert message is not None
-    lost = Failure(kind="systemError", code="demaq:notEvaluated", description="\x00 it took too long", rule=None)
-
-    assert_valid(schema, error_body(lost, message, datetime(2026, 5, 1, tzinfo=UTC)))
+        message = lab.store.message(int(lab.enqueue("a", "<order/>")))
+        assert message is not None
+        for rule in (None, *lab.program.rules):
+            failure = Failure(kind=kind, code="demaq:x", description="\x00 \ufffe \ud800 <&> it took", rule=rule, at=at)
+            assert_valid(schema, error_body(lab.program, failure, message, datetime(2026, 5, 1, tzinfo=UTC)))
 
 
 def test_the_schema_tells_other_documents_from_error_messages(schema: etree.XMLSchema) -> None:
     assert not schema.validate(etree.fromstring("<error><oops/></error>"))
 
 
-def test_the_page_names_every_kind_of_the_schema() -> None:
-    kinds = re.findall(r'name="(\w+)" type="nothing"', PAGE.text)
+def test_the_schema_knows_every_kind_and_no_other() -> None:
+    group = etree.fromstring(schema_text("error")).find("{*}group/{*}choice")
+    assert group is not None
+    assert [element.get("name") for element in group] == list(ERROR_KINDS)
 
-    assert len(kinds) == 15
-    for kind in [*kinds, "refused"]:
-        assert f"`{kind}`" in PAGE.section("Kinds")
+
+def test_the_page_explains_every_kind() -> None:
+    for kind in ERROR_KINDS:
+        assert f"| `{kind}` | " in PAGE.section("Kinds")
+
+
+def test_a_location_names_the_file_as_the_author_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "sub").mkdir()
+    (tmp_path / "app" / "queues.dmq").write_text("create queue a")
+    (tmp_path / "app" / "sub" / "own.xqm").write_text(
+        'module namespace own = "urn:own"; declare function own:f($x) {\n  xs:date($x) };'
+    )
+    (tmp_path / "elsewhere" / "other.xqm").write_text(
+        'module namespace other = "urn:other"; declare function other:f($x) {\n\n xs:date($x) };'
+    )
+    (tmp_path / "app" / "sub" / "rules.dmq").write_text(
+        'import module namespace own = "urn:own" at "own.xqm";'
+        ' import module namespace other = "urn:other" at "../../elsewhere/other.xqm";\n'
+        "create rule here for a if (/m) then do enqueue <x>{ xs:date(/m/@n) }</x> into a\n"
+        "create rule own for a if (/m) then do enqueue <x>{ own:f(/m/@n) }</x> into a\n"
+        "create rule other for a if (/m) then do enqueue <x>{ other:f(/m/@n) }</x> into a"
+    )
+    with Lab(tmp_path / "app") as lab:
+        lab.enqueue("a", '<m n="x"/>')
+        lab.run_until_idle()
+        places = [etree.fromstring(message.body).find("location") for message in lab.made("demaq:errors")]
+
+    found = [(place.get("file"), place.get("line")) for place in places if place is not None]
+    assert found == [("sub/rules.dmq", "2"), ("sub/own.xqm", "2"), ("other.xqm", "3")]

@@ -5,6 +5,7 @@ Made by `demaq.language.load`, from trees that were checked; everything behind t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +104,15 @@ class Program:
     def files(self) -> dict[str, str]:
         """The text of every module by its file: all that is needed to load the program again."""
         return {module.tree.at.file: module.tree.at.source.text for module in self.modules}
+
+    def file_name(self, file: str) -> str:
+        """A file of the application as its author knows it: seen from the folder that holds all modules.
+
+        A library from elsewhere is known by its name alone, so that nobody learns where on a machine things are.
+        """
+        folder = os.path.commonpath([Path(module.tree.at.file).absolute().parent for module in self.modules])
+        path = Path(file).absolute()
+        return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
     def slicings_of(self, queue: str) -> tuple[Slicing, ...]:
         """The slicings a message of this queue can be in."""

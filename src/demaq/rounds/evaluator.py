@@ -313,7 +313,7 @@ class SaxonEvaluator:
         if not explicit and queue not in self._with_intake:
             refusal = self._refusal(queue, document, {})
             if refusal is not None:
-                raise MessageError(*refusal, f"demaq:{refusal[0]}")
+                raise MessageError(*refusal)
             return Received(queue=queue, document=document, properties={}, entries=())
         saxon = self.compiled.saxon
         if self.program.queues[queue].kind == "echo" and "timeout" in explicit:
@@ -335,7 +335,7 @@ class SaxonEvaluator:
         properties, entries = self._read_properties(reader), self._read_entries(reader)
         refusal = self._refusal(queue, document, properties)
         if refusal is not None:
-            raise MessageError(*refusal, f"demaq:{refusal[0]}")
+            raise MessageError(*refusal)
         return Received(queue=queue, document=document, properties=properties, entries=entries)
 
 

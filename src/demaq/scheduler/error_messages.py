@@ -6,9 +6,10 @@ is processed goes at least one level further up, so that errors never chase each
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from demaq.language.program import SYSTEM_ERRORS, Program, Rule
 from demaq.messages import PropertyValue
@@ -19,6 +20,8 @@ LEVEL = "demaq:errorLevel"
 """The property of an error message that says how far up it has come."""
 
 RULE, QUEUE, MODULE, SYSTEM = range(4)
+
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def route(program: Program, rule: Rule | None, message: StoredMessage) -> Route 
     return None
 
 
-def error_body(failure: Failure, message: StoredMessage, now: datetime) -> str:
+def error_body(program: Program, failure: Failure, message: StoredMessage, now: datetime) -> str:
     """The text of an error message, as its schema says."""
     parts = [f"<error><{failure.kind}/>"]
     if failure.rule is not None:
@@ -64,7 +67,8 @@ def error_body(failure: Failure, message: StoredMessage, now: datetime) -> str:
     parts.append(f"<queue>{_text(message.queue)}</queue><messageId>{message.seq}</messageId>")
     parts.append(f"<code>{_text(failure.code)}</code><description>{_text(failure.description)}</description>")
     if failure.at is not None:
-        parts.append(f'<location line="{failure.at.line}" column="{failure.at.column}"/>')
+        file = quoteattr(_allowed(program.file_name(failure.at.file)))
+        parts.append(f'<location file={file} line="{failure.at.line}" column="{failure.at.column}"/>')
     parts.append(f"<attempt>{failure.attempt}</attempt><at>{now.isoformat()}</at>")
     parts.append(f"<initialMessage>{message.body}</initialMessage></error>")
     return "".join(parts)
@@ -75,6 +79,9 @@ def level_property(level: int) -> dict[str, PropertyValue]:
 
 
 def _text(text: str) -> str:
+    return escape(_allowed(text))
+
+
+def _allowed(text: str) -> str:
     """Text for XML 1.0, whatever an error has to say."""
-    allowed = [c if c >= " " or c in "\t\n" else "\ufffd" for c in text]
-    return escape("".join(allowed))
+    return _NOT_XML.sub("\ufffd", text)

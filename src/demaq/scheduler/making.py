@@ -65,7 +65,7 @@ class Maker:
         if target is None:
             self.skipped_errors += 1
             return []
-        document = Document(error_body(failure, message, now))
+        document = Document(error_body(self.program, failure, message, now))
         queue, level = target.queue, target.level
         properties: dict[str, PropertyValue] = {}
         entries: tuple[tuple[int, str], ...] = ()
@@ -87,7 +87,7 @@ class Maker:
         try:
             return self.errors(failure, message, now)
         except Exception:
-            document = Document(error_body(failure, message, now))
+            document = Document(error_body(self.program, failure, message, now))
             return [self.new(SYSTEM_ERRORS, document, level_property(SYSTEM), (), now, trigger=message)]
 
     def new(

@@ -16,7 +16,7 @@ from typing import get_args
 import yaml
 
 from demaq.documents import parse_document
-from demaq.errors import MessageError
+from demaq.errors import ERROR_KINDS, MessageError
 from demaq.language.program import Program
 from demaq.language.source import Place
 from demaq.language.system_properties import SYSTEM_PROPERTIES, is_system_property, transport_properties
@@ -43,24 +43,6 @@ from demaq.testing.scenarios_steps import (
 from demaq.testing.scenarios_xml import WILDCARDS, read_body
 from demaq.testing.scenarios_yaml import Key, ScenarioError, Table, YamlReader
 
-ERROR_KINDS = (
-    "dynamicError",
-    "notWellFormed",
-    "schemaViolation",
-    "propertyError",
-    "enqueueError",
-    "disconnectedTransport",
-    "nameResolution",
-    "timeout",
-    "routing",
-    "refused",
-    "invalidCertificate",
-    "invalidSignature",
-    "decryptionFailure",
-    "authentication",
-    "connectionClosed",
-    "systemError",
-)
 LOOKS: tuple[Look, ...] = get_args(Look)
 STEPS = ("arrives", "refused", "passes", "crash", "takes", "expect")
 SUBJECTS = ("queue", "slice", "error", "no errors", "timers")
