@@ -110,6 +110,50 @@ create rule bad for a
     assert outcome.errors[0].at.line == 5
 
 
+LIBRARY = """module namespace l = "urn:l";
+declare variable $l:limit := 10;
+declare variable $l:day :=
+  xs:date("day " || $l:limit);
+declare function l:half($x) {
+  xs:integer($x) div 2 };
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "code", "place"),
+    [
+        ("l:half(//x)", "FORG0001", "library.xqm:6"),
+        ("$l:day", "FORG0001", "library.xqm:4"),
+        ("$own", "FOAR0001", "app.dmq:3"),
+        ("$typed", "XPTY0004", "app.dmq:4"),
+        ("$through", "FOAR0001", "app.dmq:3"),
+        ("$thrown", "demaq:mine", "app.dmq:7"),
+        ("local:f($l:limit)", "FOAR0001", "app.dmq:6"),
+    ],
+)
+def test_an_error_in_the_prolog_or_a_library_is_found_where_it_is(
+    tmp_path: Path, expression: str, code: str, place: str
+) -> None:
+    text = f"""import module namespace l = "urn:l" at "library.xqm";
+declare variable $own :=
+  $l:limit div ($l:limit - 10);
+declare variable $typed as xs:integer := parse-json('"x"');
+declare variable $through := $own + 1;
+declare function local:f($x) {{ $x div 0 }};
+declare variable $thrown := error(xs:QName("demaq:mine"), "no");
+create queue a create queue b
+create rule r for a if (//x) then do enqueue <r>{{ {expression} }}</r> into b
+create rule s for a if (//x) then do enqueue <fine/> into b
+"""
+    lab = Bench(program(tmp_path, text, library_xqm=LIBRARY))
+    outcome = lab.run("a", "<x>one</x>")
+    (error,) = outcome.errors
+    assert (error.rule, error.kind, error.code) == ("r", "dynamicError", code)
+    assert error.at is not None
+    assert f"{Path(error.at.file).name}:{error.at.line}" == place
+    assert bodies(outcome) == ["<fine/>"]
+
+
 def test_endless_recursion_costs_its_own_rule_and_message_only(tmp_path: Path) -> None:
     lab = Bench(
         program(

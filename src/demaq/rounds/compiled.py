@@ -9,6 +9,7 @@ from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.lower import NOT_YET
 from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RUNTIME_BODY, batch_query
+from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
 from demaq.errors import ProgramError
@@ -17,7 +18,7 @@ from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program import Program, Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
-from demaq.rounds.saxon import Saxon, StaticError
+from demaq.rounds.saxon import EvaluationError, Saxon, StaticError
 
 STATIC = "DQ0704"
 NOT_YET_WARNING = "DQ1701"
@@ -51,6 +52,7 @@ class CompiledProgram:
         self.functions: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str], Block] = {}
         self._queues: dict[str, CompiledQueue] = {}
+        self._variable_failures: dict[int, dict[str, tuple[str, Place]]] = {}
         refused: list[Diagnostic] = []
         for block in self.emitter.blocks():
             refused.extend(self._compile(block))
@@ -79,6 +81,31 @@ class CompiledProgram:
         if module == RUNTIME_URI or not line or int(line) < 1:
             return None
         return _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
+
+    def variable_failure(self, rule: int, description: str) -> tuple[str, Place] | None:
+        """Code and place of an error that ended a whole call, if it is one of a global variable that the rule may use.
+
+        Global variables depend on nothing, so one that fails does so always and with the same words.
+        """
+        module = self.rules[rule].rule.module
+        if module not in self._variable_failures:
+            self._variable_failures[module] = self._failing_variables(module)
+        return self._variable_failures[module].get(description)
+
+    def _failing_variables(self, module: int) -> dict[str, tuple[str, Place]]:
+        block = self.emitter.variables_block(module)
+        state = self.saxon.map({"d": self.runtime})
+        found: dict[str, tuple[str, Place]] = {}
+        for function, place in zip(self.saxon.functions(block.text, BASE_URI), block.places, strict=True):
+            try:
+                failure = self.saxon.call(function, state).split(SEPARATOR)
+            except EvaluationError:
+                continue  # it uses another one that fails
+            if failure[0] == "X":
+                _, _, code, description, _, _, line, column = failure
+                at = _place(block, int(line), int(column or 1)) if line else None
+                found[description] = (code, at or place)
+        return found
 
     def _compile(self, block: Block) -> Iterable[Diagnostic]:
         try:

@@ -288,12 +288,13 @@ class SaxonEvaluator:
 
     def _lost(self, number: int, reason: str) -> RuleError:
         rule = self.compiled.rules[number].rule
+        code, at = self.compiled.variable_failure(number, reason) or ("demaq:notEvaluated", rule.decl.at)
         return RuleError(
             rule=rule.name,
             kind="dynamicError",
-            code="demaq:notEvaluated",
+            code=code.replace(_OURS, "demaq:"),
             description=reason,
-            at=Location.of(rule.decl.at),
+            at=Location.of(at),
         )
 
     # from outside

@@ -16,7 +16,19 @@ from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext, FunctionKey
 from demaq.compiler.emit.lower import Lowering, Sites, ambient_name, refuse_unknown_collation
 from demaq.compiler.emit.qualify import Qualifier
-from demaq.compiler.emit.vocabulary import KNOWN, MESSAGE, RECORD, RULE, RUNTIME, STATE, fn, literal, runtime, xs
+from demaq.compiler.emit.vocabulary import (
+    KNOWN,
+    MESSAGE,
+    RECORD,
+    RULE,
+    RUNTIME,
+    SEPARATOR,
+    STATE,
+    fn,
+    literal,
+    runtime,
+    xs,
+)
 from demaq.compiler.plan import CollectionRead, Index, Plan, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
@@ -105,6 +117,21 @@ class BlockEmitter:
         """A block without functions: what is wrong with it is wrong with the prolog."""
         with deep_recursion():
             return self._block(module, self._prolog(self.modules[module]), [])
+
+    def variables_block(self, module: int) -> Block:
+        """The global variables of a module, each as a function that says how it fails.
+
+        Saxon catches no error of a global variable, nor does it say where one happened.
+        """
+        with deep_recursion():
+            prolog = self._prolog(self.modules[module])
+            variables = [item for item in prolog if isinstance(item, ast.VarDecl)]
+            functions = [
+                (("variable", str(number)), item.at, _failure_of(item, item.value))
+                for number, item in enumerate(variables)
+                if item.value is not None
+            ]
+            return self._block(module, prolog, functions)
 
     def _block(self, module: int, prolog: tuple[ast.Decl, ...], functions: list[Function]) -> Block:
         parts: list[str | ast.Expr] = ["["]
@@ -310,6 +337,15 @@ def _failure(number: str) -> str:
     err = "$Q{http://www.w3.org/2005/xqt-errors}"
     parts = ("code", "description", "value", "module", "line-number", "column-number")
     return f"{runtime('failure')}({literal(number)}, {', '.join([err + part for part in parts])})"
+
+
+def _failure_of(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
+    """A function that answers with the failure of a variable, if it fails."""
+    binding = ast.LetClause(NOWHERE, (ast.LetBinding(NOWHERE, variable.name, variable.type, value),))
+    bound = ast.Flwor(NOWHERE, (binding,), ast.VarRef(NOWHERE, variable.name))
+    head = f"function({STATE} as map(*)) as {xs('string')} {{ {fn('string-join')}("
+    tail = f' }}?*) ! "" }} catch * {{ {_failure("")} }}, "{SEPARATOR}") }}'
+    return ast.Template(NOWHERE, (f"{head}try {{ (array {{ ", bound, tail))
 
 
 def _library_names(context: CompilerContext, names: Names) -> Names:
