@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,15 +27,20 @@ create rule fine for a if (//k) then do enqueue <y>{//k, count(qs:queue("b"))}</
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    loaded = program(tmp_path, PROGRAM)
-    store = SqliteStore(tmp_path / "store", now=lambda: NOW)
-    evaluator = ProcessEvaluator(loaded.files(), tmp_path / "store", rule_timeout_seconds=2)
-    engine = Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW)
-    yield engine
+@contextmanager
+def running(folder: Path, text: str, kind: type[ProcessEvaluator], timeout_seconds: float = 2) -> Iterator[Engine]:
+    loaded = program(folder, text)
+    store = SqliteStore(folder / "store", now=lambda: NOW)
+    evaluator = kind(loaded.files(), folder / "store", rule_timeout_seconds=timeout_seconds)
+    yield Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW)
     evaluator.close()
     store.close()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with running(tmp_path, PROGRAM, ProcessEvaluator) as engine:
+        yield engine
 
 
 def drain(engine: Engine) -> None:
@@ -58,16 +65,71 @@ def test_what_intake_refuses_is_refused_through_the_other_process(engine: Engine
     assert refusal.value.kind == "propertyError"
 
 
-def test_a_rule_that_never_ends_costs_its_own_message_and_nobody_elses(engine: Engine) -> None:
+def test_a_rule_that_never_ends_costs_itself_and_nobody_else(engine: Engine) -> None:
     for n in (1, 2):
         engine.enqueue("a", f"<m><k>{n}</k></m>")
     engine.enqueue("a", "<m><endless/><k>3</k></m>")
     for n in (4, 5):
         engine.enqueue("a", f"<m><k>{n}</k></m>")
     drain(engine)
-    assert [body[:10] for body in bodies(engine, "b")] == [f"<y><k>{n}</k>"[:10] for n in (1, 2, 4, 5)]
-    (error,) = bodies(engine, "demaq:errors")
-    assert "<systemError/>" in error
-    assert "did not end" in error
+    assert [body[:10] for body in bodies(engine, "b")] == [f"<y><k>{n}</k>"[:10] for n in (1, 2, 3, 4, 5)]
+    (error,) = bodies(engine, "e")
+    assert error.startswith("<error><systemError/><rule>endless</rule><queue>a</queue>")
+    assert "did not end within 2 s" in error
+    assert '<location file="app.dmq" line="5" column="1"/>' in error
+    assert bodies(engine, "demaq:errors") == []
     assert isinstance(engine.evaluator, ProcessEvaluator)
     assert engine.evaluator.replaced >= 1
+
+
+def test_a_rule_that_never_ends_is_known_also_where_its_message_is_alone(engine: Engine) -> None:
+    engine.enqueue("a", "<m><endless/></m>")
+    drain(engine)
+    (error,) = bodies(engine, "e")
+    assert "<rule>endless</rule>" in error
+    assert bodies(engine, "b") == []
+
+
+class KilledEvaluator(ProcessEvaluator):
+    """Somebody kills its process whenever the rule with the number 1 is to be evaluated."""
+
+    def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
+        match request:
+            case ("evaluate", *_) | ("rule", _, 1, *_):
+                self._connected()
+                self._process.kill()
+        return super()._ask(request, limit_seconds)
+
+
+THREE_RULES = """
+create queue a create queue b create queue e create property n as xs:integer queue b value count(//n)
+create rule one for a if (/m) then do enqueue <one>{count(qs:queue("a"))}</one> into b
+create rule two for a errorqueue e if (/m) then do enqueue <two/> into b
+create rule three for a if (/m) then do enqueue <three/> into b
+"""
+
+
+def test_a_rule_that_ends_its_process_is_named_and_the_others_act(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("demaq.rounds.process.ATTEMPTS_MAX", 2)
+    with running(tmp_path, THREE_RULES, KilledEvaluator) as engine:
+        engine.enqueue("a", "<m/>")
+        drain(engine)
+        assert bodies(engine, "b") == ["<one>1</one>", "<three/>"]
+        (error,) = bodies(engine, "e")
+        assert error.startswith("<error><systemError/><rule>two</rule>")
+        assert "came to its end" in error
+        assert isinstance(engine.evaluator, ProcessEvaluator)
+        assert engine.evaluator.replaced == 3
+
+
+def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("demaq.rounds.process.RULES_GIVEN_UP_MAX", 2)
+    rules = [f"create rule r{n} for a if (/m) then do enqueue <x>{{local:forever(1)}}</x> into a\n" for n in range(4)]
+    forever = "declare function local:forever($n) { if ($n < 0) then $n else local:forever($n + 1) };"
+    with running(tmp_path, f"{forever} create queue a {''.join(rules)}", ProcessEvaluator, 0.5) as engine:
+        engine.enqueue("a", "<m/>")
+        drain(engine)
+        errors = bodies(engine, "demaq:errors")
+        assert [f"<rule>r{n}</rule>" in error for n, error in enumerate(errors)] == [True] * 4
+        assert ["did not end" in error for error in errors] == [True, True, False, False]
+        assert ["was not asked" in error for error in errors] == [False, False, True, True]

@@ -20,7 +20,7 @@ from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
-from demaq.rounds.outcomes import Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
+from demaq.rounds.outcomes import AskedRule, Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.state import Job, StateBuilder, property_element
@@ -73,6 +73,22 @@ class SaxonEvaluator:
                 self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
         return outcomes
 
+    def rules(self, message: Message) -> list[AskedRule]:
+        """The rules that a message is given to, in their order."""
+        plans = self.compiled.plan.queues[message.queue].rules
+        return [AskedRule(name=p.rule.name, number=p.rule.number, at=Location.of(p.rule.decl.at)) for p in plans]
+
+    def evaluate_rule(self, message: Message, number: int, reader: StateReader, now: datetime) -> Outcome:
+        """What one of its rules does with a message."""
+        outcome = Outcome()
+        try:
+            batch = self.compiled.saxon.parse(self._records.batch([message], now))
+        except ValueError as error:
+            outcome.errors.append(self._lost(number, str(error)))
+            return outcome
+        self._run_rule(self.compiled.queue(message.queue), number, batch, message, outcome, reader)
+        return outcome
+
     def _run(
         self,
         queue: CompiledQueue,
@@ -103,19 +119,23 @@ class SaxonEvaluator:
         self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
     ) -> None:
         """One message on which a rule does not return: ask each rule by itself."""
-        saxon = self.compiled.saxon
-        batch = saxon.parse(self._records.batch([message], now))
+        batch = self.compiled.saxon.parse(self._records.batch([message], now))
         for number in queue.numbers:
-            position = saxon.integer(queue.positions[number])
-            job = saxon.array([saxon.integer(1), position, self._nothing])
-            try:
-                text = saxon.call(self.compiled.jobs, batch, queue.first_rules, saxon.array([job]))
-            except EvaluationError as error:
-                outcome.errors.append(self._lost(number, str(error)))
-                continue
-            wanted = self._read(text.split(SEPARATOR), [outcome])
-            if wanted:
-                self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
+            self._run_rule(queue, number, batch, message, outcome, reader)
+
+    def _run_rule(
+        self, queue: CompiledQueue, number: int, batch: Any, message: Message, outcome: Outcome, reader: StateReader
+    ) -> None:
+        saxon = self.compiled.saxon
+        job = saxon.array([saxon.integer(1), saxon.integer(queue.positions[number]), self._nothing])
+        try:
+            text = saxon.call(self.compiled.jobs, batch, queue.first_rules, saxon.array([job]))
+        except EvaluationError as error:
+            outcome.errors.append(self._lost(number, str(error)))
+            return
+        wanted = self._read(text.split(SEPARATOR), [outcome])
+        if wanted:
+            self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
 
     def _run_with_state(
         self,

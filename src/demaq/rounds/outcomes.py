@@ -62,6 +62,15 @@ class RuleError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRule:
+    """A rule that a message is given to, as far as one needs to know it to ask it alone."""
+
+    name: str
+    number: int
+    at: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
     """What the outcome depends on besides the message, for whoever has to tell whether it still holds."""
 
@@ -69,6 +78,14 @@ class Reads:
     entries: frozenset[tuple[int, str]] = frozenset()
     queues: frozenset[str] = frozenset()
     collections: frozenset[str] = frozenset()
+
+    def __or__(self, other: Reads) -> Reads:
+        return Reads(
+            slices=self.slices | other.slices,
+            entries=self.entries | other.entries,
+            queues=self.queues | other.queues,
+            collections=self.collections | other.collections,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,6 +98,13 @@ class Outcome:
     lost: str | None = None
     """Why the message could not be evaluated at all."""
     reads: Reads = field(default_factory=Reads)
+
+    def add(self, other: Outcome) -> None:
+        """Go on with what further rules do."""
+        self.fired += other.fired
+        self.actions += other.actions
+        self.errors += other.errors
+        self.reads |= other.reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

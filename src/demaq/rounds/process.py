@@ -1,8 +1,9 @@
-"""Evaluate rules in a process beside the node: a rule that never ends or ends its process costs its own message only.
+"""Evaluate rules in a process beside the node: a rule that never ends or ends its process costs nobody else anything.
 
 The process is given the program's files and the folder of the store, reads messages and state there by itself at the
 snapshot it is told, and answers with outcomes. When it does not answer in time, or is gone, it is replaced and asked
-again in halves, until the message is found that it is about.
+again in halves, until the message is found that it is about. That one is asked about rule by rule: the rule that does
+not come back fails, and the others do what they do.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from demaq.documents import Document
-from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
+from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError, StoreError
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.outcomes import Outcome, Received, StateReader
+from demaq.rounds.outcomes import AskedRule, Outcome, Received, RuleError, StateReader
 from demaq.scheduler.reading import Documents, SnapshotReader
 
 RULE_TIMEOUT_SECONDS = 30.0
+FURTHER_MESSAGE_SECONDS = 0.01
+"""What each further message adds to the time for a batch: innocent ones take far less."""
 START_TIMEOUT_SECONDS = 120.0
 ATTEMPTS_MAX = 5
-"""So often a message is tried that is alone in a process when that ends."""
+"""So often a rule is tried that is alone in a process when that ends."""
+RULES_GIVEN_UP_MAX = 5
+"""When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
+SUSPECTS_MAX = 1000
+"""Of so many messages it is remembered which rules did not come back."""
 GROWTH_MAX_MEGABYTES = 1000
 """A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
 
@@ -39,7 +46,7 @@ class EvaluatorGone(Exception):
     def __init__(self, reason: str, died: bool = False) -> None:
         super().__init__(reason)
         self.died = died
-        """Whether it ended by itself or by others, which need not be the message's fault."""
+        """Whether it ended by itself or by others, which need not be the rule's fault."""
 
 
 class ProcessEvaluator:
@@ -57,6 +64,8 @@ class ProcessEvaluator:
         """How many processes had to be replaced because of what they were asked to evaluate."""
         self._asking = threading.Lock()
         """One request at a time; who asks from another thread waits for his turn."""
+        self._given_up: dict[int, dict[str, RuleError]] = {}
+        """Rules that did not come back, by the message they were asked about."""
         self._process: Any = None
         self._connection: Connection | None = None
         self._is_welcome = False
@@ -83,20 +92,65 @@ class ProcessEvaluator:
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         """Outcomes of stored messages; `reader` must be a SnapshotReader."""
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        return self._evaluate([message.sequence for message in messages], reader.snapshot, now)
+        seqs = [message.sequence for message in messages]
+        unsuspected = [seq for seq in seqs if seq not in self._given_up]
+        outcomes = dict(zip(unsuspected, self._evaluate(unsuspected, reader.snapshot, now), strict=True))
+        for seq in seqs:
+            if seq not in outcomes:
+                outcomes[seq] = self._evaluate_rule_by_rule(seq, reader.snapshot, now)
+        return [outcomes[seq] for seq in seqs]
 
-    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime, attempt: int = 1) -> list[Outcome]:
-        limit = self._rule_timeout_seconds if len(seqs) == 1 else self._rule_timeout_seconds + len(seqs) * 0.01
+    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
+        if not seqs:
+            return []
+        limit = self._rule_timeout_seconds + (len(seqs) - 1) * FURTHER_MESSAGE_SECONDS
         try:
             found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), limit)
             return found
-        except EvaluatorGone as gone:
-            if len(seqs) == 1 and gone.died and attempt < ATTEMPTS_MAX:
-                return self._evaluate(seqs, snapshot, now, attempt + 1)
-            if len(seqs) == 1:
-                return [_lost(f"evaluating the message failed: {gone}")]
+        except EvaluatorGone:
+            if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
+                return [self._evaluate_rule_by_rule(seq, snapshot, now) for seq in seqs]
         middle = len(seqs) // 2
         return self._evaluate(seqs[:middle], snapshot, now) + self._evaluate(seqs[middle:], snapshot, now)
+
+    def _evaluate_rule_by_rule(self, seq: int, snapshot: int, now: datetime) -> Outcome:
+        outcome = Outcome()
+        try:
+            rules: list[AskedRule] = self._ask(("rules", seq), self._rule_timeout_seconds)
+        except EvaluatorGone as gone:
+            outcome.lost = f"evaluating the message failed: {gone}"
+            return outcome
+        given_up: dict[str, RuleError] = self._given_up.get(seq, {})
+        for rule in rules:
+            if rule.name not in given_up:
+                try:
+                    outcome.add(self._evaluate_rule(seq, rule, snapshot, now, len(given_up)))
+                    continue
+                except EvaluatorGone as gone:
+                    given_up[rule.name] = _given_up(rule, gone)
+            outcome.errors.append(given_up[rule.name])
+        self._remember(seq, given_up)
+        return outcome
+
+    def _remember(self, seq: int, given_up: dict[str, RuleError]) -> None:
+        """Should the message be evaluated again, on newer state, it shall not take as long again."""
+        if given_up:
+            self._given_up[seq] = given_up
+        if len(self._given_up) > SUSPECTS_MAX:
+            del self._given_up[next(iter(self._given_up))]
+
+    def _evaluate_rule(self, seq: int, rule: AskedRule, snapshot: int, now: datetime, given_up: int) -> Outcome:
+        if given_up >= RULES_GIVEN_UP_MAX:
+            raise EvaluatorGone(f"it was not asked, because {given_up} other rules did not come back")
+        attempt = 1
+        while True:
+            try:
+                found: Outcome = self._ask(("rule", seq, rule.number, snapshot, now), self._rule_timeout_seconds)
+                return found
+            except EvaluatorGone as gone:
+                if not gone.died or attempt == ATTEMPTS_MAX:
+                    raise
+                attempt += 1
 
     def receive(
         self,
@@ -136,6 +190,8 @@ class ProcessEvaluator:
             raise
         if kind == "recycle":
             self.close()
+        if kind == "fault":
+            raise answer
         return answer
 
     def _connected(self) -> Connection:
@@ -173,10 +229,9 @@ class ProcessEvaluator:
             self._process = None
 
 
-def _lost(reason: str) -> Outcome:
-    outcome = Outcome()
-    outcome.lost = reason
-    return outcome
+def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:
+    reason = f"evaluating the rule failed: {gone}"
+    return RuleError(rule=rule.name, kind="systemError", code="demaq:notEvaluated", description=reason, at=rule.at)
 
 
 # --- in the process --------------------------------------------------------------------------------------------------
@@ -195,7 +250,12 @@ def _work(connection: Connection, files: dict[str, str], store_folder: str) -> N
     connection.send([])
     with contextlib.suppress(EOFError, OSError):
         while True:
-            answer = worker.answer(connection.recv())
+            request = connection.recv()
+            try:
+                answer = worker.answer(request)
+            except StoreError as error:  # no rule's fault
+                connection.send(("fault", error))
+                continue
             connection.send(("recycle" if worker.has_grown() else "fine", answer))
 
 
@@ -212,16 +272,29 @@ class _Worker:
         self._at_start = _resident_megabytes()
 
     def answer(self, request: tuple[Any, ...]) -> Any:
-        if request[0] == "evaluate":
-            _, seqs, snapshot, now = request
-            found = [self._store.message(seq) for seq in seqs]
-            messages = [self._documents.message(stored) for stored in found if stored is not None]
-            return self._evaluator.evaluate(messages, SnapshotReader(self._store, snapshot, self._documents), now)
-        _, queue, document, explicit, now, inherited = request
-        try:
-            return self._evaluator.receive(queue, document, explicit, now, inherited)
-        except MessageError as error:
-            return error
+        match request:
+            case ("evaluate", seqs, snapshot, now):
+                messages = [self._message(seq) for seq in seqs]
+                return self._evaluator.evaluate(messages, self._reader(snapshot), now)
+            case ("rules", seq):
+                return self._evaluator.rules(self._message(seq))
+            case ("rule", seq, number, snapshot, now):
+                return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
+            case ("receive", queue, document, explicit, now, inherited):
+                try:
+                    return self._evaluator.receive(queue, document, explicit, now, inherited)
+                except MessageError as error:
+                    return error
+            case _:
+                raise AssertionError(f"unknown request {request[0]!r}")
+
+    def _message(self, seq: int) -> Message:
+        stored = self._store.message(seq)
+        assert stored is not None, "what waits is in the store"
+        return self._documents.message(stored)
+
+    def _reader(self, snapshot: int) -> SnapshotReader:
+        return SnapshotReader(self._store, snapshot, self._documents)
 
     def has_grown(self) -> bool:
         return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
