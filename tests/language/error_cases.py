@@ -267,6 +267,18 @@ ERROR_CASES: list[tuple[str, str, str]] = [
         "DQ0505",
         rule('if (//x) then do enqueue <x/> into timer with timeout value 5 with target value ¦"in"'),
     ),
+    (
+        "an echo queue behind a timer",
+        "DQ0505",
+        rule('if (//x) then do enqueue <x/> into timer with timeout value 5 with target value ¦"timer"'),
+    ),
+    ("a rule for an echo queue", "DQ0507", rule("if (//x) then " + ENQUEUE, "¦timer")),
+    (
+        "a rule for a slicing of echo queues",
+        "DQ0507",
+        "create property p as xs:string queue timer value //x create slicing t on p "
+        + rule("if (1) then do reset", "¦t"),
+    ),
     ("an extension given twice", "DQ0506", "create queue c kind outgoingGateway using WS-Security ¦using WS-Security"),
     # files
     ("a schema that is missing", "DQ0601", "create queue c schema ¦missing.xsd"),

@@ -203,7 +203,7 @@ class Interpreter:
             if action[0] == "E" and self.program.queues[action[1]].kind == "echo":
                 properties = properties_of(action)
                 target = self.program.queues.get(properties["target"].text if "target" in properties else "")
-                if target is None or target.kind == "incomingGateway" or due_at(properties, self.now) is None:
+                if target is None or target.kind in ("incomingGateway", "echo") or due_at(properties, self.now) is None:
                     return True
         return False
 

@@ -418,6 +418,7 @@ def test_timers_take_durations_times_and_seconds(tmp_path: Path) -> None:
         ("with timeout value 5", "where to"),
         ("with timeout value 5 with target value concat('no', 'where')", "is no queue"),
         ("with timeout value 5 with target value concat('i', 'n')", "is an incoming gateway"),
+        ("with timeout value 5 with target value concat('', 't')", "is an echo queue, and timeout"),
         ("with timeout value 'soon' with target value 'a'", "is neither"),
     ],
 )

@@ -205,6 +205,19 @@ def test_an_error_goes_to_the_rule_then_the_queue_then_the_module_then_the_syste
             assert error.trigger == sent
 
 
+def test_a_rule_may_ask_how_far_up_an_error_has_come() -> None:
+    program = """
+    module m errorqueue e;
+    create queue a create queue e create queue seen
+    create rule r for a if (true()) then do enqueue <x>{1 div 0}</x> into seen
+    create rule s for e if (true()) then do enqueue <level>{qs:property("demaq:errorLevel") + 1}</level> into seen
+    """
+    with Lab(program) as lab:
+        lab.enqueue("a", "<m/>")
+        lab.run_until_idle()
+        assert texts(lab.made("seen")) == ["<level>3</level>"]
+
+
 def test_errors_about_error_messages_go_up_and_come_to_an_end() -> None:
     program = """
     module m errorqueue e2;

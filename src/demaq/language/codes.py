@@ -269,13 +269,20 @@ CODES: dict[str, Code] = {
     ),
     "DQ0505": Code(
         "unsuitable target of a timer",
-        "An echo queue gives its messages to any queue but an incoming gateway.",
+        "An echo queue gives its messages to any queue but an incoming gateway or another echo queue: that would ask "
+        "for a timeout and a target again, which a message does not keep.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
     ),
     "DQ0506": Code(
         "extension given twice",
         "Each extension is given once, with one policy.",
         "using WS-Security policy wssecpol.xml",
+    ),
+    "DQ0507": Code(
+        "rule for an echo queue",
+        "The messages of an echo queue wait for their time and for nothing else: a rule for it, or for a slicing of "
+        "nothing but echo queues, would never be asked. It belongs to the queue that the messages come back to.",
+        "create rule remind for reminders if (/remind) then …",
     ),
     "DQ0601": Code(
         "schema cannot be used",

@@ -5,6 +5,9 @@ from __future__ import annotations
 HEADER = "demaq:header."
 """What an HTTP or mail header is called as a property: `demaq:header.Content-Language`."""
 
+ERROR_LEVEL = "demaq:errorLevel"
+"""What an error message knows besides: how far up it has come, see `demaq.scheduler.error_messages`."""
+
 SYSTEM_PROPERTIES = {
     "demaq:id": "string",
     "demaq:queue": "string",
@@ -13,6 +16,7 @@ SYSTEM_PROPERTIES = {
     "demaq:rule": "string",
     "demaq:trigger": "string",
     "demaq:origin": "string",
+    ERROR_LEVEL: "integer",
     "demaq:arrived": "dateTime",
     "demaq:sender": "string",
     "demaq:connection": "string",
@@ -25,6 +29,12 @@ GATEWAY_PROPERTIES = ("Sender", "Recipient")
 
 ECHO_PROPERTIES = ("timeout", "target")
 """Are set with `with` on what goes into an echo queue."""
+
+UNSUITABLE_TARGETS = {
+    "incomingGateway": "an incoming gateway",
+    "echo": "an echo queue, and timeout and target are not handed on",
+}
+"""Kinds of queues that no timer can give its message to, in words."""
 
 
 def is_system_property(name: str) -> bool:

@@ -18,6 +18,7 @@ from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
+from demaq.language.system_properties import UNSUITABLE_TARGETS
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import AskedRule, Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
@@ -262,7 +263,8 @@ class SaxonEvaluator:
         target = self.program.queues.get(properties["target"].text)
         if target is None:
             return f"its target {properties['target'].text} is no queue"
-        return f"its target {target.name} is an incoming gateway" if target.kind == "incomingGateway" else None
+        why = UNSUITABLE_TARGETS.get(target.kind)
+        return f"its target {target.name} is {why}" if why is not None else None
 
     def _read_properties(self, reader: Iterator[str]) -> dict[str, PropertyValue]:
         found: dict[str, PropertyValue] = {}

@@ -12,14 +12,13 @@ from datetime import datetime
 from xml.sax.saxutils import escape, quoteattr
 
 from demaq.language.program import SYSTEM_ERRORS, Program, Rule
+from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
 from demaq.rounds.outcomes import Location
 from demaq.store.protocol import StoredMessage
 
-LEVEL = "demaq:errorLevel"
-"""The property of an error message that says how far up it has come."""
-
 RULE, QUEUE, MODULE, SYSTEM = range(4)
+"""How far up an error message has come: the values of `demaq:errorLevel`."""
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -52,7 +51,7 @@ def route(program: Program, rule: Rule | None, message: StoredMessage) -> Route 
         program.modules[module].errorqueue if module is not None else None,
         SYSTEM_ERRORS,
     )
-    reached = int(message.properties[LEVEL].text) if LEVEL in message.properties else -1
+    reached = int(message.properties[ERROR_LEVEL].text) if ERROR_LEVEL in message.properties else -1
     for level, name in enumerate(candidates):
         if name is not None and level > reached and name != message.queue:
             return Route(name, level)
@@ -75,7 +74,7 @@ def error_body(program: Program, failure: Failure, message: StoredMessage, now: 
 
 
 def level_property(level: int) -> dict[str, PropertyValue]:
-    return {LEVEL: PropertyValue("integer", str(level), str(level))}
+    return {ERROR_LEVEL: PropertyValue("integer", str(level), str(level))}
 
 
 def _text(text: str) -> str:

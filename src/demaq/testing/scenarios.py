@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from demaq.documents import Document
 from demaq.errors import MessageError, StillBusy
 from demaq.language.source import Place
-from demaq.scheduler.error_messages import LEVEL
+from demaq.language.system_properties import ERROR_LEVEL
 from demaq.store.memory import MemoryStore
 from demaq.testing.lab import START, Lab, LabMessage
 from demaq.testing.scenarios_diff import difference
@@ -263,7 +263,7 @@ class _Run:
 
     def _errors(self) -> list[_Error]:
         made = [message for queue in self._lab.program.queues for message in self._lab.made(queue)]
-        errors = [_Error(message) for message in made if LEVEL in message.properties]
+        errors = [_Error(message) for message in made if ERROR_LEVEL in message.properties]
         return sorted(errors, key=lambda error: int(error.message.id))
 
 

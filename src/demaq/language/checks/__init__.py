@@ -25,7 +25,7 @@ from demaq.language.checks.property_reads import absent_properties, boolean_cons
 from demaq.language.checks.retention import queues_not_retained, slicing_modes, slicings_never_reset
 from demaq.language.checks.rule_bodies import rule_bodies
 from demaq.language.checks.slice_functions import slice_functions
-from demaq.language.checks.timers import timers_without_end
+from demaq.language.checks.timers import rules_for_echo_queues, timer_targets, timers_without_end
 from demaq.language.checks.unknown_names import (
     unknown_collections,
     unknown_properties,
@@ -58,6 +58,8 @@ ERRORS = (
     gateway_clauses,
     reliable_gateways,
     error_queues,
+    rules_for_echo_queues,
+    timer_targets,
     queue_files,
 )
 

@@ -22,8 +22,6 @@ def enqueue_into_incoming_gateways(draft: Draft) -> Iterator[Diagnostic]:
                     enqueue.queue.at,
                     "only other nodes put messages there; enqueue into a basic queue or an outgoing gateway",
                 )
-            elif draft.kind_of(queue) == "echo":
-                yield from _echo_target(draft, enqueue, body.names.parts)
 
 
 def gateway_clauses(draft: Draft) -> Iterator[Diagnostic]:
@@ -84,15 +82,3 @@ def _only_for_gateways(clause: str, kind: str, node: ast.Node) -> Diagnostic:
         node.at,
         "kind incomingGateway or kind outgoingGateway",
     )
-
-
-def _echo_target(draft: Draft, enqueue: ast.Enqueue, parts: dict[ast.Node, str]) -> Iterator[Diagnostic]:
-    for given in enqueue.properties:
-        if parts.get(given.name) != "target" or not isinstance(given.value, ast.StringLiteral):
-            continue
-        if draft.kind_of(given.value.value.strip()) == "incomingGateway":
-            yield error(
-                "DQ0505",
-                f'"{given.value.value}" cannot be the target of a timer: it is an incoming gateway',
-                given.value.at,
-            )
