@@ -6,6 +6,7 @@ What follows the language of a block says what the block is:
     ```dmq fragment               statements that stand for themselves: they must parse
     ```dmq file=orders.dmq        a file of the reader's (of any language), there for the commands that follow
     ```xquery                     an expression: it must parse
+    ```python                     a program: it is run, and then the tests in it
     ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
@@ -28,6 +29,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import demaq
 from demaq.cli import main as cli
@@ -204,6 +206,15 @@ class Shell:
         self.exit_code = self._node.returncode
         self._node = None
         return tuple(output.splitlines())
+
+
+def run_python(block: Block) -> None:
+    """Run a block as a program, and then the tests in it."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(block.text, "<documentation>", "exec"), names)
+    for name, test in names.items():
+        if name.startswith("test_"):
+            test()
 
 
 def recorded(page: Page, answers: dict[Block, list[tuple[str, ...]]]) -> str:

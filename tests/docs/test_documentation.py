@@ -27,7 +27,7 @@ from demaq.language.system_properties import (
 )
 from demaq.rounds.compiled import static_check
 from tests.docs.diagnostics_page import diagnostics_page
-from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded
+from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded, run_python
 
 PAGES = all_pages()
 REFERENCE = PROJECT / "docs" / "reference"
@@ -64,6 +64,8 @@ def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypa
                 file.write_text(block.text, encoding="utf-8")
             elif block.language == "console":
                 answers[block] = [shell.answer(command) for command in commands(block)]
+            elif block.language == "python":
+                run_python(block)
     if accept_golden:
         page.path.write_text(recorded(page, answers), encoding="utf-8")
     for block, found in answers.items():

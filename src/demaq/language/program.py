@@ -110,8 +110,8 @@ class Program:
 
         A library from elsewhere is known by its name alone, so that nobody learns where on a machine things are.
         """
-        folder = os.path.commonpath([Path(module.tree.at.file).absolute().parent for module in self.modules])
-        path = Path(file).absolute()
+        folder = os.path.commonpath([Path(module.tree.at.file).resolve().parent for module in self.modules])
+        path = Path(file).resolve()
         return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
     def slicings_of(self, queue: str) -> tuple[Slicing, ...]:
