@@ -15,17 +15,25 @@ import pytest
 import demaq
 from demaq.cli import main as cli
 from demaq.cli.lazy_command import LazyCommand
+from demaq.compiler.emit.blocks import NESTING_MAX_COMPILED
+from demaq.documents import DEPTH_MAX
 from demaq.language.codes import CODES
 from demaq.language.functions import ARITIES, REFUSED
 from demaq.language.load import check_application
 from demaq.language.namespaces import QS
 from demaq.language.parser import parse_module, parse_query
+from demaq.language.recursion import NESTING_MAX
 from demaq.language.system_properties import (
     ECHO_PROPERTIES,
     GATEWAY_PROPERTIES,
     SYSTEM_PROPERTIES,
 )
 from demaq.rounds.compiled import static_check
+from demaq.rounds.evaluator import BATCH_MESSAGES_MAX
+from demaq.rounds.process import ATTEMPTS_MAX, GROWTH_MAX_MEGABYTES, RULES_GIVEN_UP_MAX
+from demaq.scheduler.engine import ROUND_MESSAGES_MAX, TIMERS_MAX
+from demaq.server.control import REQUEST_BYTES_MAX
+from demaq.store.removal import REQUEST_MEMORY_SECONDS
 from tests.docs.diagnostics_page import diagnostics_page
 from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded, run_python
 
@@ -188,3 +196,36 @@ def test_every_property_of_the_system_is_in_the_reference_with_its_type() -> Non
         assert f"| `{name}` | `xs:{type_}` |" in text
     for name in (*GATEWAY_PROPERTIES, *ECHO_PROPERTIES):
         assert f"| `{name}` |" in text
+
+
+def test_every_setting_of_a_node_is_in_the_reference_with_its_default() -> None:
+    text = Page(REFERENCE / "settings.md").text
+    run = cli.demaq.commands["run"]
+    assert isinstance(run, LazyCommand)
+
+    for parameter in run.load().params:
+        for option in parameter.opts:
+            if option.startswith("-"):
+                default = parameter.default
+                shown = f"{default:,g}" if isinstance(default, int | float) else f"`{default}`"
+                assert re.search(rf"^\| `{option} [A-Z]+` \| {re.escape(shown)} \|", text, re.MULTILINE), option
+
+
+def test_every_limit_in_the_reference_is_the_real_one() -> None:
+    text = Page(REFERENCE / "settings.md").text
+    limits = {
+        "nesting of the text": f"{NESTING_MAX:,} levels",
+        "nesting of one rule body, property value or function": f"{NESTING_MAX_COMPILED:,} levels",
+        "nesting of elements, in a message from outside": f"{DEPTH_MAX:,} levels",
+        "what `demaq send` hands to a node at once": f"{REQUEST_BYTES_MAX // 1024**2:,} MiB",
+        "how long a request key (`demaq send --request`) is remembered": f"{REQUEST_MEMORY_SECONDS // 3600} hours after",
+        "messages of a round": f"{ROUND_MESSAGES_MAX:,} |",
+        "timers that fire at once": f"{TIMERS_MAX:,} |",
+        "messages that Saxon is given at once": f"{BATCH_MESSAGES_MAX:,} |",
+        "how often a rule is asked that ends its process": f"{ATTEMPTS_MAX:,} |",
+        "rules of one message that are waited for in vain": f"{RULES_GIVEN_UP_MAX:,} |",
+        "growth of an evaluator process": f"{GROWTH_MAX_MEGABYTES:,} MB",
+    }
+
+    for what, limit in limits.items():
+        assert f"\n| {what} | {limit}" in text

@@ -66,6 +66,11 @@ def test_the_page_shows_the_schema(accept_golden: bool) -> None:
         assert listing.text == schema_text("error"), "run ./test tests/docs --accept-golden"
 
 
+def test_the_example_of_the_page_is_an_error_message(schema: etree.XMLSchema) -> None:
+    (example,) = [block for block in PAGE.blocks() if block.language == "xml" and block.file is None]
+    assert_valid(schema, example.text)
+
+
 def test_a_command_prints_the_schema(capsys) -> None:
     assert cli.run(cli.demaq, ["schema", "error"]) == 0
     assert capsys.readouterr().out == schema_text("error")
