@@ -10,7 +10,7 @@ What follows the language of a block says what the block is:
     ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
-command before it. `$ demaq run … &` starts a node beside the commands that follow, each of which is run when the node
+command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that follow, each of which is run when the node
 has nothing left to process, as somebody who types would; `$ kill %1` ends it. Times are compared by their form, because
 the clock goes on. Other commands are not run.
 """
@@ -170,8 +170,11 @@ class Shell:
 
     def _run(self, words: list[str]) -> tuple[str, ...]:
         output = io.StringIO()
-        with redirect_stdout(output), redirect_stderr(output):
-            self.exit_code = cli.run(cli.demaq, words)
+        into = words[-1] if ">" in words[-2:] else None
+        with redirect_stdout(io.StringIO() if into else output) as results, redirect_stderr(output):
+            self.exit_code = cli.run(cli.demaq, words[:-2] if into else words)
+        if into:
+            Path(into).write_text(results.getvalue(), encoding="utf-8")
         if self._node is not None:
             self._wait_until_idle()
         return tuple(output.getvalue().splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -120,6 +121,15 @@ def test_a_rule_that_ends_its_process_is_named_and_the_others_act(tmp_path: Path
         assert "came to its end" in error
         assert isinstance(engine.evaluator, ProcessEvaluator)
         assert engine.evaluator.replaced == 3
+
+
+def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine) -> None:
+    assert isinstance(engine.evaluator, ProcessEvaluator)
+    engine.evaluator.start()
+    (process,) = multiprocessing.active_children()
+    process.kill()
+    engine.enqueue("a", "<m><k>1</k></m>")
+    assert engine.evaluator.replaced == 1
 
 
 def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: Path, monkeypatch) -> None:

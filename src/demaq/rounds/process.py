@@ -31,7 +31,7 @@ FURTHER_MESSAGE_SECONDS = 0.01
 """What each further message adds to the time for a batch: innocent ones take far less."""
 START_TIMEOUT_SECONDS = 120.0
 ATTEMPTS_MAX = 5
-"""So often a rule is tried that is alone in a process when that ends."""
+"""So often a rule or a message from outside is tried that is alone in a process when that ends."""
 RULES_GIVEN_UP_MAX = 5
 """When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
 SUSPECTS_MAX = 1000
@@ -142,15 +142,8 @@ class ProcessEvaluator:
     def _evaluate_rule(self, seq: int, rule: AskedRule, snapshot: int, now: datetime, given_up: int) -> Outcome:
         if given_up >= RULES_GIVEN_UP_MAX:
             raise EvaluatorGone(f"it was not asked, because {given_up} other rules did not come back")
-        attempt = 1
-        while True:
-            try:
-                found: Outcome = self._ask(("rule", seq, rule.number, snapshot, now), self._rule_timeout_seconds)
-                return found
-            except EvaluatorGone as gone:
-                if not gone.died or attempt == ATTEMPTS_MAX:
-                    raise
-                attempt += 1
+        found: Outcome = self._ask_again(("rule", seq, rule.number, snapshot, now))
+        return found
 
     def receive(
         self,
@@ -162,7 +155,7 @@ class ProcessEvaluator:
     ) -> Received:
         request = ("receive", queue, document, dict(explicit), now, dict(inherited or {}))
         try:
-            answer: Received | MessageError = self._ask(request, self._rule_timeout_seconds)
+            answer: Received | MessageError = self._ask_again(request)
         except EvaluatorGone as gone:
             raise MessageError("propertyError", f"its properties cannot be computed: {gone}") from None
         if isinstance(answer, MessageError):
@@ -170,6 +163,16 @@ class ProcessEvaluator:
         return answer
 
     # the process
+
+    def _ask_again(self, request: tuple[Any, ...]) -> Any:
+        """Ask about one thing, again if the process ends: perhaps somebody else has ended it."""
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return self._ask(request, self._rule_timeout_seconds)
+            except EvaluatorGone as gone:
+                if not gone.died:
+                    raise
+        return self._ask(request, self._rule_timeout_seconds)
 
     def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
         with self._asking:
