@@ -154,6 +154,25 @@ create rule s for a if (//x) then do enqueue <fine/> into b
     assert bodies(outcome) == ["<fine/>"]
 
 
+@pytest.mark.parametrize(
+    ("prolog", "action", "place"),
+    [
+        ("", '(do enqueue <a/> into b,\n do enqueue <r\n  n="{xs:integer(//x)}"/> into b)', (4, 3)),
+        ("", '(do enqueue <a/> into b,\n do enqueue <r m="{1}"\n  n="{xs:integer(//x)}"/> into b)', (3, 2)),
+        ("", '(do enqueue <a m="{1}"/> into b,\n do enqueue <r n="{xs:integer(//x)}"/> into b)', (2, 1)),
+        ("declare function local:f($x) { <y z='{$x}'/> };", 'do enqueue <r n="{xs:integer(//x)}"/> into b', (2, 1)),
+    ],
+)
+def test_an_error_in_an_attribute_is_found_as_near_as_is_certain(
+    tmp_path: Path, prolog: str, action: str, place: tuple[int, int]
+) -> None:
+    text = f"{prolog} create queue a create queue b\ncreate rule r for a if (//x) then {action}"
+    (error,) = Bench(program(tmp_path, text)).run("a", "<x>one</x>").errors
+    assert error.code == "FORG0001"
+    assert error.at is not None
+    assert (error.at.line, error.at.column) == place
+
+
 def test_endless_recursion_costs_its_own_rule_and_message_only(tmp_path: Path) -> None:
     lab = Bench(
         program(

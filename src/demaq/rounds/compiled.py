@@ -18,6 +18,7 @@ from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program import Program, Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
+from demaq.rounds.attribute_places import place_in_attributes
 from demaq.rounds.saxon import EvaluationError, Saxon, StaticError
 
 STATIC = "DQ0704"
@@ -80,7 +81,11 @@ class CompiledProgram:
         """Where in the author's text a rule went wrong, as far as Saxon tells."""
         if module == RUNTIME_URI or not line or int(line) < 1:
             return None
-        return _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
+        place = _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
+        if place is None:
+            failed = self.rules[rule].rule
+            return place_in_attributes(failed, self.plan.program.modules[failed.module])
+        return place
 
     def variable_failure(self, rule: int, description: str) -> tuple[str, Place] | None:
         """Code and place of an error that ended a whole call, if it is one of a global variable that the rule may use.
