@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from demaq.store import SqliteStore
 from demaq.store.memory import MemoryStore
 from demaq.testing import Lab, LabMessage
 from demaq.testing.lab import START
-from tests.reference.interpreter import Interpreter, Kept, Refused
+from tests.reference.interpreter import Interpreter, Kept, Properties, Refused
 from tests.reference.rule_oracle import canonical
 from tests.store.faults import no_write_succeeds
 
@@ -126,12 +127,29 @@ class EngineSide:
         return (numbers[message.id], message.queue, body, sorted(declared.items()), message.rule, trigger, origin)
 
 
+class TooMany(Exception):
+    """More messages than anybody wants to wait for."""
+
+
+class BoundedInterpreter(Interpreter):
+    """Some applications never come to an end; the interpreter, which takes its time, must."""
+
+    messages_max = 10_000
+
+    def _put(self, queue: str, body: str, properties: Properties) -> Kept:
+        if self.count >= self.messages_max:
+            raise TooMany
+        return super()._put(queue, body, properties)
+
+
 class InterpreterSide:
-    def __init__(self, text: str, hops_max: int, failing_in_two_ways: frozenset[str]) -> None:
+    def __init__(self, text: str, hops_max: int, failing_in_two_ways: frozenset[str], messages_max: int) -> None:
         self._failing_in_two_ways = failing_in_two_ways
-        self.interpreter = Interpreter(text, START, hops_max)
+        self.interpreter = BoundedInterpreter(text, START, hops_max)
+        self.interpreter.messages_max = messages_max
 
     def do(self, event: Event) -> str:
+        """Do it; the answer is the kind of error of a message that was refused. Raises TooMany."""
         interpreter = self.interpreter
         if event.what == "arrive":
             try:
@@ -185,4 +203,13 @@ def assert_same(engine: EngineSide, interpreter: InterpreterSide) -> None:
     """Both hold the same messages in the same queues and slices, and have made the same."""
     expected, actual = interpreter.view(), engine.view()
     for what in expected:
-        assert actual[what] == expected[what], what
+        assert actual[what] == expected[what], f"{what}\n{_difference(actual[what], expected[what])}"
+
+
+def _difference(actual: Any, expected: Any) -> str:
+    """Where two lists begin to differ; otherwise both, whole."""
+    if isinstance(expected, list):
+        for ours, theirs in zip_longest(actual, expected):
+            if ours != theirs:
+                return f"engine      {ours}\ninterpreter {theirs}"
+    return f"engine      {actual}\ninterpreter {expected}"

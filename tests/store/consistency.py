@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 from demaq.store import SqliteStore
-from tests.store.contract import FOREVER, seqs
+from tests.store.contract import seqs
 
 ALL = 1_000_000
+THE_END = datetime.max.replace(tzinfo=UTC)
 COLUMNS = """
     seq, queue, caused_by, origin, priority, processed, retired, retired_at, undelivered, timer_due, request, slices,
     entries
@@ -92,4 +94,4 @@ def _check_answers(store: SqliteStore, visible: list[Row]) -> None:
     pending = sorted([(-m["priority"], m["seq"]) for m in waiting if m["priority"] is not None])
     assert seqs(store.pending(ALL)) == [seq for _, seq in pending]
     timers = sorted([(m["timer_due"], m["seq"]) for m in waiting if m["timer_due"] is not None])
-    assert seqs(store.due_timers(FOREVER, ALL)) == [seq for _, seq in timers]
+    assert seqs(store.due_timers(THE_END, ALL)) == [seq for _, seq in timers]
