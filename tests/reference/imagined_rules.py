@@ -7,34 +7,25 @@ it, so lifetimes need nothing in the oracle.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from demaq.documents import parse_document
-from demaq.language.load import load_program
 from demaq.language.program import Program, Property, Rule
 from demaq.messages import Message, PropertyValue
+from demaq.testing.lab import load_text
 from tests.reference.rule_oracle import RuleOracle
 
 if TYPE_CHECKING:
     from tests.reference.interpreter import Kept
 
 
-def load(text: str) -> Program:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "application.dmq")
-        file.write_text(text, encoding="utf-8")
-        return load_program(file)
-
-
 def oracles(text: str) -> tuple[RuleOracle, RuleOracle]:
     """One for the rules of a program, one for those that we imagine."""
-    program = load(text)
-    with_more = as_the_oracle_sees_it(load(text + imagined_rules(program)))
+    program = load_text(text)
+    with_more = as_the_oracle_sees_it(load_text(text + imagined_rules(program)))
     imagined = replace(with_more, rules=with_more.rules[len(program.rules) :])
     return RuleOracle(as_the_oracle_sees_it(program)), RuleOracle(imagined)
 

@@ -15,7 +15,8 @@ from typing import Any
 from demaq.documents import parse_document
 from demaq.language.program import SYSTEM_ERRORS, Rule
 from demaq.messages import Message, PropertyValue
-from tests.reference.imagined_rules import arrival, consequence, error_text, load, oracles, properties_of, shown
+from demaq.testing.lab import load_text
+from tests.reference.imagined_rules import arrival, consequence, error_text, oracles, properties_of, shown
 from tests.reference.rule_oracle import Verdict
 
 Properties = Mapping[str, PropertyValue]
@@ -65,7 +66,7 @@ class Interpreter:
     """`stored` is what is there, `made` everything that rules and timers ever made."""
 
     def __init__(self, text: str, now: datetime, hops_max: int = 10_000) -> None:
-        self.program = load(text)
+        self.program = load_text(text)
         self.now = now
         self.hops_max = hops_max
         self.count = 0
