@@ -87,7 +87,7 @@ create rule two for in if (/job) then do enqueue <job>{//number, //badNumber, //
 create rule three for plain if (number(//fails) >= 1) then do enqueue //nothing into done
 create rule four for plain errorqueue of_rule if (//fails) then
   do enqueue . into later with timeout value 2 with target value "checked"
-create rule r1 for of_rule if (/error) then
+create rule r1 for of_rule errorqueue of_module if (/error) then
   if (number((//fails)[1]) >= 2) then do enqueue <never>{1 div 0}</never> into done else do enqueue <one/> into done
 create rule r2 for of_queue if (/error) then
   if (number((//fails)[1]) >= 3) then do enqueue (<a/>, <b/>) into done else do enqueue <two/> into done
