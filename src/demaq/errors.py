@@ -102,7 +102,7 @@ class StoreDamaged(StoreError):
 class EvaluatorUnavailable(OperatorError):
     """The process that evaluates rules cannot be started: no message's fault."""
 
-    code = "DQ9301"
+    code = "DQ9303"
 
 
 class SystemFault(OperatorError):

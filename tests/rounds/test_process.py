@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -98,6 +101,7 @@ class KilledEvaluator(ProcessEvaluator):
         match request:
             case ("evaluate", *_) | ("rule", _, 1, *_):
                 self._connected()
+                assert self._process is not None
                 self._process.kill()
         return super()._ask(request, limit_seconds)
 
@@ -126,8 +130,8 @@ def test_a_rule_that_ends_its_process_is_named_and_the_others_act(tmp_path: Path
 def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine) -> None:
     assert isinstance(engine.evaluator, ProcessEvaluator)
     engine.evaluator.start()
-    (process,) = multiprocessing.active_children()
-    process.kill()
+    assert engine.evaluator.pid is not None
+    os.kill(engine.evaluator.pid, signal.SIGKILL)
     engine.enqueue("a", "<m><k>1</k></m>")
     assert engine.evaluator.replaced == 1
 
@@ -143,3 +147,23 @@ def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: P
         assert [f"<rule>r{n}</rule>" in error for n, error in enumerate(errors)] == [True] * 4
         assert ["did not end" in error for error in errors] == [True, True, False, False]
         assert ["was not asked" in error for error in errors] == [False, False, True, True]
+
+
+FORGETS_TO_CLOSE = """
+import sys
+from pathlib import Path
+from demaq.rounds.process import ProcessEvaluator
+from demaq.store.sqlite import SqliteStore
+
+folder = Path(sys.argv[1])
+store = SqliteStore(folder)
+ProcessEvaluator({"a.dmq": "create queue a"}, folder).start()
+raise SystemExit(3)
+"""
+
+
+def test_a_program_that_forgets_to_close_its_evaluator_ends_all_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "forgets.py"
+    script.write_text(FORGETS_TO_CLOSE)
+    done = subprocess.run([sys.executable, str(script), str(tmp_path / "store")], timeout=60, check=False)
+    assert done.returncode == 3

@@ -6,6 +6,7 @@ What was acknowledged is there, what was refused is not, and no commit is ever t
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,7 @@ RANDOM_CUTS = 40
 SECTORS_LOST = 60
 TORN_CHECKPOINTS = 20
 CLOCK = Clock()
-REFUSED = "what was asked was not stored"
+REFUSED = "what was asked (was not|may not have been) stored"
 REFUSED_CALLS = Path(__file__).with_name("refused_calls.py")
 
 
@@ -259,7 +260,7 @@ def test_a_call_that_the_system_refuses_is_a_no_and_leaves_each_commit_whole(
         pytest.skip(done.stdout)
     assert done.returncode == 0, done.stderr
     assert told in done.stdout
-    assert REFUSED in done.stdout
+    assert re.search(REFUSED, done.stdout)
     store = open_store(tmp_path)
     bodies = [message.body for message in store.stored(None, 0, 99)]
     # Nobody can know whether a write got to the disk whose sync failed. What was acknowledged did.

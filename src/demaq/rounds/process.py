@@ -8,11 +8,9 @@ not come back fails, and the others do what they do.
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import resource
-import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from demaq.documents import Document
-from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError, StoreError
+from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.outcomes import AskedRule, Outcome, Received, RuleError, StateReader
-from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.scheduler.reading import SnapshotReader
 
 RULE_TIMEOUT_SECONDS = 30.0
 FURTHER_MESSAGE_SECONDS = 0.01
@@ -36,8 +34,9 @@ RULES_GIVEN_UP_MAX = 5
 """When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
 SUSPECTS_MAX = 1000
 """Of so many messages it is remembered which rules did not come back."""
-GROWTH_MAX_MEGABYTES = 1000
-"""A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
+
+_PROGRAM = "import sys; sys.path.append(sys.argv[2]); from demaq.rounds.worker import main; main(int(sys.argv[1]))"
+_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 
 
 class EvaluatorGone(Exception):
@@ -59,14 +58,13 @@ class ProcessEvaluator:
         self._files = dict(files)
         self._store = store
         self._rule_timeout_seconds = rule_timeout_seconds
-        self._context = multiprocessing.get_context("spawn")
         self.replaced = 0
         """How many processes had to be replaced because of what they were asked to evaluate."""
         self._asking = threading.Lock()
         """One request at a time; who asks from another thread waits for his turn."""
         self._given_up: dict[int, dict[str, RuleError]] = {}
         """Rules that did not come back, by the message they were asked about."""
-        self._process: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._is_welcome = False
         """Whether the process has said that it is ready."""
@@ -74,14 +72,22 @@ class ProcessEvaluator:
     def launch(self) -> None:
         """Let the process begin to start, without waiting for it."""
         if self._connection is None:
-            ours, theirs = self._context.Pipe()
-            self._process = self._context.Process(
-                target=_work, args=(theirs, self._files, str(self._store)), daemon=True, name="demaq-evaluator"
-            )
-            self._process.start()
-            theirs.close()
-            self._connection = ours
+            ours, theirs = socket.socketpair()
+            with theirs:
+                # A plain process: one of multiprocessing would run the program's main module once more.
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), _PACKAGE_FOLDER],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                )
+            self._connection = Connection(ours.detach())
+            self._connection.send((self._files, str(self._store), self._rule_timeout_seconds))
             self._is_welcome = False
+
+    @property
+    def pid(self) -> int | None:
+        """Which process it is, if one runs."""
+        return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
         """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
@@ -228,80 +234,10 @@ class ProcessEvaluator:
             self._connection = None
         if self._process is not None:
             self._process.kill()  # it holds nothing that is not in the store
-            self._process.join()
+            self._process.wait()
             self._process = None
 
 
 def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:
     reason = f"evaluating the rule failed: {gone}"
     return RuleError(rule=rule.name, kind="systemError", code="demaq:notEvaluated", description=reason, at=rule.at)
-
-
-# --- in the process --------------------------------------------------------------------------------------------------
-
-
-def _work(connection: Connection, files: dict[str, str], store_folder: str) -> None:
-    """Answer requests until nobody asks any more."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # both are the node's to handle, and reach the whole group
-    os.environ["TZ"] = "UTC"
-    try:
-        worker = _Worker(files, Path(store_folder))
-    except ProgramError as error:
-        connection.send([error, *error.others])
-        return
-    connection.send([])
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            request = connection.recv()
-            try:
-                answer = worker.answer(request)
-            except StoreError as error:  # no rule's fault
-                connection.send(("fault", error))
-                continue
-            connection.send(("recycle" if worker.has_grown() else "fine", answer))
-
-
-class _Worker:
-    def __init__(self, files: dict[str, str], store_folder: Path) -> None:
-        from demaq.language.load import load_program_texts  # imported here: only this process needs them
-        from demaq.rounds.compiled import compile_program
-        from demaq.rounds.evaluator import SaxonEvaluator
-        from demaq.store.sqlite import SqliteStore
-
-        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
-        self._store = SqliteStore.open_readonly(store_folder)
-        self._documents = Documents()
-        self._at_start = _resident_megabytes()
-
-    def answer(self, request: tuple[Any, ...]) -> Any:
-        match request:
-            case ("evaluate", seqs, snapshot, now):
-                messages = [self._message(seq) for seq in seqs]
-                return self._evaluator.evaluate(messages, self._reader(snapshot), now)
-            case ("rules", seq):
-                return self._evaluator.rules(self._message(seq))
-            case ("rule", seq, number, snapshot, now):
-                return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
-            case ("receive", queue, document, explicit, now, inherited):
-                try:
-                    return self._evaluator.receive(queue, document, explicit, now, inherited)
-                except MessageError as error:
-                    return error
-            case _:
-                raise AssertionError(f"unknown request {request[0]!r}")
-
-    def _message(self, seq: int) -> Message:
-        stored = self._store.message(seq)
-        assert stored is not None, "what waits is in the store"
-        return self._documents.message(stored)
-
-    def _reader(self, snapshot: int) -> SnapshotReader:
-        return SnapshotReader(self._store, snapshot, self._documents)
-
-    def has_grown(self) -> bool:
-        return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
-
-
-def _resident_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

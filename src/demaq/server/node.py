@@ -107,6 +107,8 @@ class Node:
 
     def start(self) -> None:
         """Begin to process, where it was left."""
+        if self._thread is not None:
+            raise RuntimeError("a node is started once; make another one to go on")
         self._thread = threading.Thread(target=self._run, name="demaq-node", daemon=True)
         self._thread.start()
 

@@ -28,7 +28,7 @@ _OPENING = statements("opening.sql")
 _FULL = "there is no room left on its disk; what was asked was not stored, and can be asked again when there is room"
 _REASONS = {
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked was not stored",
+    sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked may not have been stored",
     sqlite3.SQLITE_NOTADB: "it is not a store of Demaq",
     sqlite3.SQLITE_CORRUPT: "its file is damaged; restore it from a backup",
     sqlite3.SQLITE_BUSY: "another process keeps it busy",

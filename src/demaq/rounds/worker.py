@@ -1,0 +1,92 @@
+"""The process that evaluates rules: answers what it is asked until nobody asks any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from demaq.errors import MessageError, ProgramError, StoreError
+from demaq.language.load import load_program_texts
+from demaq.messages import Message
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.store.sqlite import SqliteStore
+
+GROWTH_MAX_MEGABYTES = 1000
+"""A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
+ORPHAN_SECONDS = 60
+"""How long after its time for an answer a process ends by itself, should nobody be there to end it."""
+
+
+def main(descriptor: int) -> None:
+    """Work for whoever holds the other end of a socket."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # both are the node's to handle, and reach the whole group
+    os.environ["TZ"] = "UTC"
+    connection = Connection(descriptor)
+    with contextlib.suppress(EOFError, OSError):
+        files, store_folder, limit_seconds = connection.recv()
+        try:
+            worker = _Worker(files, Path(store_folder))
+        except ProgramError as error:
+            connection.send([error, *error.others])
+            return
+        connection.send([])
+        while True:
+            request = connection.recv()
+            # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
+            signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
+            try:
+                answer = worker.answer(request)
+            except StoreError as error:  # no rule's fault
+                connection.send(("fault", error))
+                continue
+            finally:
+                signal.alarm(0)
+            connection.send(("recycle" if worker.has_grown() else "fine", answer))
+
+
+class _Worker:
+    def __init__(self, files: dict[str, str], store_folder: Path) -> None:
+        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
+        self._store = SqliteStore.open_readonly(store_folder)
+        self._documents = Documents()
+        self._at_start = _resident_megabytes()
+
+    def answer(self, request: tuple[Any, ...]) -> Any:
+        match request:
+            case ("evaluate", seqs, snapshot, now):
+                messages = [self._message(seq) for seq in seqs]
+                return self._evaluator.evaluate(messages, self._reader(snapshot), now)
+            case ("rules", seq):
+                return self._evaluator.rules(self._message(seq))
+            case ("rule", seq, number, snapshot, now):
+                return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
+            case ("receive", queue, document, explicit, now, inherited):
+                try:
+                    return self._evaluator.receive(queue, document, explicit, now, inherited)
+                except MessageError as error:
+                    return error
+            case _:
+                raise AssertionError(f"unknown request {request[0]!r}")
+
+    def _message(self, seq: int) -> Message:
+        stored = self._store.message(seq)
+        assert stored is not None, "what waits is in the store"
+        return self._documents.message(stored)
+
+    def _reader(self, snapshot: int) -> SnapshotReader:
+        return SnapshotReader(self._store, snapshot, self._documents)
+
+    def has_grown(self) -> bool:
+        return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
+
+
+def _resident_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
