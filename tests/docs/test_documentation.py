@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import demaq
@@ -162,7 +163,9 @@ def test_every_command_is_in_the_reference_with_all_its_options(name: str) -> No
     command = cli.demaq.commands[name]
     assert isinstance(command, LazyCommand)
 
-    for parameter in command.load().params:
+    loaded = command.load()
+    nested = [loaded, *loaded.commands.values()] if isinstance(loaded, click.Group) else [loaded]
+    for parameter in [parameter for each in nested for parameter in each.params]:
         for option in parameter.opts:
             if option.startswith("-"):
                 assert f"`{option}" in section, f"demaq {name} {option}"

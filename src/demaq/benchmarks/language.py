@@ -9,11 +9,11 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from demaq.benchmarks.figures import Figure, resident_megabytes
 from demaq.documents import Document, parse_document
 from demaq.language.load import check_application
 from demaq.language.parser import parse_module
@@ -24,14 +24,6 @@ from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    name: str
-    value: float
-    unit: str
-    target: str = ""
 
 
 def measure(rules: tuple[int, ...], messages: int, say: Callable[[str], None]) -> Iterator[Figure]:
@@ -179,7 +171,7 @@ def _evaluating(count: int) -> Iterator[Figure]:
         outcomes = evaluator.evaluate(messages, state, NOW)
         if start:  # the first is for warming up
             times.append((time.perf_counter() - started) / batch * 1e6)
-            memory.append(_resident_megabytes())
+            memory.append(resident_megabytes())
         assert sum([len(outcome.actions) for outcome in outcomes]) == batch
     yield Figure(f"evaluate 4 rules ({size:.0f} B messages), median", statistics.median(times), "µs a message", "< 150")
     yield Figure("the same, best tenth", sorted(times)[len(times) // 10], "µs a message")
@@ -225,10 +217,3 @@ def _seconds(action: Callable[[], object]) -> float:
         action()
         times.append(time.perf_counter() - started)
     return statistics.median(times)
-
-
-def _resident_megabytes() -> float:
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1000
-    return 0.0

@@ -1,0 +1,48 @@
+"""Memory of the node's process and of its evaluator's while many messages pass through: it must not grow for ever.
+
+W2 runs, which uses everything: slices, resets, look-ups, garbage collection. The process that measures is the node's.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from demaq.benchmarks.figures import Figure, WrongResult, resident_megabytes
+from demaq.benchmarks.running_engine import RunningEngine
+from demaq.benchmarks.throughput import ARRIVALS, prepare
+from demaq.benchmarks.workloads import W2, refused_requests
+
+SAMPLES = 10
+EVALUATOR = "demaq-evaluator"
+
+
+def measure(messages: int, folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
+    say(f"memory over {messages:,} messages")
+    node: list[float] = []
+    evaluator: list[float] = []
+    processes: set[int | None] = set()
+    with RunningEngine(W2.application, folder / "memory") as engine:
+        prepare(W2, engine)
+        requests = max(SAMPLES, messages // W2.steps)
+        for sample in range(SAMPLES):
+            _process(engine, range(sample * requests // SAMPLES, (sample + 1) * requests // SAMPLES))
+            node.append(resident_megabytes())
+            children = [child for child in multiprocessing.active_children() if child.name == EVALUATOR]
+            processes.update([child.pid for child in children])
+            evaluator.append(sum([resident_megabytes(child.pid or 0) for child in children]))
+        if engine.made["refusal"] != refused_requests(requests):
+            raise WrongResult(f"{engine.made['refusal']} refusals, not {refused_requests(requests)}")
+    group = f"memory over {messages:,} messages"
+    for name, samples in (("the node", node), ("its evaluator", evaluator)):
+        yield Figure(f"{name}, after a tenth", samples[0], "MB", group=group)
+        yield Figure(f"{name}, most", max(samples), "MB", group=group)
+        yield Figure(f"{name}, in the end", samples[-1], "MB", "flat", group=group)
+    yield Figure("evaluator processes, one after the other", len(processes), "", group=group)
+
+
+def _process(engine: RunningEngine, numbers: range) -> None:
+    for start in range(0, len(numbers), ARRIVALS):
+        engine.receive(W2.queue, [W2.message(number) for number in numbers[start : start + ARRIVALS]], grouped=True)
+        engine.work(grouped=True)

@@ -1,0 +1,87 @@
+"""The workloads: which application runs, which messages arrive, and how often that is.
+
+W1  a message of 1 KB arrives, nine of ten hold an offerRequest, each of those makes one message of 300 bytes
+W2  request, 3 checks, 3 results, join, one decision, release: 8 steps. Every 7th customer has an unpaid invoice, every
+    11th request a restricted item
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+APPLICATIONS = Path(__file__).parent / "applications"
+
+CUSTOMERS = 700
+UNPAID_EVERY = 7
+RESTRICTED_EVERY = 11
+RESTRICTED_ITEM = "phosgene"
+RESTRICTIONS = f'<restrictions><item name="{RESTRICTED_ITEM}"/><item name="ricin"/><item name="sarin"/></restrictions>'
+OTHER_EVERY = 10
+"""One in so many messages of W1 holds no offerRequest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    about: str
+    application: Path
+    queue: str
+    """Where messages arrive."""
+    message: Callable[[int], bytes]
+    """The message of a number, counted from 0."""
+    steps: int
+    """So many messages are processed for each that arrives."""
+
+
+def transform_message(number: int) -> bytes:
+    """W1: about 1 KB."""
+    kind = "statusRequest" if number % OTHER_EVERY == 0 else "offerRequest"
+    return f"<message><{kind}>{_request(number)}</{kind}></message>".encode()
+
+
+def request_message(number: int) -> bytes:
+    """W2: about 1 KB."""
+    return f"<offerRequest>{_request(number)}</offerRequest>".encode()
+
+
+def invoices() -> list[bytes]:
+    """What lies in the queue of unpaid invoices when W2 begins."""
+    return [
+        f"<invoice><customerID>{_customer(number)}</customerID><total>{number + 100}</total></invoice>".encode()
+        for number in range(0, CUSTOMERS, UNPAID_EVERY)
+    ]
+
+
+def refused_requests(requests: int) -> int:
+    """How many of the first requests of W2 must be refused."""
+    return sum([n % CUSTOMERS % UNPAID_EVERY == 0 or n % RESTRICTED_EVERY == 0 for n in range(requests)])
+
+
+W1 = Workload("W1", "transform", APPLICATIONS / "w1.dmq", "requests", transform_message, 1)
+W2 = Workload("W2", "procurement", APPLICATIONS / "w2.dmq", "crm", request_message, 8)
+WORKLOADS = (W1, W2)
+
+
+def _customer(number: int) -> str:
+    return f"C{number % CUSTOMERS}"
+
+
+def _request(number: int) -> str:
+    items = [
+        f'<item name="{_item(number, n)}" kilograms="{number % 40 + n}" price="{n}.25">'
+        f"<use>batch {n} of the year</use></item>"
+        for n in range(1, 9)
+    ]
+    return (
+        f"<requestID>R{number}</requestID><customerID>{_customer(number)}</customerID>"
+        f"<address><name>Customer {_customer(number)}</name><street>Seminargebaude A 5</street><city>Mannheim</city>"
+        f"<country>Germany</country></address><items>{''.join(items)}</items>"
+        "<remark>Please let us have your offer before the end of the month; the goods are needed in spring.</remark>"
+    )
+
+
+def _item(number: int, position: int) -> str:
+    restricted = number % RESTRICTED_EVERY == 0 and position == 3
+    return RESTRICTED_ITEM if restricted else f"acetone-{(number + position) % 50}"
