@@ -8,7 +8,7 @@ from typing import Any
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.lower import NOT_YET
-from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RUNTIME_BODY, batch_query
+from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RESTATE_BODY, RUNTIME_BODY, batch_query
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
@@ -64,6 +64,7 @@ class CompiledProgram:
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
         self.jobs = saxon.functions(f"[{JOBS_QUERY}]", RUNTIME_URI)[0]
         self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), RUNTIME_URI)[0]
+        self.restate = saxon.functions(runtime_query(f"[{RESTATE_BODY}]"), RUNTIME_URI)[0]
         self.runtime = saxon.functions(runtime_query(f"[{RUNTIME_BODY}]"), RUNTIME_URI)[0]
         self.intakes = self._intakes()
 

@@ -7,7 +7,8 @@ those are asked again with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 from xml.sax.saxutils import quoteattr
@@ -21,12 +22,24 @@ from demaq.language.source import Place
 from demaq.language.system_properties import UNSUITABLE_TARGETS
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
-from demaq.rounds.outcomes import AskedRule, Enqueued, Location, Outcome, Received, RuleError, SliceReset, StateReader
+from demaq.rounds.outcomes import (
+    Arrival,
+    AskedRule,
+    Enqueued,
+    Location,
+    Outcome,
+    Received,
+    RuleError,
+    SliceReset,
+    StateReader,
+)
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.state import Job, StateBuilder, property_element
 
 BATCH_MESSAGES_MAX = 200
+FAILURE_FIELDS = 7
+"""What is told about a failure behind its letter."""
 _NEED = f"Q{{{RUNTIME}}}"
 _OURS = f"Q{{{DEMAQ}}}"
 
@@ -44,6 +57,10 @@ class Evaluator(Protocol):
         now: datetime,
         inherited: Mapping[str, PropertyValue] | None = None,
     ) -> Received: ...
+
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]: ...
+
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]: ...
 
 
 class SaxonEvaluator:
@@ -333,33 +350,85 @@ class SaxonEvaluator:
 
         `inherited` are the properties of the message that caused it, if one did.
         """
-        if not explicit and queue not in self._with_intake:
-            refusal = self._refusal(queue, document, {})
-            if refusal is not None:
-                raise MessageError(*refusal)
-            return Received(queue=queue, document=document, properties={}, entries=())
+        arrival = Arrival(queue=queue, document=document, explicit=explicit, now=now, inherited=inherited or {})
+        [answer] = self.receive_many([arrival])
+        if isinstance(answer, MessageError):
+            raise answer
+        return answer
+
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        """The same for many messages at once; for one that must be refused the answer is the error."""
+        answers = self._in_batches(arrivals, self._received)
+        return [self._accepted(answer) if isinstance(answer, Received) else answer for answer in answers]
+
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        """What stored messages are under this program. A property that fails is left out and named in the answer.
+
+        An error is the answer only for a message on which an expression does not return.
+        """
+        return self._in_batches(arrivals, self._restated)
+
+    def _in_batches(
+        self, arrivals: Sequence[Arrival], compute: Callable[[list[Arrival]], list[Received | MessageError]]
+    ) -> list[Received | MessageError]:
+        """Those with nothing to be computed are done at once, the others together, in halves where that fails."""
+        answers: dict[int, Received | MessageError] = {}
+        to_compute: list[int] = []
+        for number, arrival in enumerate(arrivals):
+            if arrival.explicit or arrival.queue in self._with_intake:
+                to_compute.append(number)
+            else:
+                answers[number] = Received(queue=arrival.queue, document=arrival.document, properties={}, entries=())
+        size = BATCH_MESSAGES_MAX
+        waiting = [to_compute[start : start + size] for start in range(0, len(to_compute), size)]
+        while waiting:
+            part = waiting.pop()
+            try:
+                answers.update(zip(part, compute([arrivals[number] for number in part]), strict=True))
+            except (ValueError, EvaluationError) as error:
+                if len(part) > 1:  # find the one that it is about
+                    waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+                else:
+                    kind = "notWellFormed" if isinstance(error, ValueError) else "propertyError"
+                    answers[part[0]] = MessageError(kind, str(error))
+        return [answers[number] for number in range(len(arrivals))]
+
+    def _received(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
+        answers: list[Received | MessageError] = []
+        reader = self._computed(self.compiled.intake, [self._records.arriving(arrival) for arrival in arrivals])
+        for arrival in arrivals:
+            mark, kind = next(reader), next(reader)
+            assert mark == "M", "every answer begins with a mark"
+            if kind == "X":
+                _, code, description, *_ = [next(reader) for _ in range(FAILURE_FIELDS)]
+                answers.append(MessageError("propertyError", description, code.replace(_OURS, "demaq:")))
+            else:
+                answers.append(self._read_received(reader, arrival))
+        return answers
+
+    def _restated(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
+        answers: list[Received | MessageError] = []
+        reader = self._computed(self.compiled.restate, [self._records.kept(arrival) for arrival in arrivals])
+        for arrival in arrivals:
+            mark, _ = next(reader), next(reader)
+            assert mark == "M", "every answer begins with a mark"
+            received = self._read_received(reader, arrival)
+            failures = tuple([(next(reader), next(reader)) for _ in range(int(next(reader)))])
+            answers.append(replace(received, failures=failures))
+        return answers
+
+    def _computed(self, function: Any, records: list[str]) -> Iterator[str]:
         saxon = self.compiled.saxon
-        if self.program.queues[queue].kind == "echo" and "timeout" in explicit:
-            given = explicit["timeout"]
-            explicit = {**explicit, "timeout": PropertyValue("timeout", given.text, given.key)}
-        record = self._records.record(queue, document, explicit, now, inherited=inherited)
-        try:
-            text = saxon.call(self.compiled.intake, saxon.parse(f"<b>{record}</b>"), self.compiled.intakes)
-        except ValueError as error:
-            raise MessageError("notWellFormed", str(error)) from None
-        except EvaluationError as error:
-            raise MessageError("propertyError", str(error)) from None
-        reader = iter(text.split(SEPARATOR))
-        next(reader)
-        if next(reader) == "X":
-            next(reader)
-            code, description = next(reader), next(reader)
-            raise MessageError("propertyError", description, code.replace(_OURS, "demaq:"))
+        text = saxon.call(function, saxon.parse(f"<b>{''.join(records)}</b>"), self.compiled.intakes)
+        return iter(text.split(SEPARATOR))
+
+    def _read_received(self, reader: Iterator[str], arrival: Arrival) -> Received:
         properties, entries = self._read_properties(reader), self._read_entries(reader)
-        refusal = self._refusal(queue, document, properties)
-        if refusal is not None:
-            raise MessageError(*refusal)
-        return Received(queue=queue, document=document, properties=properties, entries=entries)
+        return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
+
+    def _accepted(self, received: Received) -> Received | MessageError:
+        refusal = self._refusal(received.queue, received.document, received.properties)
+        return received if refusal is None else MessageError(*refusal)
 
 
 class RecordWriter:
@@ -393,6 +462,28 @@ class RecordWriter:
             written += [property_element(name, value) for name, value in inherited.items() if name not in explicit]
         head = f'<r q={quoteattr(queue)} t="{now.isoformat()}" s="{slices}">'
         return f"{head}{''.join(written)}<m>{document.text}</m></r>"
+
+    def arriving(self, arrival: Arrival) -> str:
+        """A message from outside with what its sender has set."""
+        explicit = arrival.explicit
+        if self.program.queues[arrival.queue].kind == "echo" and "timeout" in explicit:
+            given = explicit["timeout"]
+            explicit = {**explicit, "timeout": PropertyValue("timeout", given.text, given.key)}
+        return self.record(arrival.queue, arrival.document, explicit, arrival.now, arrival.inherited)
+
+    def kept(self, arrival: Arrival) -> str:
+        """A stored message with the properties it keeps, each marked with the type that it had if that is another."""
+        written: list[str] = []
+        for name, value in arrival.explicit.items():
+            declared = self.program.properties.get(name)
+            if declared is None or declared.type == value.type:
+                written.append(property_element(name, value, ' x=""'))
+            else:
+                typed = PropertyValue(declared.type, value.text, value.key)
+                written.append(property_element(name, typed, f' x="" f={quoteattr(value.type)}'))
+        inherited = [property_element(name, value) for name, value in arrival.inherited.items()]
+        head = f'<r q={quoteattr(arrival.queue)} t="{arrival.now.isoformat()}" s="">'
+        return f"{head}{''.join(written + inherited)}<m>{arrival.document.text}</m></r>"
 
     def _relevant(self, message: Message) -> Mapping[str, PropertyValue]:
         asked = self._asked_for(message.queue)

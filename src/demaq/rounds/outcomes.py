@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from demaq.compiler.plan import Index
@@ -108,6 +109,19 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message that no rule made, whose properties and index entries are to be computed."""
+
+    queue: str
+    document: Document
+    explicit: Mapping[str, PropertyValue]
+    """Set by its sender; or, on a stored message, what it keeps."""
+    now: datetime
+    inherited: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """Properties of the message that caused it, if one did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
     """A message from outside that may be stored."""
 
@@ -115,6 +129,8 @@ class Received:
     document: Document
     properties: Mapping[str, PropertyValue]
     entries: tuple[tuple[int, str], ...]
+    failures: tuple[tuple[str, str], ...] = ()
+    """Properties that a stored message cannot have, each with the reason."""
 
 
 class StateReader(Protocol):

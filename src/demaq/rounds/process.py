@@ -21,7 +21,7 @@ from typing import Any
 from demaq.documents import Document
 from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.outcomes import AskedRule, Outcome, Received, RuleError, StateReader
+from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
 from demaq.scheduler.reading import SnapshotReader
 
 RULE_TIMEOUT_SECONDS = 30.0
@@ -109,9 +109,8 @@ class ProcessEvaluator:
     def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
         if not seqs:
             return []
-        limit = self._rule_timeout_seconds + (len(seqs) - 1) * FURTHER_MESSAGE_SECONDS
         try:
-            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), limit)
+            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), self._limit_seconds(len(seqs)))
             return found
         except EvaluatorGone:
             if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
@@ -167,6 +166,27 @@ class ProcessEvaluator:
         if isinstance(answer, MessageError):
             raise answer
         return answer
+
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._in_halves("receive_many", arrivals)
+
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._in_halves("restate_many", arrivals)
+
+    def _in_halves(self, what: str, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        if not arrivals:
+            return []
+        try:
+            answers: list[Received | MessageError] = self._ask((what, arrivals), self._limit_seconds(len(arrivals)))
+            return answers
+        except EvaluatorGone as gone:
+            if len(arrivals) == 1:
+                return [MessageError("propertyError", f"its properties cannot be computed: {gone}")]
+        middle = len(arrivals) // 2
+        return self._in_halves(what, arrivals[:middle]) + self._in_halves(what, arrivals[middle:])
+
+    def _limit_seconds(self, messages: int) -> float:
+        return self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
 
     # the process
 

@@ -73,6 +73,10 @@ class _Worker:
                     return self._evaluator.receive(queue, document, explicit, now, inherited)
                 except MessageError as error:
                     return error
+            case ("receive_many", arrivals):
+                return self._evaluator.receive_many(arrivals)
+            case ("restate_many", arrivals):
+                return self._evaluator.restate_many(arrivals)
             case _:
                 raise AssertionError(f"unknown request {request[0]!r}")
 

@@ -61,6 +61,12 @@ INTAKE_BODY = (
 )
 """Properties and index entries of messages that come from outside; to be run with the runtime's functions."""
 
+RESTATE_BODY = (
+    "function($batch as document-node(), $intakes as map(*)) as xs:string"
+    f' {{ string-join($batch/b/r ! ("M", {declared("restate")}(., $intakes)), "{SEPARATOR}") }}'
+)
+"""The same for messages that are stored already, whatever fails; to be run with the runtime's functions."""
+
 
 def _picks(plan: QueuePlan, maps: list[str]) -> str:
     """An expression over $r that gives the records of all rules that come into question, in order."""

@@ -4,6 +4,7 @@ module namespace d = "demaq:runtime";
 
 declare namespace demaq = "http://www.demaq.net/demaq";
 declare namespace err = "http://www.w3.org/2005/xqt-errors";
+declare namespace array = "http://www.w3.org/2005/xpath-functions/array";
 declare namespace map = "http://www.w3.org/2005/xpath-functions/map";
 
 (: state :)
@@ -204,6 +205,38 @@ declare function d:intake($record as element(), $intakes as map(*)) as xs:string
   }
   catch * {
     d:failure("", $err:code, $err:description, $err:value, $err:module, $err:line-number, $err:column-number)
+  }
+};
+
+(: properties and index entries of a stored message under a changed program; those it keeps are marked with x, and with
+   f where their type was another one; what fails is left out and named :)
+declare function d:restate($record as element(), $intakes as map(*)) as xs:string* {
+  let $document := d:document($record)
+  let $intake := $intakes($record/@q)
+  let $kept := fold-left($record/p[@x], map { "known": map {}, "failed": [] }, function($so-far, $p) {
+    d:or-failed($so-far, string($p/@n), function($known) {
+      map:put($known, string($p/@n),
+        d:explicit($p/@n, $p/@t, if ($p/@f) then d:cast($p/@f, string($p)) else string($p), ""))
+    })
+  })
+  let $all := fold-left($intake?properties?*, $kept, function($so-far, $spec) {
+    if ($spec?name = $so-far?failed?*?1) then $so-far
+    else d:or-failed($so-far, $spec?name, function($known) { d:properties($document, [$spec], $known, $record) })
+  })
+  return (
+    "P", d:property-fields($all?known),
+    if (empty($intake)) then "0" else d:index-fields($document, $intake?indexes),
+    string(array:size($all?failed)), $all?failed?* ! (?1, ?2)
+  )
+};
+
+declare function d:or-failed($so-far as map(*), $name as xs:string, $put as function(map(*)) as map(*)) as map(*) {
+  try { array { map:put($so-far, "known", $put($so-far?known)) }?* }
+  catch * {
+    map {
+      "known": map:remove($so-far?known, $name),
+      "failed": array:append($so-far?failed, [$name, string($err:description)])
+    }
   }
 };
 
