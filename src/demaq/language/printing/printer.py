@@ -41,6 +41,14 @@ def print_expr(expr: ast.Expr) -> str:
     return flat(printer.stream)
 
 
+def print_node(node: ast.Node) -> str:
+    """A statement of a module, or a declaration of its prolog; comments are left out."""
+    printer = Printer(WRITERS)
+    with deep_recursion():
+        printer.node(node)
+    return flat(printer.stream)
+
+
 def print_mapped(node: ast.Query) -> tuple[str, SourceMap]:
     """A query for evaluation, and the map from its lines and columns to where they came from."""
     return mapped(_query_stream(node))
