@@ -115,3 +115,9 @@ class AlreadyProcessed(StoreError):
     """A step is about a message that was processed before. Nothing of the commit was kept."""
 
     code = "DQ9202"
+
+
+class QueueNotEmpty(StoreError):
+    """A changed program gives up a queue that still holds messages. Nothing was changed."""
+
+    code = "DQ9203"

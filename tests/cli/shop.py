@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from demaq.store.sqlite import SqliteStore
-from demaq.testing.lab import START, Lab
+from demaq.testing.lab import Lab
 
 SHOP = """
 module shop errorqueue troubles;
@@ -32,9 +31,6 @@ def open_shop(folder: Path, *bodies: str) -> Path:
     """A store in a folder on which the shop has processed these orders and payments."""
     application, store = folder / "shop.dmq", folder / "shop"
     application.write_text(SHOP, encoding="utf-8")
-    writer = SqliteStore(store)
-    writer.save_program("first", {str(application): SHOP}, START)
-    writer.close()
     with Lab(application, store) as lab:
         for body in bodies:
             lab.enqueue("payments" if "payment" in body else "orders", body)

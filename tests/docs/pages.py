@@ -190,9 +190,11 @@ class Shell:
         )
         self._store = Path(words[words.index("--store") + 1] if "--store" in words else DEFAULT_STORE)
         assert self._node.stdout is not None
-        first = self._node.stdout.readline().rstrip("\n")
+        said = [self._node.stdout.readline().rstrip("\n")]
+        while said[-1] and not said[-1].startswith("running on "):  # first it says what is different
+            said.append(self._node.stdout.readline().rstrip("\n"))
         self._wait_until_idle()
-        return (first,)
+        return tuple(said)
 
     def _wait_until_idle(self) -> None:
         store = SqliteStore.open_readonly(self._store)

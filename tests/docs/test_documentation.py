@@ -212,6 +212,7 @@ def test_every_setting_of_a_node_is_in_the_reference_with_its_default() -> None:
             if option.startswith("-"):
                 default = parameter.default
                 shown = f"{default:,g}" if isinstance(default, int | float) else f"`{default}`"
+                shown = "none" if getattr(parameter, "multiple", False) else shown
                 assert re.search(rf"^\| `{option} [A-Z]+` \| {re.escape(shown)} \|", text, re.MULTILINE), option
 
 

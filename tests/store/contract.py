@@ -12,7 +12,7 @@ import pytest
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore, SqliteStore, Store
-from demaq.store.protocol import OWN_NUMBER, NewMessage, Step, StoredMessage, Timer
+from demaq.store.protocol import OWN_NUMBER, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -32,6 +32,10 @@ class Clock:
 def new(queue: str = "orders", body: str = "<order/>", **fields: Any) -> NewMessage:
     """A message that will be processed, unless its fields say otherwise."""
     return NewMessage(queue=queue, body=body, **{"properties": {}, "created": MORNING, "priority": 0, **fields})
+
+
+def next_program(digest: str = "d", **fields: Any) -> NextProgram:
+    return NextProgram(digest=digest, **{"files": {}, "indexes": (), "priorities": {}, **fields})
 
 
 def seqs(messages: Sequence[StoredMessage]) -> list[int]:
@@ -357,14 +361,6 @@ class StoreContract:
         store.commit([Step(processed=2)])
         assert seqs(store.pending(2)) == [4, 1]
 
-    def test_new_priorities_hold_for_unprocessed_messages_of_their_queues(self, store: Store):
-        store.append([new("a"), new("b"), new("c"), new("box", priority=None), new("a", slices=(("s", "k"),))])
-        store.commit([Step(processed=5)])
-        store.reprioritise({"b": 7, "c": None, "box": 3, "unknown": 1})
-        assert seqs(store.pending(9)) == [2, 4, 1]
-        store.reprioritise({"a": 9})
-        assert seqs(store.pending(9)) == [1, 2, 4]
-
     def test_what_a_message_caused_is_known_as_long_as_it_is_there(self, store: Store):
         store.append([new()])
         store.commit([Step(processed=1, created=(new("a", trigger=1), new("b", trigger=1, slices=(("s", "k"),))))])
@@ -567,14 +563,152 @@ class StoreContract:
         store.load_collection("customers", [])
         assert store.collections() == [("customers", 2, 0), ("prices", 3, 1)]
 
-    def test_a_version_of_the_program_is_saved_unless_it_is_the_newest(self, store: Store):
+    def test_a_version_of_the_program_is_active_from_its_activation_on(self, store: Store):
         assert store.program() is None
-        assert store.save_program("d1", {"a.dmq": 'create queue "ä"\n'}, MORNING) == 1
-        assert store.save_program("d1", {"a.dmq": 'create queue "ä"\n'}, MORNING + DAY) == 1
-        assert store.program() == (1, "d1", {"a.dmq": 'create queue "ä"\n'})
-        assert store.save_program("d2", {}, MORNING) == 2
-        assert store.save_program("d1", {"b.dmq": ""}, MORNING) == 3
+        files = {"a.dmq": 'create queue "ä"\n'}
+        assert store.activate(next_program("d1", files=files), MORNING) == 1
+        assert store.activate(next_program("d1", files=files), MORNING + DAY) == 1
+        assert store.program() == (1, "d1", files)
+        assert store.activate(next_program("d2"), MORNING) == 2
+        assert store.activate(next_program("d1", files={"b.dmq": ""}), MORNING) == 3
         assert store.program() == (3, "d1", {"b.dmq": ""})
+
+    # a changed program
+
+    def test_new_priorities_hold_for_unprocessed_messages_of_their_queues(self, store: Store):
+        store.append([new("a"), new("b"), new("c"), new("box", priority=None), new("a", slices=(("s", "k"),))])
+        store.commit([Step(processed=5)])
+        store.activate(next_program(priorities={"b": 7, "c": None, "box": 3, "unknown": 1}), MORNING)
+        assert seqs(store.pending(9)) == [2, 4, 1]
+        store.activate(next_program(priorities={"a": 9}), MORNING)
+        assert seqs(store.pending(9)) == [1, 2, 4]
+
+    def test_complete_indexes_are_those_of_the_active_version(self, store: Store):
+        assert store.indexes() == frozenset()
+        store.activate(next_program("d1", indexes=("i", "j")), MORNING)
+        store.restate("d2", [], 0)
+        assert store.indexes() == {"i", "j"}
+        store.activate(next_program("d2", indexes=("j", "k")), MORNING)
+        assert store.indexes() == {"j", "k"}
+
+    def test_slicings_are_those_with_messages_in_current_slices(self, store: Store):
+        assert store.slicings() == []
+        store.append([new(slices=(("s", "k"), ("u", "k"))), new(slices=(("t", "k"), ("s", "l")))])
+        assert store.slicings() == ["s", "t", "u"]
+        store.commit([Step(resets=(("t", "k"), ("s", "k")))])
+        assert store.slicings() == ["s", "u"]
+
+    def test_what_is_noted_about_messages_holds_when_their_program_is_activated(self, store: Store):
+        store.append([new(slices=(("s", "k"),), entries=(("i", "v"),), properties={"p": PropertyValue.string("1")})])
+        store.append([new()])
+        seven = PropertyValue("integer", "7", "7")
+        noted = Restated(seq=1, properties={"p": seven}, slices=(("s", "7"), ("t", "x")), entries=(("j", "w"),))
+        before = (store.stored(None, 0, 9), store.snapshot())
+        store.restate("d", [noted], 1)
+        assert (store.stored(None, 0, 9), store.snapshot()) == before
+        assert store.lookup("j", ["w"], 2) == []
+        assert store.next_properties([1, 2, 99]) == {1: {"p": seven}, 2: {}}
+        store.activate(next_program(), MORNING)
+        now = store.snapshot()
+        message = store.message(1)
+        assert message is not None
+        assert (message.properties, message.slices) == ({"p": seven}, (("s", "7"), ("t", "x")))
+        assert seqs(store.slice("s", "7", now)) == seqs(store.slice("t", "x", now)) == [1]
+        assert store.slice("s", "k", now) == store.lookup("i", ["v"], now) == []
+        assert seqs(store.lookup("j", ["w"], now)) == [1]
+        assert store.counts() == {"orders": (2, 2)}
+
+    def test_an_activation_that_changes_messages_takes_a_number(self, store: Store):
+        store.activate(next_program("d1"), MORNING)
+        assert store.append([new()]) == [1]
+        store.restate("d2", [Restated(seq=1)], 1)
+        store.activate(next_program("d2"), MORNING)
+        assert store.snapshot() == 2
+        assert store.append([new()]) == [3]
+
+    def test_how_far_messages_were_looked_at_is_known_until_anything_else_happens(self, store: Store):
+        store.append([new(), new(), new()])
+        assert store.restated("d") == 0
+        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
+        store.restate("d", [], 2)
+        assert store.restated("d") == 2
+        assert store.restated("e") == 0
+        store.commit([Step(processed=3)])
+        assert store.restated("d") == 0
+        store.restate("d", [Restated(seq=2, slices=(("s", "k"),))], 2)
+        store.activate(next_program(), MORNING)
+        assert seqs(store.slice("s", "k", store.snapshot())) == [2]
+        assert store.restated("d") == 0
+
+    def test_what_was_noted_for_another_program_never_holds(self, store: Store):
+        store.append([new()])
+        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
+        store.activate(next_program("e"), MORNING)
+        assert store.slicings() == []
+        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
+        store.restate("e", [Restated(seq=1, slices=(("t", "k"),))], 1)
+        assert store.restated("d") == 0
+        store.activate(next_program("e"), MORNING)
+        assert store.slicings() == ["t"]
+
+    def test_a_message_that_leaves_its_last_slice_retires_if_it_is_processed_and_delivered(self, store: Store):
+        order = (("s", "k"),)
+        store.append([new(slices=order), new(slices=order), new(slices=order, undelivered=True), new(slices=order)])
+        store.commit([Step(processed=1), Step(processed=3), Step(processed=4)])
+        store.restate("d", [Restated(seq=seq) for seq in (1, 2, 3)] + [Restated(seq=4, slices=(("t", "k"),))], 4)
+        store.activate(next_program(), MORNING)
+        assert seqs(store.queue("orders", store.snapshot())) == [2, 3, 4]
+        assert store.counts() == {"orders": (3, 1)}
+        assert store.collect_garbage(FOREVER, 9) == 1
+        assert store.commit([Step(processed=2)])[0].retired == (2,)
+        store.deliver(3)
+        assert seqs(store.queue("orders", store.snapshot())) == [4]
+
+    def test_a_retired_message_stays_retired_and_only_its_properties_change(self, store: Store):
+        store.append([new()])
+        store.commit([Step(processed=1)])
+        value = {"p": PropertyValue.string("1")}
+        store.restate("d", [Restated(seq=1, properties=value, slices=(("s", "k"),), entries=(("i", "v"),))], 1)
+        store.activate(next_program(), MORNING)
+        message = store.message(1)
+        assert message is not None
+        assert (message.properties, message.slices, message.retired) == (value, (), 2)
+        assert store.slicings() == []
+        assert store.lookup("i", ["v"], store.snapshot()) == store.lookup("i", ["v"], 1) == []
+
+    def test_a_slice_may_be_joined_again(self, store: Store):
+        order = ("s", "k")
+        store.append([new(slices=(order, ("t", "k")), entries=(("i", "v"),)), new(slices=(order,))])
+        store.commit([Step(processed=1, resets=(order,), created=(new(slices=(order,)),))])
+        store.restate("d", [Restated(seq=1, slices=(order, ("t", "k")), entries=(("i", "v"),))], 1)
+        store.activate(next_program(), MORNING)
+        assert seqs(store.slice(*order, store.snapshot())) == [1, 4]
+        [done] = store.commit([Step(resets=(order, ("t", "k")))])
+        assert done.retired == (1,)
+        assert store.collect_garbage(FOREVER, 9) == 1
+
+    def test_discarded_messages_leave_their_slices_and_retire(self, store: Store):
+        slices = (("s", "k"),)
+        store.append([new(slices=slices, entries=(("i", "v"),)), new("kept", slices=slices), new(undelivered=True)])
+        store.append([new(priority=None, timer=Timer(due=MORNING, target="kept"))])
+        store.commit([Step(processed=3)])
+        store.restate("d", [Restated(seq=seq, discarded=True) for seq in (1, 3, 4)], 4)
+        store.activate(next_program(), MORNING)
+        assert store.counts() == {"kept": (1, 1)}
+        assert seqs(store.slice("s", "k", store.snapshot())) == [2]
+        assert store.lookup("i", ["v"], store.snapshot()) == []
+        assert store.next_due() is None
+        assert seqs(store.pending(9)) == [2]
+        assert store.collect_garbage(FOREVER, 9) == 3
+
+    def test_what_was_noted_about_a_message_that_was_removed_since_is_void(self, store: Store):
+        store.append([new()])
+        store.commit([Step(processed=1)])
+        store.restate("d", [Restated(seq=1, properties={})], 1)
+        store.collect_garbage(FOREVER, 9)
+        assert store.restated("d") == 1
+        store.activate(next_program(), MORNING)
+        assert store.stored(None, 0, 9) == []
 
     # several threads
 

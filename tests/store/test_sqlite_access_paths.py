@@ -16,6 +16,12 @@ from tests.store.contract import FOREVER, MORNING, new
 
 READING = statements("reading.sql")
 WRITING = statements("writing.sql")
+EVOLVING = statements("evolving.sql")
+ONCE_PER_EVOLUTION = {
+    *("evolution", "complete_indexes", "set_evolution_done", "decide_evolution"),
+    *("delete_evolution", "delete_complete_indexes", "forget_restated"),
+}
+"""Tables of one row or a few, and one that is emptied."""
 MESSAGE = new("q", slices=(("s", "k"),), entries=(("i", "v"),))
 SORTING_A_FEW = {"queue"}
 """What has retired since the snapshot is sorted in among the rest."""
@@ -34,7 +40,20 @@ NOT_SEARCHING = {"count", "set_newest_number", "transient_messages"}
 
 def plan(folder: Path, statement: str) -> list[str]:
     connection = sqlite3.connect(folder / FILE_NAME)
-    names = {"queue", "snapshot", "slicing", "key", "index", "wanted", "limit", "now", "after", "due", "seq"}
+    names = {
+        "queue",
+        "snapshot",
+        "slicing",
+        "key",
+        "index",
+        "wanted",
+        "limit",
+        "now",
+        "after",
+        "due",
+        "seq",
+        "priority",
+    }
     parameters = [None] * statement.count("?") if "?" in statement else dict.fromkeys(names)
     rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
     connection.close()
@@ -56,6 +75,12 @@ def test_no_read_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
 def test_no_write_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
     steps = plan(tmp_path, WRITING[name])
     assert not scans(steps), steps
+
+
+@pytest.mark.parametrize("name", sorted(EVOLVING.keys() - ONCE_PER_EVOLUTION))
+def test_no_step_of_a_changed_program_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
+    steps = plan(tmp_path, EVOLVING[name])
+    assert not [step for step in scans(steps) if step not in ("SCAN names", "SCAN r")], steps
 
 
 def scans(steps: list[str]) -> list[str]:

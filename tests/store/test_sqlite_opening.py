@@ -17,7 +17,7 @@ import pytest
 from demaq.errors import StoreError
 from demaq.store import SqliteStore, database
 from demaq.store.protocol import Step
-from tests.store.contract import FOREVER, MORNING, new, seqs
+from tests.store.contract import FOREVER, MORNING, new, next_program, seqs
 
 PROJECT = Path(__file__).parents[2]
 HOLD = """
@@ -160,24 +160,24 @@ def test_an_older_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
     store = SqliteStore(tmp_path)
     store.append([new()])
     store.close()
-    migration = ["ALTER TABLE messages ADD COLUMN colour TEXT DEFAULT 'red';", "PRAGMA user_version = 2;"]
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_2.sql"))
-    monkeypatch.setattr(database, "script", {"version_2.sql": migration}.__getitem__)
+    migration = ["ALTER TABLE messages ADD COLUMN colour TEXT DEFAULT 'red';", "PRAGMA user_version = 3;"]
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_3.sql"))
+    monkeypatch.setattr(database, "script", {"version_3.sql": migration}.__getitem__)
     with pytest.raises(StoreError, match="older Demaq"):
         SqliteStore.open_readonly(tmp_path)
     SqliteStore(tmp_path).close()
     with sqlite3.connect(tmp_path / database.FILE_NAME) as connection:
         assert connection.execute("SELECT colour FROM messages").fetchall() == [("red",)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     SqliteStore(tmp_path).close()
-    migration = ["ALTER TABLE messages ADD COLUMN colour TEXT;", "PRAGMA user_version = 2;", "SELECT nonsense;"]
+    migration = ["ALTER TABLE messages ADD COLUMN colour TEXT;", "PRAGMA user_version = 3;", "SELECT nonsense;"]
     with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_2.sql"))
-        patch.setattr(database, "script", {"version_2.sql": migration}.__getitem__)
+        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_3.sql"))
+        patch.setattr(database, "script", {"version_3.sql": migration}.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             SqliteStore(tmp_path)
     store = SqliteStore(tmp_path)
@@ -230,9 +230,9 @@ def test_a_reader_reads_a_store_at_rest_and_writes_nothing(tmp_path: Path):
         lambda: reader.append([new()]),
         lambda: reader.commit([Step()]),
         lambda: reader.deliver(1),
-        lambda: reader.reprioritise({}),
+        lambda: reader.restate("d", [], 0),
         lambda: reader.load_collection("c", []),
-        lambda: reader.save_program("d", {}, MORNING),
+        lambda: reader.activate(next_program(), MORNING),
         lambda: reader.collect_garbage(FOREVER, 1),
     ):
         with pytest.raises(StoreError, match="for reading only"):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore, SqliteStore
-from demaq.store.protocol import NewMessage, Step, Timer
+from demaq.store.protocol import NewMessage, NextProgram, Restated, Step, Timer
 from tests.store.contract import MORNING, Clock
 
 MEMORY = Path("/dev/shm")  # this is about answers, not about disks
@@ -44,6 +44,14 @@ new_messages = st.builds(
     request=st.none() | st.sampled_from("xyz"),
 )
 messages = st.lists(new_messages, max_size=4)
+restated = st.builds(
+    Restated,
+    seq=numbers,
+    properties=st.none() | st.just({"q": PropertyValue.string("2")}),
+    slices=st.lists(slices, max_size=3, unique=True).map(tuple),
+    entries=st.lists(entries, max_size=3).map(tuple),
+    discarded=st.sampled_from([False, False, True]),
+)
 resets = st.lists(slices, max_size=2).map(tuple)
 
 
@@ -104,10 +112,6 @@ class StoresAgree(RuleBasedStateMachine):
     def deliver(self, seq: int) -> None:
         self.same("deliver", seq)
 
-    @rule(priorities=st.dictionaries(st.sampled_from(QUEUES), st.none() | st.integers(-1, 1)))
-    def reprioritise(self, priorities: dict[str, int | None]) -> None:
-        self.same("reprioritise", priorities)
-
     @rule(before=times, limit=st.integers(1, 5))
     def collect_garbage(self, before: Any, limit: int) -> None:
         self.same("collect_garbage", before, limit)
@@ -121,10 +125,21 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("load_collection", "c", documents)
         self.same("collection", "c")
 
-    @rule(digest=st.sampled_from("de"))
-    def save_program(self, digest: str) -> None:
-        self.same("save_program", digest, {"f": digest}, MORNING)
-        self.same("program")
+    @rule(digest=st.sampled_from("de"), messages=st.lists(restated, max_size=6), done=numbers)
+    def restate(self, digest: str, messages: list[Restated], done: int) -> None:
+        self.same("restate", digest, messages, done)
+
+    @rule(
+        digest=st.sampled_from("de"),
+        messages=st.none() | st.lists(restated, max_size=6),
+        priorities=st.dictionaries(st.sampled_from(QUEUES), st.none() | st.integers(-1, 1)),
+    )
+    def activate(self, digest: str, messages: list[Restated] | None, priorities: dict[str, int | None]) -> None:
+        if messages is not None:
+            self.same("restate", digest, messages, 30)
+        files = {"f": digest}
+        program = NextProgram(digest=digest, files=files, indexes=(digest, "i"), priorities=priorities)
+        self.same("activate", program, MORNING)
 
     @rule()
     def reopen(self) -> None:
@@ -151,6 +166,11 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("members", "s", "k", 2, 3)
         self.same("timers", None, 9)
         self.same("collections")
+        self.same("program")
+        self.same("indexes")
+        self.same("slicings")
+        self.same("restated", "d")
+        self.same("next_properties", list(range(30)))
 
     def read(self, snapshot: int) -> None:
         for queue in QUEUES:

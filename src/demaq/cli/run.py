@@ -50,14 +50,27 @@ LOOK_EVERY_SECONDS = 0.2
     metavar="COUNT",
     help="How many messages may cause each other in a row.",
 )
-def run(application: tuple[str, ...], folder: Path, keep: timedelta, rule_timeout: float, max_hops: int) -> int:
+@click.option(
+    "--discard",
+    multiple=True,
+    metavar="QUEUE",
+    help="Give up the messages of a queue that a changed application has no use for. May be repeated.",
+)
+def run(
+    application: tuple[str, ...],
+    folder: Path,
+    keep: timedelta,
+    rule_timeout: float,
+    max_hops: int,
+    discard: tuple[str, ...],
+) -> int:
     """Run an application on a store until it is stopped.
 
-    SIGTERM and Ctrl-C stop it when what waits is processed, a second one behind the current round; the next run goes on
-    where it was.
+    What is different from the application that ran last is shown before it happens. SIGTERM and Ctrl-C stop it when
+    what waits is processed, a second one behind the current round; the next run goes on where it was.
     """
     try:
-        node = Node(application, folder, keep, rule_timeout, hops_max=max_hops)
+        node = Node(application, folder, keep, rule_timeout, hops_max=max_hops, discard=discard, tell=_tell)
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
@@ -115,3 +128,7 @@ def _end(node: Node, signals: _Signals) -> None:
         elif not told and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
             told = True
             click.echo("processing what waits; stop again to leave it for the next run", err=True)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

@@ -99,7 +99,6 @@ class Engine:
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
-        store.reprioritise({queue: self.maker.priority(queue) for queue in self.program.queues})
 
     # from outside
 
@@ -175,6 +174,8 @@ class Engine:
         """The next messages of one priority; one that was there when a round failed comes alone."""
         batch: list[StoredMessage] = []
         for message in self.store.pending(min(self._round_messages, self.round_messages_max)):
+            if message.queue not in self.program.queues:
+                continue  # of another program: nobody here knows what to do with it
             if batch and self.maker.priority(message.queue) != self.maker.priority(batch[0].queue):
                 break
             if message.seq in self._attempts:

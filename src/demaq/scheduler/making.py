@@ -49,6 +49,8 @@ class Maker:
         assert timer is not None, "only timers bring messages back"
         inherited = {k: v for k, v in message.properties.items() if k not in ("timeout", "target")}
         try:
+            if timer.target not in self.program.queues:  # the program has changed since
+                raise MessageError("enqueueError", f"there is no queue {timer.target}", "demaq:enqueueError")
             received = self._evaluator.receive(timer.target, document, {}, now, inherited=inherited)
         except MessageError as error:
             rule = self._rules.get(message.rule or "")

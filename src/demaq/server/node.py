@@ -13,7 +13,6 @@ what must not happen in the middle of a round waits for its end.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import threading
@@ -28,6 +27,7 @@ from demaq.language.load import load_program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
+from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.store.protocol import Committed, Step, StoredMessage
 from demaq.store.sqlite import SqliteStore
@@ -58,8 +58,14 @@ class Node:
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
         clock: Callable[[], datetime] | None = None,
         hops_max: int = HOPS_MAX,
+        discard: Sequence[str] = (),
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Check the application and open the store. Raises a ProgramError or a StoreError."""
+        """Check the application and open the store. Raises a ProgramError or a StoreError.
+
+        `tell` hears what is different from the program that ran last; `discard` names queues that it has given up and
+        whose messages may go with them.
+        """
         self.program = load_program(application)
         self.keep = keep
         self._clock = clock or _utc_now
@@ -77,9 +83,10 @@ class Node:
             self._receiver.launch()
             self._evaluator.start()
             self._receiver.start()
-            self.store.save_program(_digest(files), files, self._clock())
+            plan = make_plan(self.program)
+            evolve(plan, self._evaluator, self.store, self._clock, discard, tell)
             self.engine = Engine(
-                make_plan(self.program),
+                plan,
                 self._evaluator,
                 self.store,
                 self._clock,
@@ -246,10 +253,3 @@ class Node:
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    whole = hashlib.sha256()
-    for name, text in sorted(files.items()):
-        whole.update(f"{name}\0{text}\0".encode())
-    return whole.hexdigest()

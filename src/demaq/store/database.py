@@ -18,7 +18,7 @@ from demaq.errors import StoreDamaged, StoreError
 from demaq.store.statements import script, statements
 
 FILE_NAME = "store.db"
-MIGRATIONS: tuple[str, ...] = ("version_1.sql",)
+MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql")
 """The script at position n leads from version n to n + 1 and sets it."""
 BUSY_SECONDS_MAX = 10.0
 """How long to wait for another process, such as a reader that recovers the log after a crash."""
@@ -55,7 +55,7 @@ class Database:
         with self.lock, self._errors():
             return self._open().execute(statement, parameters).fetchall()
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+    def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         self._open().execute(statement, parameters)
 
     def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:

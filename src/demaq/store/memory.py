@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import threading
+from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from demaq.errors import AlreadyProcessed
-from demaq.store.protocol import Committed, NewMessage, SliceKey, Step, StoredMessage, slices_at
+from demaq.messages import PropertyValue
+from demaq.store.protocol import (
+    Committed,
+    IndexEntry,
+    NewMessage,
+    NextProgram,
+    Restated,
+    SliceKey,
+    Step,
+    StoredMessage,
+    slices_at,
+)
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
 
 
@@ -18,8 +30,10 @@ class _Kept:
 
     seq: int
     message: NewMessage
-    slices: dict[SliceKey, int | None] = field(default_factory=dict)
+    properties: Mapping[str, PropertyValue]
+    slices: dict[SliceKey, int | None]
     """The number of the reset that ended the membership, or None."""
+    entries: list[IndexEntry]
     priority: int | None = None
     processed: int | None = None
     retired: int | None = None
@@ -59,6 +73,10 @@ class MemoryStore:
         self._removed_requests: dict[str, datetime] = {}
         self._collections: dict[str, tuple[int, list[str]]] = {}
         self._programs: list[tuple[int, str, dict[str, str]]] = []
+        self._indexes: frozenset[str] = frozenset()
+        self._restated: dict[int, Restated] = {}
+        self._evolution: tuple[str, int, int] | None = None
+        """For which version messages were restated, at which number, and up to which."""
 
     # writing
 
@@ -79,22 +97,34 @@ class MemoryStore:
                 kept.undelivered = False
                 self._retire(kept, self._number)
 
-    def reprioritise(self, priorities: Mapping[str, int | None]) -> None:
-        with self._lock:
-            for kept in self._kept.values():
-                if kept.processed is None and kept.message.queue in priorities:
-                    kept.priority = priorities[kept.message.queue]
-
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._lock:
             version = self.collection(name)[0] + 1
             self._collections[name] = (version, list(documents))
             return version
 
-    def save_program(self, digest: str, files: Mapping[str, str], at: datetime) -> int:
+    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
         with self._lock:
-            if not self._programs or self._programs[-1][1] != digest:
-                self._programs.append((len(self._programs) + 1, digest, dict(files)))
+            if not self._holds(digest):
+                self._restated.clear()
+            self._restated.update({message.seq: message for message in messages})
+            self._evolution = (digest, self._number, done)
+
+    def activate(self, program: NextProgram, at: datetime) -> int:
+        with self._lock:
+            noted = list(self._restated.values()) if self._holds(program.digest) else []
+            self._number += bool(noted)
+            for restated in noted:
+                if restated.seq in self._kept:
+                    self._become(self._kept[restated.seq], restated)
+            for kept in self._kept.values():
+                if kept.processed is None and kept.message.queue in program.priorities:
+                    kept.priority = program.priorities[kept.message.queue]
+            self._restated.clear()
+            self._evolution = None
+            self._indexes = frozenset(program.indexes)
+            if not self._programs or self._programs[-1][1] != program.digest:
+                self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
             return len(self._programs)
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
@@ -203,6 +233,28 @@ class MemoryStore:
                     counts[kept.message.queue] = (visible + 1, unprocessed + (kept.processed is None))
             return dict(sorted(counts.items()))
 
+    def slicings(self) -> list[str]:
+        with self._lock:
+            slices = [slice for kept in self._kept.values() for slice, ended in kept.slices.items() if ended is None]
+            return sorted({slicing for slicing, _ in slices})
+
+    def indexes(self) -> frozenset[str]:
+        return self._indexes
+
+    def restated(self, digest: str) -> int:
+        with self._lock:
+            return self._evolution[2] if self._evolution is not None and self._holds(digest) else 0
+
+    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+        with self._lock:
+            found = {}
+            for seq in seqs:
+                if seq in self._kept:
+                    restated = self._restated.get(seq)
+                    known = restated.properties if restated is not None else None
+                    found[seq] = self._kept[seq].properties if known is None else known
+            return found
+
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         with self._lock:
             return self._programs[-1] if self._programs else None
@@ -255,12 +307,19 @@ class MemoryStore:
             return self._requests[message.request]
         self._number += 1
         seq = self._number
-        slices = dict.fromkeys(slices_at(seq, message.slices))
-        kept = _Kept(seq, message, slices, message.priority, undelivered=message.undelivered)
+        kept = _Kept(
+            seq,
+            message,
+            dict(message.properties),
+            dict.fromkeys(slices_at(seq, message.slices)),
+            list(dict.fromkeys(message.entries)),
+            message.priority,
+            undelivered=message.undelivered,
+        )
         self._kept[seq] = kept
         for slice in kept.slices:
             self._members.setdefault(slice, []).append(seq)
-        for entry in dict.fromkeys(message.entries):
+        for entry in kept.entries:
             self._entries.setdefault(entry, []).append(seq)
         if message.request is not None:
             self._requests[message.request] = seq
@@ -277,10 +336,44 @@ class MemoryStore:
         kept = self._kept.pop(seq)
         for slice in kept.slices:
             self._members[slice].remove(seq)
-        for entry in dict.fromkeys(kept.message.entries):
+        for entry in kept.entries:
             self._entries[entry].remove(seq)
         if kept.message.request is not None:
             self._removed_requests[kept.message.request] = self._now()
+
+    def _holds(self, digest: str) -> bool:
+        return self._evolution is not None and self._evolution[:2] == (digest, self._number)
+
+    def _become(self, kept: _Kept, restated: Restated) -> None:
+        """Make a message what was noted for it."""
+        if restated.properties is not None:
+            kept.properties = restated.properties
+        if kept.retired is not None:
+            return
+        slices = () if restated.discarded else restated.slices
+        for slice, ended in kept.slices.items():
+            if ended is None and slice not in slices:
+                kept.slices[slice] = self._number
+        for slice in slices:
+            if kept.slices.get(slice, self._number) is not None:
+                kept.slices.pop(slice, None)  # joined again, it is the last one
+                kept.slices[slice] = None
+                members = self._members.setdefault(slice, [])
+                if kept.seq not in members:
+                    insort(members, kept.seq)
+        if restated.discarded:
+            kept.processed = kept.processed or self._number
+            kept.undelivered = False
+        else:
+            self._set_entries(kept, restated.entries)
+        self._retire(kept, self._number)
+
+    def _set_entries(self, kept: _Kept, entries: Sequence[IndexEntry]) -> None:
+        for entry in kept.entries:
+            self._entries[entry].remove(kept.seq)
+        kept.entries = list(dict.fromkeys(entries))
+        for entry in kept.entries:
+            self._entries.setdefault(entry, []).append(kept.seq)
 
     def _timers(self) -> list[tuple[datetime, int]]:
         waiting = [kept for kept in self._kept.values() if kept.processed is None]
@@ -296,7 +389,7 @@ def _stored(kept: _Kept, snapshot: int) -> StoredMessage:
         seq=kept.seq,
         queue=message.queue,
         body=message.body,
-        properties=dict(message.properties),
+        properties=dict(kept.properties),
         created=message.created,
         rule=message.rule,
         trigger=message.trigger,

@@ -116,6 +116,32 @@ class Committed:
     """Messages that became invisible with it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restated:
+    """What a stored message will be under the next version of the program."""
+
+    seq: int
+    properties: Mapping[str, PropertyValue] | None = None
+    """None where they stay as they are."""
+    slices: tuple[SliceKey, ...] = ()
+    """The slices it will be in. One that has retired is in none, whatever stands here."""
+    entries: tuple[IndexEntry, ...] = ()
+    discarded: bool = False
+    """Its queue is given up: it leaves all slices and retires, processed or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextProgram:
+    """A version of the program that is to become the active one."""
+
+    digest: str
+    files: Mapping[str, str]
+    indexes: tuple[str, ...]
+    """The indexes that are complete under it."""
+    priorities: Mapping[str, int | None]
+    """What unprocessed messages of each queue get; None where nobody processes them."""
+
+
 class Store(Protocol):
     """Append-only messages and what is known about them. One process at a time may write."""
 
@@ -137,14 +163,22 @@ class Store(Protocol):
     def deliver(self, seq: int) -> None:
         """A message of an outgoing gateway was delivered, or has finally failed."""
 
-    def reprioritise(self, priorities: Mapping[str, int | None]) -> None:
-        """The program has changed: unprocessed messages of these queues get these priorities."""
-
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         """Replace a collection; the answer is its new version, counted from 1."""
 
-    def save_program(self, digest: str, files: Mapping[str, str], at: datetime) -> int:
-        """Remember a version of the program, unless it is the newest already; the answer is its number, from 1."""
+    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
+        """Note what messages will be under the next version, and that those up to number `done` were looked at.
+
+        It changes nothing before `activate`. What was noted for another version, or before anything else was stored or
+        processed, is forgotten.
+        """
+
+    def activate(self, program: NextProgram, at: datetime) -> int:
+        """From now on this is the program, and what was noted for it holds. The answer is its version, from 1.
+
+        Decided in one transaction and then written in small ones. Where that is interrupted, the store completes it
+        when it is opened again, before anything else.
+        """
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         """Remove up to so many messages that retired before a time; the answer is how many there were."""
@@ -207,7 +241,19 @@ class Store(Protocol):
     def counts(self) -> dict[str, tuple[int, int]]:
         """For each queue that holds visible messages: how many there are, and how many of them are unprocessed."""
 
+    def slicings(self) -> list[str]:
+        """Slicings that have messages in their current slices, in order."""
+
+    def indexes(self) -> frozenset[str]:
+        """Indexes that are complete: every visible message of their queues has its entries in them."""
+
+    def restated(self, digest: str) -> int:
+        """Up to which number messages were looked at for the next version; 0 where nothing noted for it still holds."""
+
+    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+        """The properties that messages will have under the next version, as far as they are there."""
+
     def program(self) -> tuple[int, str, dict[str, str]] | None:
-        """Number, digest and files of the newest version of the program."""
+        """Number, digest and files of the active version of the program."""
 
     def close(self) -> None: ...

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any, Self
 
 from demaq.errors import StoreError
+from demaq.messages import PropertyValue
+from demaq.store import evolving
 from demaq.store.changes import Changes
 from demaq.store.database import Database
 from demaq.store.encoding import (
     decode_files,
     decode_list,
     decode_properties,
-    encode_files,
     encode_texts,
     microseconds,
     time_at,
 )
-from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, Timer
+from demaq.store.protocol import Committed, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
 from demaq.store.removal import remove_garbage, remove_transient
 from demaq.store.statements import statements
 from demaq.store.writer_lock import WriterLock
@@ -53,6 +54,7 @@ class SqliteStore:
         try:
             self._database = Database(folder, read_only=False)
             self._forget_transient()
+            self._complete_evolution()
         except BaseException:
             self._lock.release()
             raise
@@ -89,11 +91,6 @@ class SqliteStore:
             changes.deliver(seq)
             changes.write()
 
-    def reprioritise(self, priorities: Mapping[str, int | None]) -> None:
-        with self._writing():
-            pairs = [(priority, queue) for queue, priority in priorities.items()]
-            self._database.execute_many(_WRITING["set_priority"], pairs)
-
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():
             version = self.collection(name)[0] + 1
@@ -103,13 +100,14 @@ class SqliteStore:
             self._database.execute_many(_WRITING["insert_collection_document"], rows)
         return version
 
-    def save_program(self, digest: str, files: Mapping[str, str], at: datetime) -> int:
+    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
         with self._writing():
-            newest = self.program()
-            if newest is not None and newest[1] == digest:
-                return newest[0]
-            number = 1 if newest is None else newest[0] + 1
-            self._database.execute(_WRITING["insert_program"], [number, digest, encode_files(files), microseconds(at)])
+            evolving.note(self._database, digest, messages, done)
+
+    def activate(self, program: NextProgram, at: datetime) -> int:
+        with self._writing():
+            number = evolving.decide(self._database, program, at)
+        self._complete_evolution()
         return number
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
@@ -195,6 +193,18 @@ class SqliteStore:
             queue: (visible, unprocessed) for queue, visible, unprocessed in self._database.rows(_READING["counts"])
         }
 
+    def slicings(self) -> list[str]:
+        return evolving.slicings(self._database)
+
+    def indexes(self) -> frozenset[str]:
+        return evolving.complete_indexes(self._database)
+
+    def restated(self, digest: str) -> int:
+        return evolving.noted_up_to(self._database, digest)
+
+    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+        return evolving.next_properties(self._database, seqs)
+
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         rows = self._database.rows(_READING["newest_program"])
         if not rows:
@@ -222,6 +232,12 @@ class SqliteStore:
         while removed == TRANSIENT_BATCH:
             with self._writing():
                 removed = remove_transient(self._database, TRANSIENT_BATCH)
+
+    def _complete_evolution(self) -> None:
+        more = True
+        while more:
+            with self._writing():
+                more = evolving.write_some(self._database, microseconds(self._now()))
 
 
 def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:

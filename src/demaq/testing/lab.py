@@ -27,6 +27,7 @@ from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.slice_keys import SliceKeys
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, ROUND_MESSAGES_MAX, Engine
+from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.scheduler.reading import system_properties
 from demaq.store.database import FILE_NAME
@@ -62,12 +63,18 @@ class Lab:
         collections: Mapping[str, Sequence[str | bytes]] | None = None,
         pipeline: Literal["inline"] = "inline",
         hops_max: int = HOPS_MAX,
+        discard: Sequence[str] = (),
     ) -> None:
-        """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store."""
+        """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store.
+
+        A store that another application ran on is brought under this one; `discard` names queues whose messages may be
+        given up with it. Raises QueueNotEmpty where others would be.
+        """
         if pipeline != "inline":
             raise ValueError(f"pipeline {pipeline!r} is not known here; there is 'inline'")
         self.now = START
         self._hops_max = hops_max
+        self._discard = discard
         self._own_folder: Path | None = None
         self.program = _program(application)
         self._compiled = compile_program(self.program)
@@ -97,6 +104,7 @@ class Lab:
 
     def _start(self) -> Engine:
         evaluator = SaxonEvaluator(self._compiled)
+        evolve(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
         return Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:

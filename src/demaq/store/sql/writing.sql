@@ -55,9 +55,6 @@ ON CONFLICT (queue) DO UPDATE SET visible = visible + excluded.visible, unproces
 -- name: set_newest_number
 UPDATE numbers SET newest = ?
 
--- name: set_priority
-UPDATE messages SET priority = ? WHERE queue = ? AND retired IS NULL AND processed IS NULL
-
 -- name: set_collection
 INSERT INTO collections (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version
 

@@ -1,0 +1,232 @@
+"""Bring an old store under a changed program: say what changes, refuse what would lose messages, fill in the rest.
+
+Everything is noted beside the messages first and holds at once when the new version is activated. Until then the old
+program may come back; a start that was interrupted goes on where it was. A program that has not changed costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from demaq import __version__
+from demaq.compiler.plan import Plan
+from demaq.errors import ProgramError, QueueNotEmpty
+from demaq.language.differences import Difference, differences
+from demaq.language.load import load_program_texts
+from demaq.language.program import Program
+from demaq.rounds.evaluator import Evaluator
+from demaq.scheduler.backfill import Backfill, stored_messages
+from demaq.scheduler.making import Maker
+from demaq.scheduler.reading import index_name
+from demaq.store.protocol import NextProgram, Store, StoredMessage
+
+PROGRESS_MESSAGES = 100_000
+"""After so many messages the operator hears that it goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """What is different from the program that was active last, and which messages that is about."""
+
+    old: Program | None
+    """None where it is not known, or cannot be read any more: then everything may have changed."""
+    differences: tuple[Difference, ...]
+    queues: frozenset[str] = field(default=frozenset())
+    """Queues whose messages get other properties, slices or index entries."""
+    discarded: frozenset[str] = field(default=frozenset())
+    """Queues whose messages are given up."""
+
+
+def evolve(
+    plan: Plan,
+    evaluator: Evaluator,
+    store: Store,
+    clock: Callable[[], datetime],
+    discard: Collection[str] = (),
+    tell: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Make this the store's program before anything is processed. Raises QueueNotEmpty where that would lose messages.
+
+    `discard` names queues whose messages may be given up; `tell` hears what changes before it does.
+    """
+    files = _files(plan.program)
+    digest = _digest(plan.program, files)
+    active = store.program()
+    if active is not None and active[1] == digest and store.indexes().issuperset(_index_names(plan)):
+        return
+    if active is not None or store.snapshot() > 0:
+        evolution = find_evolution(plan, store, active[2] if active is not None else None, discard)
+        for difference in evolution.differences:
+            tell(str(difference))
+        _fill_in(evolution, plan, evaluator, store, digest, tell)
+    maker = Maker(plan, evaluator)
+    priorities = {queue: maker.priority(queue) for queue in plan.program.queues}
+    indexes = tuple(_index_names(plan))
+    store.activate(NextProgram(digest=digest, files=files, indexes=indexes, priorities=priorities), clock())
+
+
+def find_evolution(
+    plan: Plan, store: Store, old_files: dict[str, str] | None, discard: Collection[str] = ()
+) -> Evolution:
+    """Compare a program with the one that was active last. Raises QueueNotEmpty."""
+    new = plan.program
+    old = _load(old_files)
+    discarded = _discarded(old, new, store, discard)
+    missing = [name for name in _index_names(plan) if name not in store.indexes()]
+    found = [] if old is None else differences(old, new)
+    found += [Difference("index", name, "new") for name in missing]
+    if old is None:
+        queues = set(new.queues)
+    else:
+        queues = {index.queue for index in plan.indexes if index_name(index) in missing}
+        queues |= _queues_of_properties(old, new, found)
+        queues |= _queues_of_slicings(old, new, store, found)
+    return Evolution(
+        old=old,
+        differences=tuple(found),
+        queues=frozenset(queues & set(new.queues)) - discarded,
+        discarded=discarded,
+    )
+
+
+def _fill_in(
+    evolution: Evolution, plan: Plan, evaluator: Evaluator, store: Store, digest: str, tell: Callable[[str], None]
+) -> None:
+    counts = store.counts()
+    for queue in sorted(evolution.discarded):
+        tell(f"queue {queue}: {_messages(counts[queue][0])} discarded")
+    concerned = sum([counts[queue][0] for queue in evolution.queues if queue in counts])
+    if concerned:
+        tell(f"filling in {_messages(concerned)}")
+    backfill = Backfill(plan, evaluator, store, digest, evolution.old)
+
+    def progress(done: int) -> None:
+        if done % PROGRESS_MESSAGES == 0:
+            tell(f"{_messages(done)} looked at")
+
+    backfill.run(evolution.queues, evolution.discarded, progress)
+    if backfill.failed:
+        values = "1 value" if backfill.failed == 1 else f"{backfill.failed:,} values"
+        tell(f"{values} could not be computed and will be absent:")
+        for example in backfill.examples:
+            tell(f"  {example}")
+        if backfill.failed > len(backfill.examples):
+            tell(f"  and {backfill.failed - len(backfill.examples):,} more")
+
+
+# --- what may be lost ------------------------------------------------------------------------------------------------
+
+
+def _discarded(old: Program | None, new: Program, store: Store, discard: Collection[str]) -> frozenset[str]:
+    """The queues to be given up. Raises QueueNotEmpty for one that must be and may not."""
+    found: set[str] = set()
+    refused: list[str] = []
+    for queue, (visible, unprocessed) in store.counts().items():
+        if queue not in new.queues:
+            problem = (
+                f"queue {queue} is not in the program any more, but holds {_messages(visible)} "
+                f"({unprocessed:,} unprocessed)"
+            )
+        elif old is None or queue not in old.queues or old.queues[queue].kind != new.queues[queue].kind:
+            waiting = len([m for m in stored_messages(store, queue) if _waits_in_vain(m, new.queues[queue].kind)])
+            if not waiting:
+                continue
+            before = f" was {old.queues[queue].kind}" if old is not None and queue in old.queues else ""
+            problem = f"queue {queue}{before} is {new.queues[queue].kind} now, and {_messages(waiting)} would be stuck"
+        else:
+            continue
+        if queue in discard:
+            found.add(queue)
+        else:
+            refused.append(problem)
+    if refused:
+        way_out = "run the old program until nothing is left, or give them up with --discard QUEUE"
+        raise QueueNotEmpty(f"{'; '.join(refused)}: {way_out}")
+    return frozenset(found)
+
+
+def _waits_in_vain(message: StoredMessage, kind: str) -> bool:
+    """Whether a message waits for something that does not happen in a queue of this kind."""
+    if message.retired is not None:
+        return False
+    waits = message.processed is None
+    if kind == "echo":
+        return waits and message.timer is None
+    if kind == "outgoingGateway":
+        return waits and not message.undelivered
+    return message.undelivered or (waits and message.timer is not None)
+
+
+# --- which messages are concerned ------------------------------------------------------------------------------------
+
+
+def _queues_of_properties(old: Program, new: Program, found: Iterable[Difference]) -> set[str]:
+    """Queues with messages whose properties may be others now."""
+    changed = {item.name for item in found if item.part == "property"}
+    # What imported libraries said before is not known: their text is not kept.
+    changed |= {p.name for p in new.properties.values() if p.module is not None and new.modules[p.module].libraries}
+    while True:
+        queues = {q for name in changed for program in (old, new) for q in _property_queues(program, name)}
+        # A value may be computed from other properties of the message, and be inherited somewhere else.
+        further = {
+            prop.name
+            for prop in new.properties.values()
+            if any([value is not None and queue in queues for queue, value in prop.values.items()])
+        }
+        if further <= changed:
+            return queues
+        changed |= further
+
+
+def _queues_of_slicings(old: Program, new: Program, store: Store, found: Iterable[Difference]) -> set[str]:
+    """Queues with messages that enter or leave slices."""
+    changed = {item.name for item in found if item.part == "slicing"}
+    if not set(store.slicings()) <= {*old.slicings, *new.slicings}:
+        return set(new.queues)  # left by a program before the last one
+    return {
+        queue
+        for name in changed
+        for program in (old, new)
+        if name in program.slicings
+        for queue in _property_queues(program, program.slicings[name].property)
+    }
+
+
+def _property_queues(program: Program, name: str) -> Iterable[str]:
+    return program.properties[name].values if name in program.properties else ()
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def _index_names(plan: Plan) -> Sequence[str]:
+    return [index_name(index) for index in plan.indexes]
+
+
+def _files(program: Program) -> dict[str, str]:
+    return {str(Path(file).resolve()): text for file, text in program.files().items()}
+
+
+def _digest(program: Program, files: dict[str, str]) -> str:
+    """The same for the same program, libraries included, under the same version of Demaq: it decides on indexes."""
+    trees = [tree for module in program.modules for tree in module.libraries]
+    libraries = {str(Path(tree.at.file).resolve()): tree.at.source.text for tree in trees}
+    whole = hashlib.sha256(__version__.encode())
+    for name, text in sorted({**libraries, **files}.items()):
+        whole.update(f"\0{name}\0{text}".encode())
+    return whole.hexdigest()
+
+
+def _load(files: dict[str, str] | None) -> Program | None:
+    try:
+        return load_program_texts(files) if files is not None else None
+    except ProgramError:
+        return None  # its language, or a file it refers to, is no longer what it was
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"

@@ -1,0 +1,213 @@
+"""Change the program of a store: note what messages will be, decide, write it.
+
+Until the decision nobody sees what was noted, so the old program may come back at any time. From the decision on it
+only has to be written, in small transactions; whoever opens the store first completes that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from demaq.messages import PropertyValue
+from demaq.store.database import Database
+from demaq.store.encoding import (
+    Membership,
+    decode_list,
+    decode_properties,
+    encode_entries,
+    encode_files,
+    encode_numbers,
+    encode_properties,
+    encode_slices,
+    microseconds,
+)
+from demaq.store.protocol import NextProgram, Restated
+from demaq.store.statements import statements
+
+RESTATED_BATCH = 2_000
+"""So many messages are written in one transaction."""
+
+_EVOLVING = statements("evolving.sql")
+_READING = statements("reading.sql")
+_WRITING = statements("writing.sql")
+_STATEMENTS = {**_WRITING, **_EVOLVING}
+_ORDER = (
+    "set_properties",
+    "delete_member",
+    "end_member",
+    "insert_member",
+    "delete_entry",
+    "insert_entry",
+    "set_slices",
+    "set_entries",
+    "set_retired",
+    "retire_entry",  # behind the entries that were just made
+    "count",
+)
+
+
+def noted_up_to(database: Database, digest: str) -> int:
+    row = _evolution(database)
+    return row[2] if row is not None and row[:2] == (digest, _newest(database)) else 0
+
+
+def slicings(database: Database) -> list[str]:
+    return [name for (name,) in database.rows(_EVOLVING["slicings"])]
+
+
+def complete_indexes(database: Database) -> frozenset[str]:
+    return frozenset([name for (name,) in database.rows(_EVOLVING["complete_indexes"])])
+
+
+def next_properties(database: Database, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+    rows = database.rows(_EVOLVING["next_properties"], [encode_numbers(seqs)])
+    return {seq: decode_properties(properties) for seq, properties in rows}
+
+
+def note(database: Database, digest: str, messages: Sequence[Restated], done: int) -> None:
+    """Within a transaction: note what messages will be."""
+    row = _evolution(database)
+    if row is None or row[:2] != (digest, _newest(database)):
+        _forget(database)
+        database.execute(_EVOLVING["insert_evolution"], [digest, _newest(database), 0])
+    rows = [
+        (
+            message.seq,
+            None if message.properties is None else encode_properties(message.properties),
+            encode_slices([[slicing, key, 0] for slicing, key in dict.fromkeys(message.slices)]),
+            encode_entries(dict.fromkeys(message.entries)),
+            int(message.discarded),
+        )
+        for message in messages
+    ]
+    database.execute_many(_EVOLVING["insert_restated"], rows)
+    database.execute(_EVOLVING["set_evolution_done"], [done])
+
+
+def decide(database: Database, program: NextProgram, at: datetime) -> int:
+    """Within a transaction: from now on this is the program."""
+    newest = _newest(database)
+    row = _evolution(database)
+    if row is None or row[:2] != (program.digest, newest):
+        _forget(database)
+        database.execute(_EVOLVING["insert_evolution"], [program.digest, newest, 0])
+    number = newest + 1 if database.rows(_EVOLVING["next_restated"], [1]) else newest
+    database.execute(_EVOLVING["decide_evolution"], [number, json.dumps(dict(program.priorities))])
+    database.execute(_WRITING["set_newest_number"], [number])
+    database.execute(_EVOLVING["delete_complete_indexes"])
+    database.execute_many(_EVOLVING["insert_complete_index"], [(name,) for name in dict.fromkeys(program.indexes)])
+    last = database.rows(_READING["newest_program"])
+    if last and last[0][1] == program.digest:
+        return int(last[0][0])
+    version = int(last[0][0]) + 1 if last else 1
+    values = [version, program.digest, encode_files(program.files), microseconds(at)]
+    database.execute(_WRITING["insert_program"], values)
+    return version
+
+
+def write_some(database: Database, now: int) -> bool:
+    """Within a transaction: write some of what was decided; the answer is whether there is more to write."""
+    row = _evolution(database)
+    if row is None or row[3] is None:
+        return False
+    number, priorities = row[3], json.loads(row[4])
+    rows = database.rows(_EVOLVING["next_restated"], [RESTATED_BATCH])
+    if rows:
+        _Writer(database, number, now).write(rows)
+        return True
+    if priorities:
+        queue, priority = priorities.popitem()
+        database.execute(_EVOLVING["set_priority"], {"queue": queue, "priority": priority})
+        database.execute(_EVOLVING["decide_evolution"], [number, json.dumps(priorities)])
+        return True
+    database.execute(_EVOLVING["delete_evolution"])
+    return False
+
+
+class _Writer:
+    """Messages as they will be, row by row; the statements are run for all of them together."""
+
+    def __init__(self, database: Database, number: int, now: int) -> None:
+        self._database = database
+        self._number = number
+        self._now = now
+        self._todo: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
+
+    def write(self, rows: Sequence[Any]) -> None:
+        for seq, properties, slices, entries, discarded, queue, processed, undelivered, had, listed, retired in rows:
+            if queue is None:
+                continue  # it was removed meanwhile
+            if properties is not None:
+                self._do("set_properties", properties, seq)
+            if retired is not None:
+                continue
+            wanted = [] if discarded else decode_list(slices)
+            members = self._members(seq, wanted, decode_list(had))
+            kept = decode_list(listed) if discarded else self._entries(seq, decode_list(entries), decode_list(listed))
+            free = all([ended for _, _, ended in members])
+            if discarded or (processed is not None and free and not undelivered):
+                self._retire(seq, queue, processed, members, kept)
+            elif members != decode_list(had):
+                self._do("set_slices", encode_slices(members), seq)
+        for name, parameters in self._todo.items():
+            self._database.execute_many(_STATEMENTS[name], parameters)
+        self._database.execute_many(_EVOLVING["delete_restated"], [(row[0],) for row in rows])
+
+    def _do(self, statement: str, *parameters: Any) -> None:
+        self._todo[statement].append(parameters)
+
+    def _members(self, seq: int, wanted: list[Membership], had: list[Membership]) -> list[Membership]:
+        """Leave slices and join others. A slice that is joined again forgets its former lifetime."""
+        keys = [(slicing, key) for slicing, key, _ in wanted]
+        members: list[Membership] = []
+        for slicing, key, ended in had:
+            if (slicing, key) not in keys:
+                members.append([slicing, key, ended or self._number])
+                if not ended:
+                    self._do("end_member", self._number, slicing, key, seq)
+            elif ended:
+                self._do("delete_member", slicing, key, ended, seq)
+            else:
+                members.append([slicing, key, 0])
+                keys.remove((slicing, key))
+        for slicing, key in keys:
+            members.append([slicing, key, 0])
+            self._do("insert_member", slicing, key, 0, seq)
+        return members
+
+    def _entries(self, seq: int, wanted: list[list[str]], had: list[list[str]]) -> list[list[str]]:
+        if wanted == had:
+            return had
+        for entry in had:
+            if entry not in wanted:
+                self._do("delete_entry", *entry, 0, seq)
+        for entry in wanted:
+            if entry not in had:
+                self._do("insert_entry", *entry, 0, seq)
+        self._do("set_entries", encode_entries([(index, value) for index, value in wanted]), seq)
+        return wanted
+
+    def _retire(
+        self, seq: int, queue: str, processed: int | None, members: list[Membership], entries: list[list[str]]
+    ) -> None:
+        self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), seq)
+        for entry in entries:
+            self._do("retire_entry", self._number, *entry, seq)
+        self._do("count", queue, -1, -1 if processed is None else 0)
+
+
+def _newest(database: Database) -> int:
+    return int(database.rows(_READING["newest_number"])[0][0])
+
+
+def _evolution(database: Database) -> Any:
+    rows = database.rows(_EVOLVING["evolution"])
+    return rows[0] if rows else None
+
+
+def _forget(database: Database) -> None:
+    database.execute(_EVOLVING["delete_evolution"])
+    database.execute(_EVOLVING["forget_restated"])
