@@ -49,6 +49,9 @@ class _Kept:
         ended = self.slices[slice]
         return ended is None or ended > snapshot
 
+    def is_waiting(self) -> bool:
+        return self.processed is None and self.priority is None
+
     def may_retire(self) -> bool:
         free = all(ended is not None for ended in self.slices.values())
         return self.processed is not None and self.retired is None and free and not self.undelivered
@@ -175,7 +178,7 @@ class MemoryStore:
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         with self._lock:
-            found = [k.seq for k in self._kept.values() if k.message.queue == queue and k.processed is None]
+            found = [k.seq for k in self._kept.values() if k.message.queue == queue and k.is_waiting()]
             return [self._current(seq) for seq in found[:limit]]
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:

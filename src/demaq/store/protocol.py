@@ -206,7 +206,7 @@ class Store(Protocol):
         """Unprocessed messages that have a priority: highest first, then oldest first."""
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        """The oldest unprocessed messages of a queue, for whoever takes them."""
+        """The oldest unprocessed messages of a queue that nobody processes, for whoever takes them."""
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
         """Echo messages whose time has come and that have not fired, in due order, then oldest first."""

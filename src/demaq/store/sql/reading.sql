@@ -36,7 +36,7 @@ WHERE c.name = ? ORDER BY d.position
 SELECT * FROM stored_messages WHERE processed IS NULL AND priority IS NOT NULL ORDER BY priority DESC, seq LIMIT :limit
 
 -- name: waiting
-SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND processed IS NULL ORDER BY seq LIMIT :limit
+SELECT * FROM stored_messages WHERE queue = :queue AND processed IS NULL AND priority IS NULL ORDER BY seq LIMIT :limit
 
 -- name: due_timers
 SELECT * FROM stored_messages WHERE processed IS NULL AND timer_due <= :now ORDER BY timer_due, seq LIMIT :limit

@@ -22,4 +22,7 @@ CREATE TABLE complete_indexes (
     name TEXT PRIMARY KEY
 ) WITHOUT ROWID;
 
+-- What waits in mailboxes, where messages that were taken may stay in slices.
+CREATE INDEX messages_waiting ON messages (queue, seq) WHERE processed IS NULL AND priority IS NULL;
+
 PRAGMA user_version = 2;
