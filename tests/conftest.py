@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder.
 # By default the same examples every time: what is found belongs to the change that brought it, not to whoever is next.
@@ -13,6 +13,8 @@ settings.register_profile(
     "default", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
+# To find out whether anything is wrong, before it is made small: shrinking can take longer than everything else.
+settings.register_profile("quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -99,7 +99,7 @@ class KilledEvaluator(ProcessEvaluator):
 
     def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
         match request:
-            case ("evaluate", *_) | ("rule", _, 1, *_):
+            case ("evaluate" | "cascade", *_) | ("rule", _, 1, *_):
                 self._connected()
                 assert self._process is not None
                 self._process.kill()

@@ -109,11 +109,11 @@ class FullNowAndThen(MemoryStore):
         super().__init__()
         self.calls = 0
 
-    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         self.calls += 1
         if self.calls % 2:
             raise StoreError("the disk is full")
-        return super().commit(steps)
+        return super().commit(steps, elide)
 
 
 def test_a_commit_that_fails_is_done_again_and_only_once() -> None:

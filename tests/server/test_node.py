@@ -124,10 +124,10 @@ def test_a_node_waits_while_its_store_cannot_write_and_goes_on(tmp_path: Path, m
         commit = node.store.commit
         broken = True
 
-        def sometimes(steps: Sequence[Step]) -> list[Committed]:
+        def sometimes(steps: Sequence[Step], elide: bool = False) -> list[Committed]:
             if broken:
                 raise StoreError("there is no room left")
-            return commit(steps)
+            return commit(steps, elide)
 
         monkeypatch.setattr(node.store, "commit", sometimes)
         node.enqueue("in", "<a/>")

@@ -309,6 +309,26 @@ class StoreContract:
         assert store.pending(9) == []
         assert seqs(store.stored(None, 0, 9)) == [1, 3]
 
+    def test_what_comes_and_goes_within_a_commit_need_not_be_stored(self, store: Store):
+        [first] = store.append([new()])
+        made, kept = new(trigger=first), new(slices=(("s", "1"),), entries=(("i", "1"),))
+        committed = store.commit(
+            [Step(processed=first, created=(made, kept)), Step(processed=first + 2), Step(processed=first + 3)],
+            elide=True,
+        )
+        assert [step.created for step in committed] == [(first + 2, first + 3), (), ()]
+        assert [step.retired for step in committed] == [(first,), (first + 2,), ()]
+        assert store.message(first + 2) is None
+        assert seqs(store.stored(None, 0, 10)) == [first, first + 3]
+        assert seqs(store.slice("s", "1", store.snapshot())) == [first + 3]
+        assert store.counts() == {"orders": (1, 0)}
+        assert store.snapshot() == first + 5
+
+    def test_messages_are_read_in_one_go_in_order_as_far_as_they_are_there(self, store: Store):
+        numbers = store.append([new(), new(), new()])
+        assert seqs(store.messages([numbers[2], 77, numbers[0]])) == [numbers[0], numbers[2]]
+        assert store.messages([]) == []
+
     def test_a_mailbox_message_is_never_pending_and_stays_until_a_client_takes_it(self, store: Store):
         store.append([new("mailbox", priority=None)])
         assert store.pending(9) == []

@@ -381,6 +381,7 @@ def test_a_failed_expectation_tells_of_errors_that_came_up(folder: Path) -> None
 
 def test_an_application_that_never_rests_fails_its_scenario(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 20)
+    monkeypatch.setattr("demaq.scheduler.round.STEPS_MAX", 1)
     Path("app.dmq").write_text("create queue a create rule r for a if (true()) then do enqueue . into a")
 
     message = failing(folder, "- arrives: {queue: a, body: <m/>}").message

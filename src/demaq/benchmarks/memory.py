@@ -5,7 +5,6 @@ W2 runs, which uses everything: slices, resets, look-ups, garbage collection. Th
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,23 +14,21 @@ from demaq.benchmarks.throughput import ARRIVALS, prepare
 from demaq.benchmarks.workloads import W2, refused_requests
 
 SAMPLES = 10
-EVALUATOR = "demaq-evaluator"
 
 
 def measure(messages: int, folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
     say(f"memory over {messages:,} messages")
     node: list[float] = []
     evaluator: list[float] = []
-    processes: set[int | None] = set()
+    processes: set[int] = set()
     with RunningEngine(W2.application, folder / "memory") as engine:
         prepare(W2, engine)
         requests = max(SAMPLES, messages // W2.steps)
         for sample in range(SAMPLES):
             _process(engine, range(sample * requests // SAMPLES, (sample + 1) * requests // SAMPLES))
             node.append(resident_megabytes())
-            children = [child for child in multiprocessing.active_children() if child.name == EVALUATOR]
-            processes.update([child.pid for child in children])
-            evaluator.append(sum([resident_megabytes(child.pid or 0) for child in children]))
+            processes.add(engine.evaluator_pid)
+            evaluator.append(resident_megabytes(engine.evaluator_pid))
         if engine.made["refusal"] != refused_requests(requests):
             raise WrongResult(f"{engine.made['refusal']} refusals, not {refused_requests(requests)}")
     group = f"memory over {messages:,} messages"

@@ -45,9 +45,17 @@ class RunningEngine:
         except BaseException:
             self.close()
             raise
-        evaluator: Any = _Timed(self._evaluator, self._timed, {"evaluate": "evaluate"})
+        evaluator: Any = _Timed(self._evaluator, self._timed, {"evaluate": "evaluate", "cascade": "evaluate"})
         store: Any = _Timed(self.store, self._timed, {"append": "store arrivals", "commit": "commit"}, "read")
-        self.engine = Engine(make_plan(program), evaluator, store, _utc_now, observe=self._count)
+        self.engine = Engine(
+            make_plan(program), evaluator, store, _utc_now, observe=self._count, elide=True, exact=False
+        )
+
+    @property
+    def evaluator_pid(self) -> int:
+        self._evaluator.start()
+        assert self._evaluator.pid is not None, "it has just been started"
+        return self._evaluator.pid
 
     def receive(self, queue: str, bodies: Sequence[bytes], grouped: bool) -> None:
         """Messages arrive: each is checked, and stored by itself or with others."""

@@ -21,6 +21,7 @@ from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
 from demaq.language.system_properties import UNSUITABLE_TARGETS
 from demaq.messages import Message, PropertyValue
+from demaq.rounds.cascade import Cascades
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import (
     Arrival,
@@ -49,6 +50,12 @@ class Evaluator(Protocol):
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
 
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        """The outcome of each message in turn, None for one that could not be told; behind them, with `deep`, those of
+        what they make."""
+
     def receive(
         self,
         queue: str,
@@ -68,13 +75,19 @@ class SaxonEvaluator:
         self.compiled = compiled
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
-        self._records = RecordWriter(compiled)
+        self.records = RecordWriter(compiled)
         plan = compiled.plan
         self._with_intake = {q for q in self.program.queues if self.program.properties_of(q) or plan.indexes_of(q)}
         """Queues whose messages have properties or index entries to be computed."""
+        self._cascades = Cascades(self)
         self._nothing = compiled.saxon.map({"d": compiled.runtime, "intakes": compiled.intakes})
 
     # messages to outcomes
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        return self._cascades.run(messages, reader, now, deep)
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         """The outcome of each message, as if it were the only one: all see the reader's state."""
@@ -100,7 +113,7 @@ class SaxonEvaluator:
         """What one of its rules does with a message."""
         outcome = Outcome()
         try:
-            batch = self.compiled.saxon.parse(self._records.batch([message], now))
+            batch = self.compiled.saxon.parse(self.records.batch([message], now))
         except ValueError as error:
             outcome.errors.append(self._lost(number, str(error)))
             return outcome
@@ -117,7 +130,7 @@ class SaxonEvaluator:
     ) -> None:
         saxon = self.compiled.saxon
         try:
-            batch = saxon.parse(self._records.batch(messages, now))
+            batch = saxon.parse(self.records.batch(messages, now))
             fields = saxon.call(queue.run, batch, queue.first_rules, self._nothing).split(SEPARATOR)
         except (ValueError, EvaluationError) as error:
             if len(messages) > 1:  # find the one that it is about
@@ -137,7 +150,7 @@ class SaxonEvaluator:
         self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
     ) -> None:
         """One message on which a rule does not return: ask each rule by itself."""
-        batch = self.compiled.saxon.parse(self._records.batch([message], now))
+        batch = self.compiled.saxon.parse(self.records.batch([message], now))
         for number in queue.numbers:
             self._run_rule(queue, number, batch, message, outcome, reader)
 
@@ -395,7 +408,7 @@ class SaxonEvaluator:
 
     def _received(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
         answers: list[Received | MessageError] = []
-        reader = self._computed(self.compiled.intake, [self._records.arriving(arrival) for arrival in arrivals])
+        reader = self._computed(self.compiled.intake, [self.records.arriving(arrival) for arrival in arrivals])
         for arrival in arrivals:
             mark, kind = next(reader), next(reader)
             assert mark == "M", "every answer begins with a mark"
@@ -408,7 +421,7 @@ class SaxonEvaluator:
 
     def _restated(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
         answers: list[Received | MessageError] = []
-        reader = self._computed(self.compiled.restate, [self._records.kept(arrival) for arrival in arrivals])
+        reader = self._computed(self.compiled.restate, [self.records.kept(arrival) for arrival in arrivals])
         for arrival in arrivals:
             mark, _ = next(reader), next(reader)
             assert mark == "M", "every answer begins with a mark"
@@ -486,14 +499,14 @@ class RecordWriter:
         return f"{head}{''.join(written + inherited)}<m>{arrival.document.text}</m></r>"
 
     def _relevant(self, message: Message) -> Mapping[str, PropertyValue]:
-        asked = self._asked_for(message.queue)
+        asked = self.asked_for(message.queue)
         if asked is None:
             return message.properties
         if not asked:
             return {}
         return {name: value for name, value in message.properties.items() if name in asked}
 
-    def _asked_for(self, queue: str) -> frozenset[str] | None:
+    def asked_for(self, queue: str) -> frozenset[str] | None:
         """Properties that rules of the queue look at or hand on; None for all."""
         if queue not in self._asked:
             found: set[str] = set()

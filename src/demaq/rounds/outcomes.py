@@ -89,6 +89,12 @@ class Reads:
         )
 
 
+Part: TypeAlias = tuple[str, ...]
+"""A part of the state that steps change and rules read, such as a slice: see `changes`."""
+Version: TypeAlias = tuple[int, int]
+"""How many steps have changed a part since a snapshot, and the number of the last one."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """Of one message: rules that fired in order, their actions, errors, and what was read."""
@@ -99,6 +105,12 @@ class Outcome:
     lost: str | None = None
     """Why the message could not be evaluated at all."""
     reads: Reads = field(default_factory=Reads)
+    number: int = -1
+    """Its position among the outcomes of a cascade."""
+    parent: tuple[int, int] | None = None
+    """Of what message: one that the cascade started with, or what the outcome of this number makes in this action."""
+    seen: Mapping[Part, Version] = field(default_factory=dict)
+    """Versions of the parts it has read, where the cascade itself had changed them."""
 
     def add(self, other: Outcome) -> None:
         """Go on with what further rules do."""

@@ -106,6 +106,22 @@ class ProcessEvaluator:
                 outcomes[seq] = self._evaluate_rule_by_rule(seq, reader.snapshot, now)
         return [outcomes[seq] for seq in seqs]
 
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = [message.sequence for message in messages]
+        if self._given_up and not self._given_up.keys().isdisjoint(seqs):
+            return self.evaluate(messages, reader, now)
+        try:
+            limit = self._rule_timeout_seconds + (len(seqs) - 1) * FURTHER_MESSAGE_SECONDS
+            found: Sequence[Outcome | None] = self._ask(("cascade", seqs, reader.snapshot, now, deep), limit)
+            return found
+        except EvaluatorGone:  # because of one of them, or of what they make, which is then asked about in its turn
+            if len(seqs) <= 2:
+                return [self._evaluate_rule_by_rule(seq, reader.snapshot, now) for seq in seqs]
+            return self.evaluate(messages, reader, now)
+
     def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
         if not seqs:
             return []

@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import signal
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,9 @@ class _Worker:
     def answer(self, request: tuple[Any, ...]) -> Any:
         match request:
             case ("evaluate", seqs, snapshot, now):
-                messages = [self._message(seq) for seq in seqs]
-                return self._evaluator.evaluate(messages, self._reader(snapshot), now)
+                return self._evaluator.evaluate(self._messages(seqs), self._reader(snapshot), now)
+            case ("cascade", seqs, snapshot, now, deep):
+                return self._evaluator.cascade(self._messages(seqs), self._reader(snapshot), now, deep)
             case ("rules", seq):
                 return self._evaluator.rules(self._message(seq))
             case ("rule", seq, number, snapshot, now):
@@ -79,6 +81,10 @@ class _Worker:
                 return self._evaluator.restate_many(arrivals)
             case _:
                 raise AssertionError(f"unknown request {request[0]!r}")
+
+    def _messages(self, seqs: Sequence[int]) -> list[Message]:
+        found = {stored.seq: stored for stored in self._store.messages(seqs)}
+        return [self._documents.message(found[seq]) for seq in seqs]
 
     def _message(self, seq: int) -> Message:
         stored = self._store.message(seq)

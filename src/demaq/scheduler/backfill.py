@@ -17,9 +17,10 @@ from demaq.errors import MessageError
 from demaq.language.program import Program, Property, Slicing
 from demaq.language.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES
 from demaq.messages import PropertyValue
+from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival, Received
-from demaq.scheduler.reading import index_name, system_properties
+from demaq.scheduler.reading import system_properties
 from demaq.store.protocol import IndexEntry, Restated, SliceKey, Store, StoredMessage
 
 BATCH_MESSAGES = 1_000

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from demaq.compiler.plan import Plan
@@ -15,51 +11,21 @@ from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, S
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, SliceReset
-from demaq.scheduler.conflicts import Changes
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
-from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.scheduler.reading import Documents
+from demaq.scheduler.round import Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
 ROUND_MESSAGES_FIRST = 50
 ROUND_MESSAGES_MAX = 500
 ROUND_SECONDS = 1.0
 """Rounds are made as large as can be evaluated in about this time."""
-AGAIN_MESSAGES_MAX = 50
-"""So many outcomes that no longer hold are evaluated again at once: the next one of them will hold for sure."""
-LOSSES_MAX = 2
-"""After so many evaluations in vain nobody may change anything while a message is evaluated."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
 ATTEMPTS_MAX = 5
 """A message whose processing fails so often for reasons of the system is parked."""
-
-
-class _View:
-    """A snapshot that messages were evaluated on, by what has changed since: by rules, and by senders and clients."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.inside = Changes(plan)
-        self.outside = Changes(plan)
-
-
-@dataclass(slots=True)
-class _Evaluated:
-    """A message, what its rules would do, and what they have seen."""
-
-    message: StoredMessage
-    outcome: Outcome
-    view: _View
-    losses: int = 0
-    """How often it was evaluated in vain before."""
-
-    def is_stale(self) -> bool:
-        if self.view.inside.invalidate(self.message, self.outcome.reads):
-            return True
-        # A reset is about all messages of a slice: those that arrived meanwhile must have been seen.
-        resets = [(action.slicing, action.key) for action in self.outcome.actions if isinstance(action, SliceReset)]
-        return bool(resets) and self.view.outside.touch_slices(resets)
 
 
 class Engine:
@@ -77,8 +43,17 @@ class Engine:
         hops_max: int = HOPS_MAX,
         observe: Callable[[Sequence[Step], Sequence[Committed]], None] | None = None,
         receiver: Evaluator | None = None,
+        elide: bool = False,
+        exact: bool = True,
     ) -> None:
-        """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it."""
+        """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
+
+        With `elide` messages that come and go within a round never reach the store. With `exact` no message is ever
+        processed before an older one of its priority; without it a long backlog is worked off conversation by
+        conversation: what a message leads to may come before others that wait.
+        """
+        self._elide = elide
+        self._exact = exact
         self.plan = plan
         self.program = plan.program
         self.evaluator = evaluator
@@ -92,13 +67,19 @@ class Engine:
         self._observe = observe
         self._documents = Documents()
         self._arrivals = Arrivals(self._append)
-        self._changing = threading.RLock()
-        """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
-        self._views: list[_View] = []
-        """Of the current round: one for each time messages were evaluated."""
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
+        self._plain_queues = {
+            queue.name
+            for queue in self.program.queues.values()
+            if queue.kind == "basic"
+            and queue.schema is None
+            and not plan.indexes_of(queue.name)
+            and all([prop.decl is None for prop in self.program.properties_of(queue.name)])
+        }
+        """Of whose messages nothing is computed and nothing checked but that they are XML."""
+        self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit)
 
     # from outside
 
@@ -122,14 +103,16 @@ class Engine:
         """A message from outside, checked and ready to be stored. Raises a MessageError where it must be refused."""
         expect_queue(self.program, queue)
         now = self.clock()
-        received = self._receiver.receive(queue, parse_document(body), properties or {}, now)
+        document = parse_document(body)
+        if not properties and queue in self._plain_queues:
+            return self.maker.new(queue, document, {}, (), now, request=request)
+        received = self._receiver.receive(queue, document, properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
-        with self._changing:
+        with self._rounds.changing:
             numbers = self.store.append(messages)
-            for view in self._views:
-                view.outside.add_messages(messages)
+            self._rounds.arrived(messages)
         return numbers
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
@@ -140,13 +123,10 @@ class Engine:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
         if declared.kind in ("echo", "outgoingGateway"):
             raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
-        with self._changing:
+        with self._rounds.changing:
             waiting = self.store.waiting(queue, limit)
-            steps = [Step(processed=message.seq) for message in waiting]
-            self._commit(steps)
-            for view in self._views:
-                for message, step in zip(waiting, steps, strict=True):
-                    view.outside.add(message, step)
+            self._commit([Step(processed=message.seq) for message in waiting])
+            self._rounds.taken(waiting)
         return waiting
 
     # rounds
@@ -158,129 +138,70 @@ class Engine:
         are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
         a message has failed too often and is parked.
         """
-        batch = self._next_batch()
+        batch, all_of_them = self._next_batch()
+        if not batch:
+            return 0
         try:
-            return self._process(batch) if batch else 0
+            done = self._rounds.run(batch, deep=all_of_them or not self._exact)
+            self._adapt(len(batch), self._rounds.evaluation_seconds)
+            return done
         except AlreadyProcessed as fault:
             return self._one_by_one(batch, fault)
         except (StoreError, EvaluatorUnavailable):
             raise
         except Exception as fault:
             return self._one_by_one(batch, fault)
-        finally:
-            self._views.clear()
 
-    def _next_batch(self) -> list[StoredMessage]:
-        """The next messages of one priority; one that was there when a round failed comes alone."""
-        batch: list[StoredMessage] = []
-        for message in self.store.pending(min(self._round_messages, self.round_messages_max)):
-            if message.queue not in self.program.queues:
-                continue  # of another program: nobody here knows what to do with it
-            if batch and self.maker.priority(message.queue) != self.maker.priority(batch[0].queue):
-                break
-            if message.seq in self._attempts:
-                return batch or [message]
-            batch.append(message)
-        return batch
-
-    def _process(self, batch: Sequence[StoredMessage]) -> int:
-        """Commit outcomes in order. One that no longer holds is evaluated again, with its neighbours that do not."""
-        done = 0
-        started = time.perf_counter()
-        waiting = deque(self._evaluated(batch))
-        self._adapt(len(batch), time.perf_counter() - started)
-        priority = self.maker.priority(batch[0].queue) or 0
-        while True:
-            with self._changing:
-                if waiting[0].losses >= LOSSES_MAX:
-                    waiting.extendleft(self._evaluated_again(waiting, limit=1))
-                steps, urgent = self._steps_that_hold(waiting, priority)
-                self._commit(steps)
-            done += len(steps)
-            if urgent or not waiting:
-                return done
-            if waiting[0].losses < LOSSES_MAX:
-                waiting.extendleft(reversed(self._evaluated_again(waiting, AGAIN_MESSAGES_MAX)))
-
-    def _evaluated(self, batch: Sequence[StoredMessage]) -> list[_Evaluated]:
-        """Messages with their outcomes on the newest snapshot."""
-        with self._changing:
-            snapshot = self.store.snapshot()
-            for view in self._views:
-                view.inside.include(view.outside)  # others will have seen it
-            view = _View(self.plan)
-            self._views.append(view)
-        reader = SnapshotReader(self.store, snapshot, self._documents)
-        messages = [self._documents.message(message) for message in batch]
-        outcomes = self.evaluator.evaluate(messages, reader, self.clock())
-        return [_Evaluated(message, outcome, view) for message, outcome in zip(batch, outcomes, strict=True)]
+    def _next_batch(self) -> tuple[list[StoredMessage], bool]:
+        """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
+        limit = min(self._round_messages, self.round_messages_max)
+        # What belongs to another program nobody here knows what to do with.
+        pending = [message for message in self.store.pending(limit) if message.queue in self.program.queues]
+        if self._attempts:
+            for position, message in enumerate(pending):
+                if message.seq in self._attempts:
+                    return pending[: max(position, 1)], False  # what it leads to is tried for itself
+        return pending, len(pending) < limit
 
     def _adapt(self, messages: int, seconds: float) -> None:
         """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""
         fitting = int(messages * ROUND_SECONDS / max(seconds, 1e-6))
         self._round_messages = max(1, min(fitting, 2 * self._round_messages, ROUND_MESSAGES_MAX))
 
-    def _steps_that_hold(self, waiting: deque[_Evaluated], priority: int) -> tuple[list[Step], bool]:
-        """The steps from the front up to an outcome that no longer holds, or up to where something is more urgent."""
-        steps: list[Step] = []
-        while waiting and not waiting[0].is_stale():
-            head = waiting.popleft()
-            while self._views and (not waiting or self._views[-1] is not waiting[0].view):
-                self._views.pop()  # nobody evaluated then is still waiting
-            step = self._step(head.message, head.outcome, self.clock())
-            steps.append(step)
-            self._attempts.pop(head.message.seq, None)
-            for view in self._views:
-                view.inside.add(head.message, step)
-            if any([created.priority is not None and created.priority > priority for created in step.created]):
-                return steps, True
-        return steps, False
-
-    def _evaluated_again(self, waiting: deque[_Evaluated], limit: int) -> list[_Evaluated]:
-        """Take outcomes that no longer hold off the front, and ask again as things are now."""
-        stale = [waiting.popleft()]
-        while waiting and len(stale) < limit and waiting[0].is_stale():
-            stale.append(waiting.popleft())
-        current: list[StoredMessage] = []
-        for item in stale:
-            message = self.store.message(item.message.seq)
-            assert message is not None, "an unprocessed message is never removed"
-            current.append(message)
-        again = self._evaluated(current)
-        for item, before in zip(again, stale, strict=True):
-            item.losses = before.losses + 1
-        return again
-
     def _commit(self, steps: Sequence[Step]) -> None:
         if not steps:
             return
-        committed = self.store.commit(steps)
+        committed = self.store.commit(steps, self._elide)
         if self._observe is not None:
             self._observe(steps, committed)
 
-    def _step(self, message: StoredMessage, outcome: Outcome, now: datetime) -> Step:
+    def _step(self, message: StoredMessage, outcome: Outcome, now: datetime) -> tuple[Step, list[int]]:
+        """What becomes of a message; and for the messages that its rules make, which action made each."""
+        self._attempts.pop(message.seq, None)
+        if outcome.lost is not None:
+            lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
+            return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now))), []
         failures = [
             Failure(kind=e.kind, code=e.code, description=e.description, rule=self._rules[e.rule], at=e.at)
             for e in outcome.errors
         ]
-        if outcome.lost is not None:
-            lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
-            return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now)))
         if message.hops >= self.hops_max:
             failures += self._too_many_hops(outcome)
         failed = {failure.rule.name for failure in failures if failure.rule is not None}
         created: list[NewMessage] = []
+        makers: list[int] = []
         resets: dict[tuple[str, str], None] = {}
-        for action in outcome.actions:
+        for position, action in enumerate(outcome.actions):
             if action.rule in failed:
                 continue
             if isinstance(action, SliceReset):
                 resets[(action.slicing, action.key)] = None
             else:
                 created.append(self.maker.enqueued(action, message, now))
+                makers.append(position)
         for failure in failures:
             created += self.maker.errors(failure, message, now)
-        return Step(processed=message.seq, resets=tuple(resets), created=tuple(created))
+        return Step(processed=message.seq, resets=tuple(resets), created=tuple(created)), makers
 
     def _too_many_hops(self, outcome: Outcome) -> list[Failure]:
         rules = dict.fromkeys([action.rule for action in outcome.actions if isinstance(action, Enqueued)])
@@ -307,7 +228,7 @@ class Engine:
         if attempt < ATTEMPTS_MAX:
             raise SystemFault(f"processing message {message.seq} failed, attempt {attempt}: {description}") from fault
         failure = Failure(kind="systemError", code="demaq:parked", description=description, rule=None, attempt=attempt)
-        with self._changing:
+        with self._rounds.changing:
             parked = self.maker.parked(failure, message, self.clock())
             self._commit([Step(processed=message.seq, created=tuple(parked))])
         del self._attempts[message.seq]
@@ -327,7 +248,7 @@ class Engine:
             Step(fired=message.seq, created=tuple(self.maker.echoed(message, self._documents.of(message), now)))
             for message in due
         ]
-        with self._changing:
+        with self._rounds.changing:
             self._commit(steps)
         return len(due)
 

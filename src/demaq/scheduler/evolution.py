@@ -18,10 +18,10 @@ from demaq.errors import ProgramError, QueueNotEmpty
 from demaq.language.differences import Difference, differences
 from demaq.language.load import load_program_texts
 from demaq.language.program import Program
+from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.scheduler.backfill import Backfill, stored_messages
 from demaq.scheduler.making import Maker
-from demaq.scheduler.reading import index_name
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
 PROGRESS_MESSAGES = 100_000

@@ -10,11 +10,12 @@ from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.program import SYSTEM_ERRORS
 from demaq.messages import PropertyValue
+from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued
 from demaq.scheduler.durations import due_at
 from demaq.scheduler.error_messages import SYSTEM, Failure, error_body, level_property, route
-from demaq.scheduler.reading import date_time, index_name, size_of
+from demaq.scheduler.reading import date_time, size_of
 from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
 
 _TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")

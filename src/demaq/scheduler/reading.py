@@ -9,15 +9,11 @@ from datetime import UTC, datetime
 from demaq.compiler.plan import Index
 from demaq.documents import Document
 from demaq.messages import Message, PropertyValue
+from demaq.rounds.changes import index_name
 from demaq.store.protocol import Store, StoredMessage
 
 DOCUMENTS_MAX = 20_000
 """How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
-
-
-def index_name(index: Index) -> str:
-    """What an index is called in the store: the same for every version of a program that has it."""
-    return f"{index.queue} {index.path}"
 
 
 class Documents:

@@ -29,7 +29,7 @@ from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_queue, explicit_properties
-from demaq.store.protocol import Committed, Step, StoredMessage
+from demaq.store.protocol import Committed, Step, StoredMessage, as_stored
 from demaq.store.sqlite import SqliteStore
 
 IDLE_SECONDS_MAX = 60.0
@@ -93,6 +93,8 @@ class Node:
                 hops_max=hops_max,
                 observe=self._committed,
                 receiver=self._receiver,
+                elide=not keep,
+                exact=False,
             )
             self._opened = opened.pop_all()
         self.failure: BaseException | None = None
@@ -237,9 +239,7 @@ class Node:
         for step, done in zip(steps, committed, strict=True):
             for new, seq in zip(step.created, done.created, strict=True):
                 if new.queue in self._subscribers:
-                    stored = self.store.message(seq)
-                    assert stored is not None, "nothing is removed during a round"
-                    self._news.append(stored)
+                    self._news.append(as_stored(new, seq))
 
     def _tell_subscribers(self) -> None:
         news, self._news = self._news, []

@@ -137,7 +137,8 @@ class Changes:
         state.delivered = True
         self._retire(state, self._number)
 
-    def write(self) -> None:
+    def write(self, elide: bool = False) -> None:
+        """Write everything; with `elide` nothing of a message that came and went in this transaction."""
         if self._number == self._first:
             return  # every change takes a number
         many = self._database.execute_many
@@ -145,7 +146,8 @@ class Changes:
         many(
             _WRITING["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
         )
-        self._insert([state for state in self._states.values() if state.message is not None])
+        new = [state for state in self._states.values() if state.message is not None]
+        self._insert([state for state in new if state.retired is None] if elide else new)
         self._update([state for state in self._states.values() if state.message is None])
         many(_WRITING["insert_request"], list(self._requests.items()))
         many(_WRITING["count"], [(queue, *difference) for queue, difference in self._counts.items()])

@@ -87,10 +87,16 @@ class MemoryStore:
         with self._lock:
             return [self._store(message) for message in messages]
 
-    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         with self._lock:
             self._check(steps)
-            return [self._apply(step) for step in steps]
+            before = self._number
+            committed = [self._apply(step) for step in steps]
+            if elide:
+                for seq in [seq for seq in range(before + 1, self._number + 1) if seq in self._kept]:
+                    if self._kept[seq].retired is not None:
+                        self._remove(seq)
+            return committed
 
     def deliver(self, seq: int) -> None:
         with self._lock:
@@ -192,6 +198,10 @@ class MemoryStore:
     def message(self, seq: int) -> StoredMessage | None:
         with self._lock:
             return self._current(seq) if seq in self._kept else None
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._kept]
 
     def caused_by(self, seq: int) -> list[int]:
         with self._lock:

@@ -142,6 +142,27 @@ class NextProgram:
     """What unprocessed messages of each queue get; None where nobody processes them."""
 
 
+def as_stored(message: NewMessage, seq: int) -> StoredMessage:
+    """A new message as it lies in the store right after it was stored under a number."""
+    return StoredMessage(
+        seq=seq,
+        queue=message.queue,
+        body=message.body,
+        properties=message.properties,
+        created=message.created,
+        rule=message.rule,
+        trigger=message.trigger,
+        origin=seq if message.origin is None else message.origin,
+        hops=message.hops,
+        slices=tuple(slices_at(seq, message.slices)),
+        processed=None,
+        retired=None,
+        timer=message.timer,
+        transient=message.transient,
+        undelivered=message.undelivered,
+    )
+
+
 class Store(Protocol):
     """Append-only messages and what is known about them. One process at a time may write."""
 
@@ -153,8 +174,11 @@ class Store(Protocol):
         One whose `request` is known already is not stored again: its place in the answer has the first one's number.
         """
 
-    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         """Apply steps in order, in one transaction. Durable on return.
+
+        With `elide` a message that is created, processed and released by these very steps takes its number and is not
+        stored at all.
 
         A step whose message (`processed` or `fired`) was processed before raises AlreadyProcessed, and nothing of the
         whole commit is kept.
@@ -216,6 +240,9 @@ class Store(Protocol):
 
     def message(self, seq: int) -> StoredMessage | None:
         """A message that is still there, retired or not."""
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        """Those of the messages that are still there, in the order of their numbers."""
 
     def caused_by(self, seq: int) -> list[int]:
         """Messages that the processing of this one made and that are still there."""

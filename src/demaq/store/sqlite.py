@@ -21,6 +21,7 @@ from demaq.store.encoding import (
     decode_files,
     decode_list,
     decode_properties,
+    encode_numbers,
     encode_texts,
     microseconds,
     time_at,
@@ -77,12 +78,12 @@ class SqliteStore:
             changes.write()
         return numbers
 
-    def commit(self, steps: Sequence[Step]) -> list[Committed]:
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         with self._writing():
             changes = self._changes()
             changes.expect([seq for step in steps for seq in (step.processed, step.fired) if seq is not None])
             committed = [changes.apply(step) for step in steps]
-            changes.write()
+            changes.write(elide)
         return committed
 
     def deliver(self, seq: int) -> None:
@@ -156,6 +157,9 @@ class SqliteStore:
     def message(self, seq: int) -> StoredMessage | None:
         rows = self._database.rows(_READING["message"], [seq])
         return _message(rows[0]) if rows else None
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        return [_message(row) for row in self._database.rows(_READING["messages"], [encode_numbers(seqs)])]
 
     def caused_by(self, seq: int) -> list[int]:
         return [caused for (caused,) in self._database.rows(_READING["caused_by"], [seq])]

@@ -47,6 +47,9 @@ SELECT min(timer_due) FROM messages WHERE processed IS NULL AND timer_due IS NOT
 -- name: message
 SELECT * FROM stored_messages WHERE seq = ?
 
+-- name: messages
+SELECT * FROM stored_messages WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq
+
 -- name: caused_by
 SELECT seq FROM messages WHERE caused_by = ? ORDER BY seq
 

@@ -1,0 +1,307 @@
+"""Evaluate messages, and what they make, and what that makes, without going back to the store.
+
+Inside a cascade the changes of a step are laid over the snapshot, so that whatever comes next can be evaluated at once:
+a whole conversation in one round. Messages that share a slice take turns, all others go on together, wave by wave. It
+is only a guess how things will go: whoever commits looks in order whether each outcome has seen what it must have.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from demaq.compiler.plan import Index, Plan
+from demaq.documents import Document
+from demaq.messages import Message, PropertyValue
+from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
+from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
+
+LOSSES_MAX = 2
+"""A message that was evaluated in vain so often is left to whoever commits."""
+STEPS_PER_MESSAGE_MAX = 50
+"""How far a cascade goes, for each message it starts with."""
+
+if TYPE_CHECKING:
+    from demaq.rounds.evaluator import SaxonEvaluator
+
+_UNKNOWN_YET = ("demaq:id", "demaq:trigger")
+"""Properties of a new message that nobody knows before it is stored."""
+_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+
+_numbers = itertools.count(1 << 60)
+"""For messages that are not stored yet: behind all that are."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    message: Message
+    slices: tuple[SliceKey, ...]
+    """All it was in when it came."""
+    place: int
+    """The number of its outcome for a message to start with, or -1."""
+    parent: tuple[int, int] | None
+    origin: str
+    order: tuple[int, int]
+    kept: set[SliceKey]
+    """The slices it is in now."""
+    losses: int = 0
+
+
+class Cascades:
+    """What may be cascaded in a program."""
+
+    def __init__(self, evaluator: SaxonEvaluator) -> None:
+        self.evaluator = evaluator
+        self.plan: Plan = evaluator.compiled.plan
+        self.program = self.plan.program
+        self.parts = Parts(self.plan)
+        self.names = {index.number: index_name(index) for index in self.plan.indexes}
+        self.slicings = {
+            queue: [(s.name, s.property) for s in self.program.slicings_of(queue)] for queue in self.program.queues
+        }
+        self._possible = {queue: self._is_possible(queue) for queue in self.program.queues}
+
+    def is_possible(self, queue: str) -> bool:
+        """Whether messages of a queue can be evaluated before they are stored."""
+        return self._possible[queue]
+
+    def priority(self, queue: str) -> int:
+        return self.program.queues[queue].priority
+
+    def system_asked(self, queue: str) -> bool:
+        """Whether a rule asks what only the system knows."""
+        asked = self.evaluator.records.asked_for(queue)
+        return asked is None or any([name.startswith("demaq:") for name in asked])
+
+    def _is_possible(self, queue: str) -> bool:
+        declared = self.program.queues[queue]
+        rules = self.plan.queues[queue].rules
+        if declared.kind != "basic" or not rules or any([rule.other_properties for rule in rules]):
+            return False
+        if any([prop in _UNKNOWN_YET for _, prop in self.slicings[queue]]):
+            return False
+        asked = self.evaluator.records.asked_for(queue)
+        return asked is not None and not asked.intersection(_UNKNOWN_YET)
+
+    def run(self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool) -> list[Outcome | None]:
+        """Outcomes of the messages, None for one that is left to others; behind them those of what they made.
+
+        With `deep` what they make is evaluated too.
+        """
+        return _Cascade(self, messages, reader, now, deep).run()
+
+
+class _Cascade:
+    def __init__(
+        self, cascades: Cascades, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> None:
+        self._cascades = cascades
+        self._now = now
+        self._deep = deep
+        self._overlay = _Overlay(reader)
+        self._changes = Changes()
+        self._outcomes: list[Outcome | None] = [None] * len(messages)
+        self._steps_left = len(messages) * STEPS_PER_MESSAGE_MAX
+        self._order = itertools.count()
+        self._wave: list[_Pending] = []
+        self._pending = [self._started(place, message) for place, message in enumerate(messages)]
+
+    def _started(self, place: int, message: Message) -> _Pending:
+        program = self._cascades.program
+        names = message.slices or frozenset()
+        slices = tuple([(name, message.properties[program.slicings[name].property].key) for name in sorted(names)])
+        order = (-self._cascades.priority(message.queue), next(self._order))
+        origin = message.properties["demaq:origin"].text
+        return _Pending(message, slices, place, None, origin, order, set(slices))
+
+    def run(self) -> list[Outcome | None]:
+        first = True
+        while self._pending and self._steps_left > 0:
+            wave, later = self._next_wave(first)
+            if not wave:
+                break
+            first = False
+            messages = [item.message for item in wave]
+            outcomes = self._cascades.evaluator.evaluate(messages, self._overlay, self._now)
+            self._pending, self._wave = later, wave
+            self._apply(wave, outcomes)
+        return self._outcomes
+
+    def _next_wave(self, first: bool) -> tuple[list[_Pending], list[_Pending]]:
+        """Those whose turn it is in all their slices, in order; and the others."""
+        wave: list[_Pending] = []
+        later: list[_Pending] = []
+        taken: set[SliceKey] = set()
+        for item in sorted(self._pending, key=lambda item: item.order):
+            free = not item.slices or taken.isdisjoint(item.slices)
+            taken.update(item.slices)
+            # What must not meet messages that are not stored yet is evaluated before there are any, or not here.
+            if not (self._cascades.is_possible(item.message.queue) or first):
+                continue
+            (wave if free and len(wave) < self._steps_left else later).append(item)
+        return wave, later
+
+    def _apply(self, wave: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
+        """Lay over the snapshot what the outcomes do, in order; one that has missed something is evaluated again."""
+        changed: set[Part] = set()
+        for item, outcome in zip(wave, outcomes, strict=True):
+            parts = self._cascades.parts.read(item.slices, outcome.reads)
+            if not changed.isdisjoint(parts):
+                item.losses += 1
+                if item.losses < LOSSES_MAX and self._is_possible_again(item):
+                    self._pending.append(item)
+                continue
+            if self._overlay.is_uncertain(outcome.reads, self._cascades.plan.indexes):
+                continue
+            versions = self._changes.versions
+            outcome.seen = {part: versions[part] for part in parts if part in versions}
+            outcome.parent = item.parent
+            if item.place >= 0:
+                outcome.number = item.place
+                self._outcomes[item.place] = outcome
+            else:
+                outcome.number = len(self._outcomes)
+                self._outcomes.append(outcome)
+            self._steps_left -= 1
+            changed.update(self._lay_over(item, outcome))
+
+    def _is_possible_again(self, item: _Pending) -> bool:
+        return self._cascades.is_possible(item.message.queue)
+
+    def _lay_over(self, item: _Pending, outcome: Outcome) -> list[Part]:
+        parts: list[Part] = []
+        resets = {(action.slicing, action.key) for action in outcome.actions if isinstance(action, SliceReset)}
+        if resets:
+            parts += self._cascades.parts.reset(resets)
+            self._overlay.reset(resets, [part[1] for part in parts if part[0] == "out"])
+            self._release(resets, [*self._wave, *self._pending])
+        for position, action in enumerate(outcome.actions):
+            if isinstance(action, Enqueued):
+                parts += self._create(item, outcome, position, action)
+        if not item.kept:
+            self._overlay.gone.add(item.message.id)
+            parts.append(("out", item.message.queue))
+        self._changes.add(outcome.number, parts)
+        return parts
+
+    def _release(self, resets: set[SliceKey], items: Iterable[_Pending]) -> None:
+        """Those that were in the slices are in them no more: their slicing's rules do not fire for who still waits."""
+        for item in items:
+            left = item.kept & resets
+            if left:
+                item.kept -= left
+                names = frozenset([slicing for slicing, _ in left])
+                item.message = replace(item.message, slices=(item.message.slices or frozenset()) - names)
+
+    def _create(self, parent: _Pending, outcome: Outcome, position: int, action: Enqueued) -> list[Part]:
+        cascades = self._cascades
+        slices = self._slices(action, parent.origin)
+        entries = [(cascades.names[number], value) for number, value in action.entries]
+        number = next(_numbers)
+        message = Message(
+            id=str(number),
+            queue=action.queue,
+            document=action.document,
+            properties=self._properties(action, parent),
+            created=self._now,
+            sequence=number,
+            slices=frozenset([slicing for slicing, _ in slices]),
+        )
+        self._overlay.add(message, slices, action.entries)
+        if self._deep and cascades.is_possible(action.queue):
+            order = (-cascades.priority(action.queue), next(self._order))
+            self._pending.append(
+                _Pending(message, slices, -1, (outcome.number, position), parent.origin, order, set(slices))
+            )
+        return cascades.parts.created(action.queue, slices, entries)
+
+    def _slices(self, action: Enqueued, origin: str) -> tuple[SliceKey, ...]:
+        found: list[SliceKey] = []
+        for slicing, prop in self._cascades.slicings[action.queue]:
+            if prop in action.properties:
+                found.append((slicing, action.properties[prop].key))
+            elif prop == "demaq:origin":
+                found.append((slicing, origin))
+            elif prop == "demaq:queue":
+                found.append((slicing, action.queue))
+            elif prop == "demaq:rule":
+                found.append((slicing, action.rule))
+        return tuple(found)
+
+    def _properties(self, action: Enqueued, parent: _Pending) -> dict[str, PropertyValue]:
+        known = {k: v for k, v in parent.message.properties.items() if k.startswith(_TRANSPORT)}
+        known["demaq:origin"] = PropertyValue.string(parent.origin)
+        if self._cascades.system_asked(action.queue):
+            created = self._now.isoformat()
+            size = str(len(action.document.data))
+            known["demaq:queue"] = PropertyValue.string(action.queue)
+            known["demaq:created"] = PropertyValue("dateTime", created, created)
+            known["demaq:size"] = PropertyValue("integer", size, size)
+            known["demaq:rule"] = PropertyValue.string(action.rule)
+        known.update(action.properties)
+        return known
+
+
+class _Overlay:
+    """A snapshot with changes laid over it, as a StateReader."""
+
+    def __init__(self, base: StateReader) -> None:
+        self._base = base
+        self._queues: dict[str, list[Message]] = {}
+        self._slices: dict[SliceKey, list[Message]] = {}
+        self._entries: dict[tuple[int, str], list[Message]] = {}
+        self.gone: set[str] = set()
+        """Messages that have become invisible."""
+        self.ended: set[SliceKey] = set()
+        """Slices whose stored messages have left them."""
+        self._uncertain: set[str] = set()
+        """Queues of which a reset may have made messages invisible: which ones is not known here."""
+        self._base_slices: dict[SliceKey, Sequence[Message]] = {}
+
+    def add(self, message: Message, slices: Iterable[SliceKey], entries: Iterable[tuple[int, str]]) -> None:
+        self._queues.setdefault(message.queue, []).append(message)
+        for key in slices:
+            self._slices.setdefault(key, []).append(message)
+        for entry in entries:
+            self._entries.setdefault(entry, []).append(message)
+
+    def reset(self, slices: Iterable[SliceKey], queues: Iterable[str]) -> None:
+        for key in slices:
+            self.ended.add(key)
+            self._slices.pop(key, None)
+        self._uncertain.update(queues)
+
+    def is_uncertain(self, reads: Reads, indexes: Sequence[Index]) -> bool:
+        """Whether something was read that is not known for sure."""
+        if not self._uncertain:
+            return False
+        if not self._uncertain.isdisjoint(reads.queues):
+            return True
+        return any([indexes[number - 1].queue in self._uncertain for number, _ in reads.entries])
+
+    # a StateReader
+
+    def queue(self, name: str) -> Sequence[Message]:
+        return self._visible([*self._base.queue(name), *self._queues.get(name, ())])
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        added = self._slices.get((slicing, key), ())
+        if (slicing, key) in self.ended:
+            return list(added)
+        if (slicing, key) not in self._base_slices:
+            self._base_slices[(slicing, key)] = self._base.slice(slicing, key)
+        return [*self._base_slices[(slicing, key)], *added]
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        found = list(self._base.lookup(index, entries))
+        added = {m.id: m for entry in entries for m in self._entries.get((index.number, entry), ())}
+        return self._visible([*found, *added.values()])
+
+    def collection(self, name: str) -> Sequence[Document]:
+        return self._base.collection(name)
+
+    def _visible(self, messages: list[Message]) -> list[Message]:
+        return [message for message in messages if message.id not in self.gone] if self.gone else messages

@@ -1,0 +1,87 @@
+"""What steps change and what outcomes read, so that it can be told whether an outcome still holds.
+
+State is divided into parts: a slice, an entry of an index, what came into a queue, what became invisible in it. A
+message is evaluated with the parts it reads in some version; in a serial execution it would have met the version that
+the steps in front of it have made. If the two are the same, it would have done the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from demaq.compiler.plan import Index, Plan
+from demaq.rounds.outcomes import Part, Reads, Version
+
+SliceKey = tuple[str, str]
+
+UNCHANGED: Version = (0, -1)
+
+
+def index_name(index: Index) -> str:
+    """What an index is called in the store: the same for every version of a program that has it."""
+    return f"{index.queue} {index.path}"
+
+
+class Parts:
+    """The parts of a program's state."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._names = [index_name(index) for index in plan.indexes]
+        self._queues = [index.queue for index in plan.indexes]
+        program = plan.program
+        self._of_slicing = {
+            slicing.name: tuple(program.properties[slicing.property].values) for slicing in program.slicings.values()
+        }
+        """Queues whose messages can be in a slice."""
+
+    def read(self, slices: Iterable[SliceKey], reads: Reads) -> list[Part]:
+        """What the outcome of a message that is in these slices depends on. Rather too much than too little."""
+        found: list[Part] = [("reset", *item) for item in slices]
+        found += [("slice", *item) for item in reads.slices]
+        for queue in reads.queues:
+            found += [("in", queue), ("out", queue)]
+        for number, value in reads.entries:
+            found += [("entry", self._names[number - 1], value), ("out", self._queues[number - 1])]
+        return found
+
+    def created(self, queue: str, slices: Iterable[SliceKey], entries: Iterable[tuple[str, str]]) -> list[Part]:
+        """What a new message changes."""
+        found: list[Part] = [("in", queue)]
+        found += [("slice", *item) for item in slices]
+        found += [("entry", *item) for item in entries]
+        return found
+
+    def reset(self, resets: Iterable[SliceKey]) -> list[Part]:
+        """What resets change, besides the messages that they release: these may be in any queue of the slicing."""
+        found: list[Part] = []
+        for item in resets:
+            found += [("reset", *item), ("slice", *item)]
+            found += [("out", queue) for queue in self._of_slicing[item[0]]]
+        return found
+
+
+class Changes:
+    """Versions of the parts that have changed since a snapshot: how many steps changed one, and which did last."""
+
+    def __init__(self) -> None:
+        self.versions: dict[Part, Version] = {}
+
+    def add(self, step: int, parts: Iterable[Part]) -> None:
+        versions = self.versions
+        for part in set(parts):
+            versions[part] = (versions.get(part, UNCHANGED)[0] + 1, step)
+
+    def include(self, others: Changes) -> None:
+        """Make the changes of others, which could be left out of account so far, count too."""
+        for part, (count, last) in others.versions.items():
+            self.versions[part] = (self.versions.get(part, UNCHANGED)[0] + count, last)
+
+    def agree(self, parts: Sequence[Part], seen: Mapping[Part, Version]) -> bool:
+        """Whether all these parts have the versions in which they were seen; not to be mentioned is unchanged."""
+        versions = self.versions
+        if not versions and not seen:
+            return True
+        return all([versions.get(part, UNCHANGED) == seen.get(part, UNCHANGED) for part in parts])
+
+    def touch(self, parts: Iterable[Part]) -> bool:
+        return any([part in self.versions for part in parts])

@@ -1,0 +1,266 @@
+"""A round: messages evaluated on a snapshot, with all they lead to, committed in the order of a serial execution.
+
+All messages of a round are evaluated at once, before any of them is committed. Then they are taken in order: highest
+priority first, then oldest first, and what a message makes takes its place in that order. An outcome that has seen what
+it must have seen is committed; any other is evaluated again as things are now, with its neighbours.
+
+Senders and clients change things at any time. What they do counts as done after all messages that were evaluated
+before it, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. Only a reset
+never leaves out what arrived before it: it must have seen all it releases.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from demaq.messages import Message
+from demaq.rounds.changes import Changes, Parts, SliceKey
+from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.outcomes import Outcome, Part, SliceReset, Version
+from demaq.scheduler.making import Maker
+from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
+
+AGAIN_MESSAGES_FIRST = 50
+AGAIN_MESSAGES_MAX = 500
+"""So many outcomes that no longer hold are evaluated again at once; the first one of them will hold for sure."""
+LOSSES_MAX = 2
+"""After so many evaluations in vain nobody may change anything while a message is evaluated."""
+COMMIT_STEPS_MAX = 2000
+STEPS_MAX = 5000
+"""A round that has done so much leaves the rest to the next."""
+
+_OTHER = -2
+"""As the number of a step: of none of the outcomes of a view."""
+
+
+class View:
+    """A snapshot that messages were evaluated on, by what has changed since: by rules, and by senders and clients."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.inside = Changes()
+        self.outside = Changes()
+        self.children: dict[tuple[int, int], Outcome] = {}
+        """Outcomes of messages that are still to be made, by the number of the outcome and action that make them."""
+        self.waiting = 0
+        """How many messages evaluated on it have not been committed yet."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A message in its place, with what its rules would do; None where nobody knows yet."""
+
+    order: tuple[int, int]
+    message: StoredMessage
+    outcome: Outcome | None
+    view: View
+    born: dict[SliceKey, Version | None] = field(default_factory=dict)
+    """For a message made in this round: when its slices had been reset before."""
+    losses: int = 0
+    parts: list[Part] | None = None
+
+    def __lt__(self, other: _Candidate) -> bool:
+        return self.order < other.order
+
+
+class Rounds:
+    """Runs rounds on a store, one at a time."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        maker: Maker,
+        store: Store,
+        clock: Callable[[], datetime],
+        step: Callable[[StoredMessage, Outcome, datetime], tuple[Step, list[int]]],
+        commit: Callable[[Sequence[Step]], None],
+    ) -> None:
+        """`step` says what becomes of a message: the step, and which action made each of the messages it creates."""
+        self._evaluator = evaluator
+        self._maker = maker
+        self._store = store
+        self._clock = clock
+        self._step = step
+        self._commit = commit
+        self._parts = Parts(maker.plan)
+        self._documents = Documents()
+        self.changing = threading.RLock()
+        """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
+        self._views: list[View] = []
+        self._again_messages = AGAIN_MESSAGES_FIRST
+        self.evaluation_seconds = 0.0
+        """How long the first evaluation of the last round took."""
+
+    # from outside
+
+    def arrived(self, messages: Sequence[NewMessage]) -> None:
+        """Others have stored messages."""
+        for view in self._views:
+            for message in messages:
+                view.outside.add(_OTHER, self._parts.created(message.queue, message.slices, message.entries))
+
+    def taken(self, messages: Sequence[StoredMessage]) -> None:
+        """Others have processed messages."""
+        for view in self._views:
+            view.outside.add(_OTHER, [("out", message.queue) for message in messages])
+
+    # a round
+
+    def run(self, batch: Sequence[StoredMessage], deep: bool) -> int:
+        """Process messages, with `deep` also all that they lead to; the answer is how many were processed."""
+        try:
+            return _Round(self, deep).run(batch)
+        finally:
+            self._views.clear()
+
+    def evaluated(self, batch: Sequence[StoredMessage], deep: bool) -> tuple[View, Sequence[Outcome | None]]:
+        """Outcomes of messages on the newest snapshot."""
+        with self.changing:
+            snapshot = self._store.snapshot()
+            for view in self._views:
+                view.inside.include(view.outside)  # others will have seen it
+            view = View(self._clock())
+            self._views.append(view)
+        reader = SnapshotReader(self._store, snapshot, self._documents)
+        messages: list[Message] = [self._documents.message(message) for message in batch]
+        started = time.perf_counter()
+        outcomes = self._evaluator.cascade(messages, reader, view.now, deep)
+        self.evaluation_seconds = time.perf_counter() - started
+        for outcome in outcomes[len(batch) :]:
+            assert outcome is not None
+            assert outcome.parent is not None, "behind the messages come those they make"
+            view.children[outcome.parent] = outcome
+        return view, outcomes[: len(batch)]
+
+
+class _Round:
+    def __init__(self, rounds: Rounds, deep: bool) -> None:
+        self._rounds = rounds
+        self._deep = deep
+        self._heap: list[_Candidate] = []
+        self._barrier: tuple[int, int] | None = None
+        """The place of the first message that is left to the next round: nobody behind it may go first."""
+        self._done = 0
+
+    def run(self, batch: Sequence[StoredMessage]) -> int:
+        self._evaluate(batch, [0] * len(batch), self._deep)
+        rounds = self._rounds
+        while self._heap and not self._is_over():
+            with rounds.changing:
+                if self._heap[0].losses >= LOSSES_MAX and self._is_stale(self._heap[0]):
+                    self._evaluate_again(1)
+                steps = self._steps_that_hold()
+                rounds._commit(steps)
+            self._done += len(steps)
+            if (
+                self._heap
+                and not self._is_over()
+                and self._heap[0].losses < LOSSES_MAX
+                and len(steps) < COMMIT_STEPS_MAX
+            ):
+                self._evaluate_again(rounds._again_messages)
+        return self._done
+
+    def _is_over(self) -> bool:
+        return self._barrier is not None and self._heap[0].order > self._barrier
+
+    def _evaluate(self, batch: Sequence[StoredMessage], losses: Sequence[int], deep: bool) -> None:
+        view, outcomes = self._rounds.evaluated(batch, deep)
+        for message, outcome, lost in zip(batch, outcomes, losses, strict=True):
+            order = (-(self._rounds._maker.priority(message.queue) or 0), message.seq)
+            self._push(_Candidate(order, message, outcome, view, losses=lost))
+
+    def _evaluate_again(self, limit: int) -> None:
+        """Take outcomes that no longer hold off the front, and ask again as things are now."""
+        stale: list[_Candidate] = []
+        while self._heap and len(stale) < limit and self._is_stale(self._heap[0]):
+            stale.append(self._pop())
+        if not stale:
+            return
+        seqs = [item.message.seq for item in stale]
+        current = self._rounds._store.messages(seqs)
+        assert len(current) == len(seqs), "an unprocessed message is never removed"
+        by_seq = {message.seq: message for message in current}
+        self._evaluate([by_seq[seq] for seq in seqs], [item.losses + 1 for item in stale], self._deep)
+
+    def _push(self, candidate: _Candidate) -> None:
+        candidate.view.waiting += 1
+        heapq.heappush(self._heap, candidate)
+
+    def _pop(self) -> _Candidate:
+        candidate = heapq.heappop(self._heap)
+        candidate.view.waiting -= 1
+        return candidate
+
+    def _is_stale(self, candidate: _Candidate) -> bool:
+        outcome, view = candidate.outcome, candidate.view
+        if outcome is None:
+            return True
+        if candidate.parts is None:
+            candidate.parts = self._rounds._parts.read(candidate.message.slices, outcome.reads)
+        if not view.inside.agree(candidate.parts, outcome.seen):
+            return True
+        if not view.outside.versions:
+            return False
+        # A reset is about all messages of a slice: those that arrived meanwhile must have been seen.
+        resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
+        return view.outside.touch([("slice", action.slicing, action.key) for action in resets])
+
+    def _steps_that_hold(self) -> list[Step]:
+        """The steps from the front up to an outcome that no longer holds."""
+        steps: list[Step] = []
+        number = self._rounds._store.snapshot()
+        while (
+            self._heap and len(steps) < COMMIT_STEPS_MAX and not self._is_over() and not self._is_stale(self._heap[0])
+        ):
+            head = self._pop()
+            outcome = head.outcome
+            assert outcome is not None
+            step, makers = self._rounds._step(head.message, outcome, head.view.now)
+            steps.append(step)
+            self._note(head, step)
+            number += 1
+            for position, created in enumerate(step.created):
+                number += 1
+                if created.priority is not None:
+                    action = makers[position] if position < len(makers) else -1
+                    self._lead_on(created, number, head.view, outcome.number, action)
+        views = self._rounds._views
+        views[:] = [view for view in views if view.waiting]
+        return steps
+
+    def _lead_on(self, created: NewMessage, number: int, view: View, outcome: int, action: int) -> None:
+        """A message is made: it takes its place in this round, or is left to the next one."""
+        assert created.priority is not None
+        order = (-created.priority, number)
+        child = view.children.pop((outcome, action), None) if outcome >= 0 else None
+        if self._deep and self._done < STEPS_MAX:
+            message = as_stored(created, number)
+            born = {key: view.inside.versions.get(("reset", *key)) for key in message.slices}
+            self._push(_Candidate(order, message, child, view, born))
+        elif self._barrier is None or order < self._barrier:
+            self._barrier = order
+
+    def _note(self, head: _Candidate, step: Step) -> None:
+        """Tell all views what a step changes."""
+        parts = self._rounds._parts.reset(step.resets) if step.resets else []
+        for created in step.created:
+            parts += self._rounds._parts.created(created.queue, created.slices, created.entries)
+        resets = set(step.resets)
+        for view in self._rounds._views:
+            of_view = head.view is view
+            versions = view.inside.versions
+            kept = [
+                key
+                for key in head.message.slices
+                if key not in resets and versions.get(("reset", *key)) == (head.born.get(key) if of_view else None)
+            ]
+            changed = parts if kept else [*parts, ("out", head.message.queue)]
+            number = head.outcome.number if of_view and head.outcome is not None else _OTHER
+            view.inside.add(number, changed)

@@ -1,0 +1,136 @@
+"""Cascades: what messages lead to, evaluated without the store, and only ever a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from demaq.messages import Message
+from demaq.rounds.compiled import CompiledProgram, compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.scheduler.engine import Engine
+from demaq.store import MemoryStore
+from demaq.store.protocol import Committed, Step
+from demaq.testing.lab import load_text
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+CONVERSATION = """
+create queue requests create queue checks create queue results create queue answers
+create property id as xs:string queue requests, checks, results value //id
+create slicing request on id
+create rule split for requests if (/request) then
+  for $n in 1 to 3 return do enqueue <check n="{$n}">{//id}</check> into checks
+create rule check for checks if (/check) then do enqueue <result>{/check/@n}{//id}</result> into results
+create rule join for request if (count(qs:slice()/result) = 3) then
+  (do enqueue <answer>{//id}</answer> into answers, do reset)
+"""
+
+
+class Counting(SaxonEvaluator):
+    def __init__(self, compiled: CompiledProgram) -> None:
+        super().__init__(compiled)
+        self.rounds = 0
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        self.rounds += 1
+        return super().cascade(messages, reader, now, deep)
+
+
+class Commits(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits = 0
+
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+        self.commits += 1
+        return super().commit(steps, elide)
+
+
+def engine_for(program: str, elide: bool = False) -> tuple[Engine, Counting, Commits]:
+    evaluator = Counting(compile_program(load_text(program)))
+    store = Commits()
+    return Engine(evaluator.compiled.plan, evaluator, store, lambda: NOW, elide=elide), evaluator, store
+
+
+def bodies(engine: Engine, queue: str) -> list[str]:
+    return [message.body for message in engine.store.queue(queue, engine.store.snapshot())]
+
+
+def test_whole_conversations_take_one_round_and_one_commit() -> None:
+    engine, evaluator, store = engine_for(CONVERSATION)
+    for n in range(20):
+        engine.enqueue("requests", f"<request><id>{n}</id></request>")
+    assert engine.run_round() == 20 * 7
+    assert bodies(engine, "answers") == [f"<answer><id>{n}</id></answer>" for n in range(20)]
+    assert evaluator.rounds == 1
+    assert store.commits == 1
+    assert engine.store.slice_keys("request", None, 10) == []
+
+
+def test_what_comes_and_goes_within_a_round_never_reaches_the_store() -> None:
+    engine, _, store = engine_for(CONVERSATION, elide=True)
+    engine.enqueue("requests", "<request><id>1</id></request>")
+    engine.run_round()
+    assert [message.queue for message in store.stored(None, 0, 100)] == ["requests", "answers"]
+    # The numbers are taken all the same.
+    assert store.stored("answers", 0, 1)[0].seq > 10
+
+
+def test_rules_that_ask_for_numbers_wait_until_there_are_any() -> None:
+    program = """
+    create queue a create queue b create queue c
+    create rule one for a if (true()) then do enqueue <b/> into b
+    create rule two for b if (true()) then do enqueue <c of="{qs:property("demaq:id")}"/> into c
+    """
+    engine, _, store = engine_for(program)
+    engine.enqueue("a", "<a/>")
+    while engine.run_round():
+        pass
+    [made] = store.stored("b", 0, 10)
+    assert bodies(engine, "c") == [f'<c of="{made.seq}"/>']
+
+
+def test_a_message_that_waits_outside_the_round_is_not_overtaken() -> None:
+    program = """
+    create queue a create queue b create queue log
+    create rule one for a if (true()) then do enqueue <b>{/a/text()}</b> into b
+    create rule two for b if (true()) then
+      do enqueue <seen by="{/b}" a="{count(qs:queue("a"))}"/> into log
+    """
+    engine, _, _ = engine_for(program)
+    engine.round_messages_max = 2
+    for n in range(5):
+        engine.enqueue("a", f"<a>{n}</a>")
+    while engine.run_round():
+        pass
+    assert bodies(engine, "log") == [f'<seen by="{n}" a="0"/>' for n in range(5)]
+
+
+def test_the_most_urgent_of_what_is_made_goes_first() -> None:
+    program = """
+    create queue a create queue urgent priority 9 create queue slow priority -9 create queue log
+    create rule one for a if (true()) then (
+      do enqueue <s>{string(/a)}</s> into slow, do enqueue <u>{string(/a)}</u> into urgent)
+    create rule two for urgent if (true()) then do enqueue . into log
+    create rule three for slow if (true()) then do enqueue . into log
+    create rule four for a if (true()) then do enqueue . into log
+    """
+    engine, _, _ = engine_for(program)
+    for n in range(2):
+        engine.enqueue("a", f"<a>{n}</a>")
+    while engine.run_round():
+        pass
+    assert bodies(engine, "log") == ["<a>0</a>", "<u>0</u>", "<a>1</a>", "<u>1</u>", "<s>0</s>", "<s>1</s>"]
+
+
+def test_a_chain_that_never_ends_leaves_room_for_others() -> None:
+    program = "create queue a create rule r for a if (true()) then do enqueue <n>{. + 1}</n> into a"
+    engine, _, _ = engine_for(program)
+    engine.enqueue("a", "<n>0</n>")
+    done = engine.run_round()
+    assert 1 <= done < 10_000
+    assert engine.store.pending(1)
