@@ -24,8 +24,9 @@ is_installed() {
 # The folder is part of it: an editable install points to it, and must follow when it is moved.
 stamp() {
     case $1 in
-    runtime) cat "$project/pyproject.toml" "$project/requirements.lock" ;;
-    test) cat "$project/pyproject.toml" "$project/requirements.lock" "$project/requirements-test.lock" ;;
+    runtime) cat "$project/pyproject.toml" "$project/requirements-build.lock" "$project/requirements.lock" ;;
+    test) cat "$project/pyproject.toml" "$project/requirements-build.lock" "$project/requirements.lock" \
+        "$project/requirements-test.lock" ;;
     esac | cksum
     printf '%s\n' "$project"
 }
@@ -70,14 +71,22 @@ install() {
     runtime) lock=requirements.lock ;;
     test) lock=requirements-test.lock ;;
     esac
-    tell "installing $lock; takes a minute when the downloads are slow"
-    # Only wheels: building one would fetch build tools that no lock names.
-    logged "$venv/bin/python" -m pip install --no-input --require-hashes --only-binary :all: -r "$project/$lock"
+    tell "installing $lock; takes a minute or two, and more when downloads are slow: Spark is 450 MB"
+    locked requirements-build.lock --only-binary :all:
+    # Only wheels, but for pyspark, which comes as source alone. It is built by what was installed just now.
+    locked "$lock" --only-binary :all: --no-binary pyspark --no-build-isolation
     logged "$venv/bin/python" -m pip install --no-input --no-deps --no-build-isolation --editable "$project"
 
     rm "$venv/unfinished"
     stamp runtime >"$venv/stamp-runtime" # the test lock holds all that the other one does
     if [ "$1" = test ]; then stamp test >"$venv/stamp-test"; fi
+}
+
+# Install what a lock names, and nothing else.
+locked() {
+    name=$1
+    shift
+    logged "$venv/bin/python" -m pip install --no-input --require-hashes "$@" -r "$project/$name"
 }
 
 logged() {

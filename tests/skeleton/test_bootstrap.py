@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> FakeProject:
     (folder / "scripts").mkdir(parents=True)
     for name in ("demaq", "test", "scripts/bootstrap.sh"):
         shutil.copy(ROOT / name, folder / name)
-    for name in ("pyproject.toml", "requirements.lock", "requirements-test.lock"):
+    for name in ("pyproject.toml", "requirements-build.lock", "requirements.lock", "requirements-test.lock"):
         (folder / name).write_text(name)
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -82,8 +82,10 @@ def test_the_first_call_installs_from_the_lock_and_says_so_on_stderr(project):
     assert exit_code == 0
     assert stdout == f"{project.folder}: -P -m demaq.cli check orders.dmq\n"
     assert stderr.count("\n") == 2
-    made, from_lock, editable = project.calls()
+    made, builders, from_lock, editable = project.calls()
     assert made == "venv"
+    assert "--require-hashes" in builders
+    assert builders.endswith("/requirements-build.lock")
     assert "--require-hashes" in from_lock
     assert from_lock.endswith("/requirements.lock")
     assert "--no-deps" in editable
@@ -100,7 +102,7 @@ def test_the_second_call_installs_nothing_and_says_nothing(project):
     assert project.calls() == []
 
 
-@pytest.mark.parametrize("changed", ["pyproject.toml", "requirements.lock"])
+@pytest.mark.parametrize("changed", ["pyproject.toml", "requirements-build.lock", "requirements.lock"])
 def test_a_changed_file_is_noticed(project, changed):
     project.run("./demaq")
     project.calls()
@@ -108,7 +110,7 @@ def test_a_changed_file_is_noticed(project, changed):
 
     project.run("./demaq")
 
-    assert [call.split()[0] for call in project.calls()] == ["pip", "pip"]
+    assert [call.split()[0] for call in project.calls()] == ["pip", "pip", "pip"]
 
 
 def test_a_changed_test_lock_concerns_only_the_tests(project):
@@ -161,7 +163,7 @@ def test_two_calls_at_once_install_once(project):
     for call in calls:
         call.communicate(timeout=30)
         assert call.returncode == 0
-    assert len(project.calls()) == 3
+    assert len(project.calls()) == 4
 
 
 def test_a_call_through_a_symlink_stays_in_the_folder_of_its_caller(project, tmp_path):

@@ -15,6 +15,7 @@ def test_the_locks_satisfy_pyproject():
     groups = pyproject["dependency-groups"]
     runtime = [*pyproject["project"]["dependencies"], *groups["build"]]
 
+    _assert_satisfied(groups["build"], _locked("requirements-build.lock"))
     _assert_satisfied(runtime, _locked("requirements.lock"))
     _assert_satisfied([*runtime, *groups["test"]], _locked("requirements-test.lock"))
 
@@ -23,7 +24,11 @@ def test_the_test_lock_holds_the_same_versions_and_more():
     assert _locked("requirements.lock").items() <= _locked("requirements-test.lock").items()
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock"])
+def test_the_build_lock_holds_the_same_versions_and_fewer():
+    assert _locked("requirements-build.lock").items() <= _locked("requirements.lock").items()
+
+
+@pytest.mark.parametrize("name", ["requirements-build.lock", "requirements.lock", "requirements-test.lock"])
 def test_a_lock_names_no_place_to_download_from(name):
     text = (ROOT / name).read_text()
 
