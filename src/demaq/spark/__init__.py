@@ -1,0 +1,1 @@
+"""Spark: a session on any master, and work spread over its executors. Imported only by who needs it."""
