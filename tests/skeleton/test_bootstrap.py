@@ -193,5 +193,5 @@ def test_without_a_new_enough_python_there_is_one_line_about_it(project, tmp_pat
 def test_tests_run_in_parallel_unless_the_arguments_say_otherwise(project, tmp_path, arguments, parallel):
     _, stdout, _ = project.run(str(project.folder / "test"), *arguments, cwd=tmp_path)
 
-    options = "-n auto --maxprocesses 4 " if parallel else ""
+    options = "-n auto --maxprocesses 4 --dist loadgroup " if parallel else ""
     assert stdout.rstrip() == f"{project.folder}: -m pytest {options}{' '.join(arguments)}".rstrip()

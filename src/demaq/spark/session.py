@@ -1,0 +1,255 @@
+"""Start Spark on a master and stop it, quietly: its chatter goes into a log file, its files into one folder.
+
+Java runs as a child of this process and ends with it, however that comes about: it reads from a pipe that the kernel
+closes. Each start has a Java of its own, so that settings of memory and logging hold for every one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+import demaq
+from demaq.errors import OperatorError
+from demaq.spark.java import find_java_home
+from demaq.spark.shipping import package_archive
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+MASTER_DEFAULT = "local[*]"
+ATTEMPTS = 2
+"""How often a task is started. The second time it only says that its worker was lost; see jobs.py."""
+STOP_SECONDS_MAX = 20.0
+"""How long Java may take to end when it is asked to, before it is killed."""
+LOG_NAME = "spark.log"
+LOG_TAIL_BYTES = 20_000
+LOOPBACK = "127.0.0.1"
+
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
+_lock = threading.RLock()
+
+
+class SparkFailed(OperatorError):
+    """Spark could not be started on the master that was asked for."""
+
+    code = "DQ9302"
+
+
+class RunningSpark:
+    """A session and what belongs to it. Must be closed."""
+
+    def __init__(self, session: SparkSession, gateway: Any, folder: Path, temporary: bool) -> None:
+        self.session = session
+        self._gateway = gateway
+        self._folder = folder
+        self._temporary = temporary
+
+    @property
+    def log_file(self) -> Path:
+        return self._folder / LOG_NAME
+
+    @property
+    def java_pid(self) -> int:
+        return int(self._gateway.proc.pid)
+
+    def close(self) -> None:
+        """Stop the session and end Java. May be called twice, and after Java has ended by itself."""
+        with _lock:
+            if self._gateway is None:
+                return
+            _stop(self.session)
+            _end(self._gateway)
+            self._gateway = None
+            if self._temporary:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> RunningSpark:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def start_spark(
+    master: str = MASTER_DEFAULT,
+    *,
+    options: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> RunningSpark:
+    """A session on that master. One at a time in a process.
+
+    `options` are Spark's own settings and win over ours. `folder` is for the log and whatever Spark leaves behind;
+    without one it is temporary. `tell` hears what is going on.
+    """
+    with _lock:
+        java_home = find_java_home()
+        tell(f"starting Spark on {master} …")
+        temporary = folder is None
+        place = Path(tempfile.mkdtemp(prefix="demaq-spark-")) if folder is None else folder.absolute()
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            return _start(master, {**_settings(master, place), **(options or {})}, java_home, place, temporary)
+        except BaseException:
+            if temporary:
+                shutil.rmtree(place, ignore_errors=True)
+            raise
+
+
+def _settings(master: str, folder: Path) -> dict[str, str]:
+    settings = {
+        "spark.app.name": "demaq",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.worker.reuse": "true",  # compiled programs live in the workers
+        "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a job, against TCP
+        "spark.sql.adaptive.enabled": "false",  # it plans anew what was planned once
+        "spark.sql.catalogImplementation": "in-memory",  # no metastore, no derby.log
+        "spark.sql.warehouse.dir": (folder / "spark-warehouse").as_uri(),
+        "spark.task.maxFailures": str(ATTEMPTS),
+    }
+    if _LOCAL.match(master):
+        # Workers find this very package, however it came onto our path; nobody else can talk to this Spark.
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(demaq.__file__).parent.parent)
+        settings["spark.driver.host"] = LOOPBACK
+        settings["spark.driver.bindAddress"] = LOOPBACK
+    return settings
+
+
+def _with_attempts(master: str) -> str:
+    """A local master takes the number of attempts from its name, and from nowhere else."""
+    local = _LOCAL.match(master)
+    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
+
+
+def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path, temporary: bool) -> RunningSpark:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
+        raise SparkFailed("Spark is in use in this process already")
+    conf = SparkConf(loadDefaults=False).setMaster(_with_attempts(master)).setAll(list(settings.items()))
+    gateway: Any = None
+    log = folder / LOG_NAME
+    start_of_log = log.stat().st_size if log.exists() else 0
+    try:
+        with _environment(_variables(java_home, settings, master)), _interrupts_left_alone():
+            with open(log, "ab") as output:
+                gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+            context = SparkContext(conf=conf, gateway=gateway)
+            session = SparkSession(context)
+            _check_version(context.version)
+            if not _LOCAL.match(master):
+                _ship(context, folder)
+    except BaseException as error:
+        if SparkContext._active_spark_context is not None:
+            with suppress(Exception):
+                SparkContext._active_spark_context.stop()
+        if gateway is not None:
+            _end(gateway)
+        if isinstance(error, OperatorError) or not isinstance(error, Exception):
+            raise
+        reason = _reason(log, start_of_log) or str(error).strip().split("\n")[0]
+        kept = "" if temporary else f"; its log is {log}"
+        raise SparkFailed(f"Spark could not be started on {master}: {reason}{kept}") from error
+    return RunningSpark(session, gateway, folder, temporary)
+
+
+def _ship(context: SparkContext, folder: Path) -> None:
+    """Send this package to the executors. PySpark would have us import it from the archive as well."""
+    before = list(sys.path)
+    context.addPyFile(str(package_archive(folder)))
+    sys.path[:] = before
+
+
+def _variables(java_home: Path, settings: Mapping[str, str], master: str) -> dict[str, str]:
+    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    variables = {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": python}
+    if _LOCAL.match(master) and "SPARK_LOCAL_IP" not in os.environ:
+        variables["SPARK_LOCAL_IP"] = LOOPBACK
+    return variables
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Java inherits them; this process has them no longer than that takes."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _interrupts_left_alone() -> Iterator[None]:
+    """PySpark takes over SIGINT in the main thread. How we end is ours to say."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _check_version(running: str) -> None:
+    from pyspark import __version__
+
+    if running != __version__:
+        raise SparkFailed(f"Spark at SPARK_HOME is version {running}, but the package pyspark is version {__version__}")
+
+
+def _reason(log: Path, start: int) -> str | None:
+    """What Java said last that tells what went wrong."""
+    with suppress(OSError), open(log, "rb") as file:
+        file.seek(max(start, log.stat().st_size - LOG_TAIL_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+        told = [line.strip() for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
+        return told[0] if told else None
+    return None
+
+
+def _stop(session: SparkSession) -> None:
+    import warnings
+
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")  # that Java is gone already is no news to who stops it
+        session.stop()
+
+
+def _end(gateway: Any) -> None:
+    """Let Java end, and PySpark forget it, so that the next start has a new one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkSession._instantiatedSession = None
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    with suppress(Exception):
+        gateway.shutdown()
+    process = gateway.proc
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,109 @@
+"""A Spark cluster on loopback: a master and two workers, each a process that ends with the tests.
+
+They are started in the foreground by the scripts in the package pyspark, so that each is a child we know the pid of.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from demaq.spark.java import find_java_home
+
+START_SECONDS_MAX = 120.0
+STOP_SECONDS_MAX = 30.0
+WORKERS = 2
+
+# Starts what follows, and ends it when nobody holds our standard input any more, however that came about.
+_UNTIL_ALONE = 'exec 3<&0; "$@" </dev/null >"$0" 2>&1 & echo $!; cat <&3 >/dev/null; kill $!; wait $!'
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A master or a worker."""
+
+    pid: int
+    keeper: subprocess.Popen[bytes]
+    log: Path
+
+    def stop(self) -> None:
+        self.keeper.communicate(timeout=STOP_SECONDS_MAX)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    url: str
+    master: Daemon
+    workers: list[Daemon]
+    folder: Path
+
+    def options(self) -> dict[str, str]:
+        """Settings for a session on a cluster as small as this."""
+        return {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+        }
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[Cluster]:
+    """A cluster with one core in each of its workers."""
+    daemons: list[Daemon] = []
+    try:
+        master = _start(folder, "master", "org.apache.spark.deploy.master.Master", "--port", "0")
+        daemons.append(master)
+        url = _wait_for(master, r"Starting Spark master at (spark://\S+)")
+        for number in range(1, WORKERS + 1):
+            name = f"worker{number}"
+            options = ["--port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
+            daemons.append(_start(folder, name, "org.apache.spark.deploy.worker.Worker", *options, url))
+        for worker in daemons[1:]:
+            _wait_for(worker, r"(Successfully registered with master)")
+        yield Cluster(url, master, daemons[1:], folder)
+    finally:
+        for daemon in reversed(daemons):
+            daemon.stop()
+
+
+def _start(folder: Path, name: str, class_name: str, *options: str) -> Daemon:
+    home = Path(pyspark.__file__).parent
+    log = folder / f"{name}.log"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "JAVA_HOME": str(find_java_home()),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    command = [str(home / "bin" / "spark-class"), class_name, "--host", "127.0.0.1", "--webui-port", "0", *options]
+    keeper = subprocess.Popen(
+        ["sh", "-c", _UNTIL_ALONE, str(log), *command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert keeper.stdout is not None
+    return Daemon(int(keeper.stdout.readline()), keeper, log)
+
+
+def _wait_for(daemon: Daemon, pattern: str) -> str:
+    """What the daemon's log says once it says it."""
+    end = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < end:
+        found = re.search(pattern, daemon.log.read_text(errors="replace") if daemon.log.exists() else "")
+        if found is not None:
+            return found[1]
+        assert daemon.keeper.poll() is None, daemon.log.read_text(errors="replace")
+        time.sleep(0.1)
+    raise TimeoutError(f"{daemon.log.name} does not say {pattern!r}")

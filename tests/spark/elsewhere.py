@@ -1,0 +1,69 @@
+"""Starts of Spark in a process of their own. Tells what it sees as lines of JSON, then waits to be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from demaq.spark.jobs import run_tasks
+from demaq.spark.session import SparkFailed, start_spark
+
+
+def say(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def own_handler(*_: object) -> None:
+    """Of SIGINT."""
+
+
+def main(folder: Path) -> None:
+    signal.signal(signal.SIGINT, own_handler)
+    try:
+        start_spark("local[1]", options={"spark.driver.memory": "a lot"}, folder=folder / "failed")
+    except SparkFailed as failure:
+        say(step="failed", reason=str(failure))
+
+    told: list[str] = []
+    with start_spark("local[1]", tell=told.append) as spark:
+        try:
+            start_spark("local[1]")
+        except SparkFailed as failure:
+            say(step="second", reason=str(failure))
+        answers = run_tasks(spark.session, [b"1", b"2"], lambda data: data * 2)
+        pid, temporary = spark.java_pid, spark.log_file.parent
+    say(
+        step="closed",
+        told=told,
+        answers=[answer.decode() for answer in answers],
+        java_is_running=is_running(pid),
+        folder_exists=temporary.exists(),
+        handler_is_ours=signal.getsignal(signal.SIGINT) is own_handler,
+        java_home=os.environ.get("JAVA_HOME"),
+    )
+
+    again = start_spark("local[*]", options={"spark.app.name": "mine"}, folder=folder / "kept")
+    (answer,) = run_tasks(again.session, [b""], lambda _: str(os.getpid()).encode())
+    context = again.session.sparkContext
+    say(
+        step="again",
+        java_pid=again.java_pid,
+        worker_pid=int(answer),
+        name=context.appName,
+        master=context.master,
+        log=str(again.log_file),
+        here=sorted(os.listdir()),
+    )
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,112 @@
+"""Starting and stopping Spark, seen from outside: one process does it several times and is killed in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark import elsewhere
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ENDS_SECONDS_MAX = 60.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    facts: dict[str, dict[str, Any]]
+    stderr: str
+    left_after_kill: list[int]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    folder, here = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("here")
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    with (
+        open(folder / "stderr", "wb+") as stderr,
+        subprocess.Popen(
+            [sys.executable, elsewhere.__file__, str(folder)],
+            cwd=here,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        facts: dict[str, dict[str, Any]] = {}
+        while "again" not in facts:
+            line = process.stdout.readline()
+            assert line, (folder / "stderr").read_text()
+            fact = json.loads(line)
+            facts[fact.pop("step")] = fact
+        process.kill()
+        process.wait()
+        left = _left([facts["again"]["java_pid"], facts["again"]["worker_pid"]])
+    return Seen(facts, (folder / "stderr").read_text(), left)
+
+
+def _left(pids: list[int]) -> list[int]:
+    """Which of the processes are still there after a while."""
+    end = time.monotonic() + ENDS_SECONDS_MAX
+    while time.monotonic() < end and any(map(elsewhere.is_running, pids)):
+        time.sleep(0.1)
+    return [pid for pid in pids if elsewhere.is_running(pid)]
+
+
+def test_a_start_that_fails_says_why_in_one_line(seen):
+    reason = seen.facts["failed"]["reason"]
+    assert reason.startswith("Spark could not be started on local[1]: ")
+    assert "a lot" in reason
+    assert "its log is" in reason
+    assert "\n" not in reason
+
+
+def test_start_up_tells_what_it_is_doing(seen):
+    assert seen.facts["closed"]["told"] == ["starting Spark on local[1] …"]
+
+
+def test_there_is_one_spark_at_a_time(seen):
+    assert seen.facts["second"]["reason"] == "Spark is in use in this process already"
+
+
+def test_closing_ends_java_and_removes_its_temporary_folder(seen):
+    assert seen.facts["closed"]["answers"] == ["11", "22"]
+    assert not seen.facts["closed"]["java_is_running"]
+    assert not seen.facts["closed"]["folder_exists"]
+
+
+def test_the_process_keeps_its_handler_of_interrupts_and_its_environment(seen):
+    assert seen.facts["closed"]["handler_is_ours"]
+    assert seen.facts["closed"]["java_home"] is None
+
+
+def test_a_process_may_start_spark_again_with_settings_of_its_own(seen):
+    assert seen.facts["again"]["name"] == "mine"
+    assert seen.facts["again"]["master"] == "local[*,2]"
+
+
+def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):
+    assert seen.stderr == ""
+    assert seen.facts["again"]["here"] == []
+    assert Path(seen.facts["again"]["log"]).read_text() != ""
+
+
+def test_java_and_workers_end_with_a_process_that_is_killed(seen):
+    assert seen.left_after_kill == []
+
+
+def test_pyspark_is_imported_by_starting_and_not_before():
+    code = "import sys, demaq.spark.session, demaq.spark.jobs; print('pyspark' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"
