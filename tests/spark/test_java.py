@@ -113,6 +113,13 @@ def test_a_java_without_the_vector_module_is_wrapped(tmp_path):
     assert ask(found / "bin" / "java") == Java(home, 25, has_vector=True), "it takes the option now"
 
 
+def test_a_wrapper_as_java_home_stays_it(tmp_path):
+    home = fake_java(tmp_path / "home", "25", before=REFUSES_VECTOR)
+    wrapped = wrap(home, tmp_path / "cache")
+
+    assert find_java_home({"JAVA_HOME": str(wrapped), "PATH": os.defpath}) == wrapped
+
+
 def test_a_wrapper_passes_all_other_arguments_on(tmp_path):
     home = garbled_java(tmp_path / "home", "#!/bin/sh\nprintf '<%s>' \"$@\"\n")
 

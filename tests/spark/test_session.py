@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from demaq.spark.session import SparkFailed, start_spark
 from tests.spark import elsewhere
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -104,6 +105,13 @@ def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):
 
 def test_java_and_workers_end_with_a_process_that_is_killed(seen):
     assert seen.left_after_kill == []
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nonsense"])
+def test_a_master_that_is_not_there_is_told_at_once(master):
+    with pytest.raises(SparkFailed) as failure:
+        start_spark(master)
+    assert str(failure.value) == f"there is no Spark master at {master}"
 
 
 def test_pyspark_is_imported_by_starting_and_not_before():

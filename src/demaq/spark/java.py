@@ -27,6 +27,7 @@ ANSWER_SECONDS_MAX = 60.0
 VECTOR_OPTION = "--add-modules=jdk.incubator.vector"
 
 _SETTING = re.compile(r"^\s*java\.(home|specification\.version) = (.+?)\s*$", re.MULTILINE)
+_GIVEN = "the one at JAVA_HOME"
 _WRAPPER = """#!/bin/sh
 # Written by Demaq. This Java lacks a module that Spark asks for and can do without.
 for argument; do
@@ -63,7 +64,8 @@ def find_java_home(environment: Mapping[str, str] = os.environ, cache: Path | No
         elif found.version < VERSION_MIN:
             refused.append(f"{origin} is version {found.version}")
         elif found.has_vector:
-            return found.home
+            # As it was given, where it was: it may be such a script as ours, and speak for a Java without the module.
+            return Path(environment["JAVA_HOME"]) if origin == _GIVEN else found.home
         else:
             return wrap(found.home, cache or _cache_folder(environment))
     raise NoJava(f"Spark needs Java {VERSION_MIN} or newer: {'; '.join(refused) or 'none was found'}; set JAVA_HOME")
@@ -105,7 +107,7 @@ def wrap(home: Path, cache: Path) -> Path:
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Where a Java may be, in the order in which they are tried."""
     if environment.get("JAVA_HOME"):
-        yield "the one at JAVA_HOME", Path(environment["JAVA_HOME"]) / "bin" / "java"
+        yield _GIVEN, Path(environment["JAVA_HOME"]) / "bin" / "java"
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
     if on_path is not None:
         yield "the one on the PATH", Path(on_path)

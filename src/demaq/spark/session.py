@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 MASTER_DEFAULT = "local[*]"
 ATTEMPTS = 2
 """How often a task is started. The second time it only says that its worker was lost; see jobs.py."""
+CONNECT_SECONDS_MAX = 5.0
 STOP_SECONDS_MAX = 20.0
 """How long Java may take to end when it is asked to, before it is killed."""
 LOG_NAME = "spark.log"
 LOG_TAIL_BYTES = 20_000
 LOOPBACK = "127.0.0.1"
 
+_STANDALONE = "spark://"
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
 _lock = threading.RLock()
 
@@ -95,6 +98,7 @@ def start_spark(
     without one it is temporary. `tell` hears what is going on.
     """
     with _lock:
+        _check_reachable(master)
         java_home = find_java_home()
         tell(f"starting Spark on {master} …")
         temporary = folder is None
@@ -106,6 +110,17 @@ def start_spark(
             if temporary:
                 shutil.rmtree(place, ignore_errors=True)
             raise
+
+
+def _check_reachable(master: str) -> None:
+    """Ask the masters of a standalone cluster for a connection: Spark itself would try for more than a minute."""
+    if not master.startswith(_STANDALONE):
+        return
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), CONNECT_SECONDS_MAX):
+            return
+    raise SparkFailed(f"there is no Spark master at {master}")
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
@@ -221,8 +236,9 @@ def _reason(log: Path, start: int) -> str | None:
     with suppress(OSError), open(log, "rb") as file:
         file.seek(max(start, log.stat().st_size - LOG_TAIL_BYTES))
         lines = file.read().decode("utf-8", "replace").splitlines()
-        told = [line.strip() for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
-        return told[0] if told else None
+        causes = [line for line in lines if line.startswith("Caused by: ")]
+        told = [line for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
+        return re.sub(r"^.*?Exception: ", "", (causes[-1:] or told)[0]).strip() if causes or told else None
     return None
 
 
