@@ -15,7 +15,7 @@ from tests.spark.cluster import running_cluster
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-SECONDS_MAX = 240.0
+SECONDS_MAX = 480.0
 
 
 @pytest.fixture(scope="module")
