@@ -30,10 +30,10 @@ from demaq.language.system_properties import (
     SYSTEM_PROPERTIES,
 )
 from demaq.rounds.compiled import static_check
-from demaq.rounds.evaluator import BATCH_MESSAGES_MAX
+from demaq.rounds.evaluator import BATCH_MESSAGES_MAX, ROUND_MESSAGES_MAX
 from demaq.rounds.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
 from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
-from demaq.scheduler.engine import ROUND_MESSAGES_MAX, TIMERS_MAX
+from demaq.scheduler.engine import TIMERS_MAX
 from demaq.server.control import REQUEST_BYTES_MAX
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
 from tests.docs.diagnostics_page import diagnostics_page

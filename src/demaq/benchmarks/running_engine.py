@@ -17,8 +17,9 @@ from typing import Any, Self
 
 from demaq.compiler.planner import make_plan
 from demaq.language.load import load_program
+from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.process import ProcessEvaluator
-from demaq.scheduler.engine import ROUND_MESSAGES_MAX, Engine
+from demaq.scheduler.engine import Engine
 from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
 from demaq.store.protocol import Committed, Step
 from demaq.store.sqlite import SqliteStore
@@ -67,7 +68,7 @@ class RunningEngine:
 
     def work(self, grouped: bool) -> int:
         """Process until nothing is left, and remove what is done with; the answer is how many messages it were."""
-        self.engine.round_messages_max = ROUND_MESSAGES_MAX if grouped else 1
+        self.engine.round_messages_max = None if grouped else 1
         garbage_every = GARBAGE_EVERY_TURNS if grouped else GARBAGE_EVERY_TURNS * ROUND_MESSAGES_MAX
         steps = rounds = 0
         while done := self.engine.run_round():

@@ -39,6 +39,8 @@ from demaq.rounds.schemas import Schemas
 from demaq.rounds.state import Job, StateBuilder, property_element
 
 BATCH_MESSAGES_MAX = 200
+ROUND_MESSAGES_MAX = 500
+"""How many messages are evaluated in one round where there is one evaluator."""
 FAILURE_FIELDS = 7
 """What is told about a failure behind its letter."""
 _NEED = f"Q{{{RUNTIME}}}"
@@ -47,6 +49,10 @@ _OURS = f"Q{{{DEMAQ}}}"
 
 class Evaluator(Protocol):
     """Given messages and a reader of state, what the rules of the plan would do."""
+
+    @property
+    def messages_max(self) -> int:
+        """How many messages a round may have."""
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
 
@@ -71,6 +77,8 @@ class Evaluator(Protocol):
 
 
 class SaxonEvaluator:
+    messages_max = ROUND_MESSAGES_MAX
+
     def __init__(self, compiled: CompiledProgram) -> None:
         self.compiled = compiled
         self.program = compiled.plan.program

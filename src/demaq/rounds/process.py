@@ -21,6 +21,7 @@ from typing import Any
 from demaq.documents import Document
 from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
+from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
 from demaq.scheduler.reading import SnapshotReader
 
@@ -50,6 +51,8 @@ class EvaluatorGone(Exception):
 
 class ProcessEvaluator:
     """An Evaluator in another process. Must be closed."""
+
+    messages_max = ROUND_MESSAGES_MAX
 
     def __init__(
         self, files: Mapping[str, str], store: Path, rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS

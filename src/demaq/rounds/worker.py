@@ -34,7 +34,7 @@ def main(descriptor: int) -> None:
     with contextlib.suppress(EOFError, OSError):
         files, store_folder, limit_seconds = connection.recv()
         try:
-            worker = _Worker(files, Path(store_folder))
+            worker = Worker(files, Path(store_folder))
         except ProgramError as error:
             connection.send([error, *error.others])
             return
@@ -53,7 +53,9 @@ def main(descriptor: int) -> None:
             connection.send(("recycle" if worker.has_grown() else "fine", answer))
 
 
-class _Worker:
+class Worker:
+    """A program on a store that it reads."""
+
     def __init__(self, files: dict[str, str], store_folder: Path) -> None:
         self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
         self._store = SqliteStore.open_readonly(store_folder)

@@ -10,7 +10,7 @@ from demaq.documents import parse_document
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Enqueued, Outcome, SliceReset
+from demaq.rounds.outcomes import Arrival, Enqueued, Outcome, SliceReset
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
@@ -19,7 +19,6 @@ from demaq.scheduler.round import Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
 ROUND_MESSAGES_FIRST = 50
-ROUND_MESSAGES_MAX = 500
 ROUND_SECONDS = 1.0
 """Rounds are made as large as can be evaluated in about this time."""
 TIMERS_MAX = 500
@@ -61,7 +60,8 @@ class Engine:
         self.clock = clock
         self.hops_max = hops_max
         self.maker = Maker(plan, evaluator)
-        self.round_messages_max = ROUND_MESSAGES_MAX
+        self.round_messages_max: int | None = None
+        """Fewer messages in a round than the evaluator takes."""
         self._round_messages = ROUND_MESSAGES_FIRST
         self._receiver = receiver or evaluator
         self._observe = observe
@@ -109,6 +109,24 @@ class Engine:
         received = self._receiver.receive(queue, document, properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
+    def received_many(self, queue: str, bodies: Sequence[bytes | str]) -> list[NewMessage]:
+        """The same for many messages of a queue at once. Raises a MessageError for the first that must be refused."""
+        expect_queue(self.program, queue)
+        if queue in self._plain_queues:
+            return [self.received(queue, body) for body in bodies]
+        now = self.clock()
+        arrivals = [Arrival(queue=queue, document=parse_document(body), explicit={}, now=now) for body in bodies]
+        made: list[NewMessage] = []
+        for received in self._receiver.receive_many(arrivals):
+            if isinstance(received, MessageError):
+                raise received
+            made.append(self.maker.new(queue, received.document, received.properties, received.entries, now))
+        return made
+
+    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+        """Store received messages, all or none."""
+        return self._append(messages)
+
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:
             numbers = self.store.append(messages)
@@ -154,7 +172,7 @@ class Engine:
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
         """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
-        limit = min(self._round_messages, self.round_messages_max)
+        limit = self.round_messages_max or self._round_messages
         # What belongs to another program nobody here knows what to do with.
         pending = [message for message in self.store.pending(limit) if message.queue in self.program.queues]
         if self._attempts:
@@ -166,7 +184,7 @@ class Engine:
     def _adapt(self, messages: int, seconds: float) -> None:
         """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""
         fitting = int(messages * ROUND_SECONDS / max(seconds, 1e-6))
-        self._round_messages = max(1, min(fitting, 2 * self._round_messages, ROUND_MESSAGES_MAX))
+        self._round_messages = max(1, min(fitting, 2 * self._round_messages, self.evaluator.messages_max))
 
     def _commit(self, steps: Sequence[Step]) -> None:
         if not steps:

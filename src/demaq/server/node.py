@@ -22,13 +22,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from demaq.compiler.planner import make_plan
-from demaq.errors import StoreDamaged
+from demaq.errors import OperatorError, StoreDamaged
 from demaq.language.load import load_program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_queue, explicit_properties
+from demaq.spark.pipeline import Pipeline, PipelineName
+from demaq.spark.rounds import SparkEvaluator
+from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
 from demaq.store.protocol import Committed, Step, StoredMessage, as_stored
 from demaq.store.sqlite import SqliteStore
 
@@ -60,12 +63,18 @@ class Node:
         hops_max: int = HOPS_MAX,
         discard: Sequence[str] = (),
         tell: Callable[[str], None] = lambda line: None,
+        pipeline: PipelineName = "inline",
+        master: str = MASTER_DEFAULT,
+        spark_options: Mapping[str, str] | None = None,
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError.
 
         `tell` hears what is different from the program that ran last; `discard` names queues that it has given up and
-        whose messages may go with them.
+        whose messages may go with them. `pipeline` says where rounds are evaluated: beside the node, on Spark at that
+        `master`, or on whichever is better for each.
         """
+        if pipeline != "inline" and not is_local(master):
+            raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use a local master")
         self.program = load_program(application)
         self.keep = keep
         self._clock = clock or _utc_now
@@ -83,11 +92,20 @@ class Node:
             self._receiver.launch()
             self._evaluator.start()
             self._receiver.start()
+
+            def start() -> tuple[SparkEvaluator, Callable[[], None]]:
+                spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
+                beside, timeout = self._evaluator, rule_timeout_seconds
+                on_spark = SparkEvaluator(spark.session, self.program, files, self.folder, beside, timeout)
+                return on_spark, spark.close
+
+            self.pipeline = Pipeline(pipeline, self._evaluator, start)
+            opened.callback(self.pipeline.close)
             plan = make_plan(self.program)
             evolve(plan, self._evaluator, self.store, self._clock, discard, tell)
             self.engine = Engine(
                 plan,
-                self._evaluator,
+                self.pipeline,
                 self.store,
                 self._clock,
                 hops_max=hops_max,

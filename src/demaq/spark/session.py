@@ -112,6 +112,11 @@ def start_spark(
             raise
 
 
+def is_local(master: str) -> bool:
+    """Whether tasks run on this very machine."""
+    return _LOCAL.match(master) is not None
+
+
 def _check_reachable(master: str) -> None:
     """Ask the masters of a standalone cluster for a connection: Spark itself would try for more than a minute."""
     if not master.startswith(_STANDALONE):

@@ -23,10 +23,10 @@ from demaq.language.load import load_program, load_program_texts
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.evaluator import Evaluator, SaxonEvaluator
 from demaq.rounds.slice_keys import SliceKeys
 from demaq.scheduler.collection_documents import collection_texts
-from demaq.scheduler.engine import HOPS_MAX, ROUND_MESSAGES_MAX, Engine
+from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.scheduler.reading import system_properties
@@ -61,7 +61,7 @@ class Lab:
         application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         store: str | os.PathLike[str] | Store | None = None,
         collections: Mapping[str, Sequence[str | bytes]] | None = None,
-        pipeline: Literal["inline"] = "inline",
+        pipeline: Literal["inline", "spark"] = "inline",
         hops_max: int = HOPS_MAX,
         discard: Sequence[str] = (),
     ) -> None:
@@ -70,8 +70,9 @@ class Lab:
         A store that another application ran on is brought under this one; `discard` names queues whose messages may be
         given up with it. Raises QueueNotEmpty where others would be.
         """
-        if pipeline != "inline":
-            raise ValueError(f"pipeline {pipeline!r} is not known here; there is 'inline'")
+        if pipeline not in ("inline", "spark"):
+            raise ValueError(f"pipeline {pipeline!r} is not known here; there are 'inline' and 'spark'")
+        self._pipeline = pipeline
         self.now = START
         self._hops_max = hops_max
         self._discard = discard
@@ -103,9 +104,20 @@ class Lab:
         return self.now
 
     def _start(self) -> Engine:
-        evaluator = SaxonEvaluator(self._compiled)
+        evaluator = self._evaluator()
         evolve(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
         return Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+
+    def _evaluator(self) -> Evaluator:
+        beside = SaxonEvaluator(self._compiled)
+        if self._pipeline == "inline":
+            return beside
+        if self._folder is None:
+            raise ValueError("Spark's workers read a store in a folder; this one is in memory")
+        from demaq.spark.rounds import SparkEvaluator
+        from demaq.spark.shared import shared_session
+
+        return SparkEvaluator(shared_session(), self.program, self.program.files(), self._folder, beside)
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
         """Load all collections, or none where one of them is refused."""
@@ -171,7 +183,7 @@ class Lab:
         try:
             self._engine.run_round()
         finally:
-            self._engine.round_messages_max = ROUND_MESSAGES_MAX
+            self._engine.round_messages_max = None
         return _lab_message(self.store.message(waiting[0].seq) or waiting[0])
 
     def advance(self, seconds: float) -> None:

@@ -1,0 +1,164 @@
+"""Where rounds are evaluated: in the process beside the node, or on Spark. Decided anew for each round.
+
+A job costs the same whatever it holds. It pays off when the round is so large that dividing it among the executors
+saves more than that. What a job costs is measured when Spark is started, what a message costs in every round.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from demaq.documents import Document
+from demaq.errors import MessageError, OperatorError
+from demaq.messages import Message, PropertyValue
+from demaq.rounds.evaluator import ROUND_MESSAGES_MAX, Evaluator
+from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
+from demaq.spark.rounds import SparkEvaluator
+
+PipelineName = Literal["auto", "spark", "inline"]
+START_MESSAGES = 1000
+"""So many messages in one round let `auto` start Spark; until it runs they are evaluated beside the node."""
+PROBES = 3
+"""So many empty jobs tell what a job costs."""
+MESSAGE_SECONDS_FIRST = 0.0005
+"""What a message is taken to cost before any was seen."""
+WEIGHT = 0.3
+"""How much the newest round says about what a message costs."""
+
+_log = logging.getLogger("demaq.node")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went where."""
+
+    inline_rounds: int = 0
+    inline_messages: int = 0
+    spark_rounds: int = 0
+    spark_messages: int = 0
+
+
+class Pipeline:
+    """An Evaluator that chooses between two. Must be closed."""
+
+    def __init__(
+        self,
+        name: PipelineName,
+        inline: Evaluator,
+        start: Callable[[], tuple[SparkEvaluator, Callable[[], None]]],
+    ) -> None:
+        """`start` starts Spark, and answers with how to stop it too."""
+        self.name = name
+        self.counts = Counts()
+        self.why = "every round is evaluated beside the node"
+        """The reason for the last choice."""
+        self.job_seconds: float | None = None
+        """What an empty job costs, once Spark runs."""
+        self.message_seconds = MESSAGE_SECONDS_FIRST
+        self._inline = inline
+        self._start = start
+        self._spark: SparkEvaluator | None = None
+        self._stop: Callable[[], None] | None = None
+        self._starting: threading.Thread | None = None
+        if name == "spark":
+            self._start_now()
+
+    @property
+    def messages_max(self) -> int:
+        """Large rounds only where they can be divided; `auto` must see one to start Spark."""
+        return ROUND_MESSAGES_MAX if self.name == "inline" else SparkEvaluator.messages_max
+
+    @property
+    def threshold(self) -> int | None:
+        """From how many messages on a round goes to Spark, as things are; None where it never would."""
+        if self._spark is None or self.job_seconds is None or self._spark.tasks < 2:
+            return None
+        saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
+        return max(1, int(self.job_seconds / saved_by_each))
+
+    def close(self) -> None:
+        if self._starting is not None:
+            self._starting.join()
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+        self._spark = None
+
+    # an Evaluator
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        chosen = self._chosen(len(messages))
+        started = time.perf_counter()
+        outcomes = (chosen or self._inline).cascade(messages, reader, now, deep)
+        seconds = (time.perf_counter() - started) / len(messages)
+        if chosen is not None:
+            self.counts.spark_rounds += 1
+            self.counts.spark_messages += len(messages)
+        else:
+            self.counts.inline_rounds += 1
+            self.counts.inline_messages += len(messages)
+            self.message_seconds += WEIGHT * (seconds - self.message_seconds)
+        return outcomes
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        return self._inline.evaluate(messages, reader, now)
+
+    def receive(
+        self,
+        queue: str,
+        document: Document,
+        explicit: Mapping[str, PropertyValue],
+        now: datetime,
+        inherited: Mapping[str, PropertyValue] | None = None,
+    ) -> Received:
+        return self._inline.receive(queue, document, explicit, now, inherited)
+
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._inline.receive_many(arrivals)
+
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._inline.restate_many(arrivals)
+
+    # the choice
+
+    def _chosen(self, messages: int) -> SparkEvaluator | None:
+        """Spark's evaluator where the round is worth a job."""
+        if self.name == "inline":
+            return None
+        if self.name == "spark":
+            self.why = "every round goes to Spark"
+            return self._spark
+        if self._spark is None:
+            self.why = f"Spark is started when a round has {START_MESSAGES:,} messages"
+            if messages >= START_MESSAGES and self._starting is None:
+                self._starting = threading.Thread(target=self._start_later, name="demaq-spark", daemon=True)
+                self._starting.start()
+            return None
+        threshold = self.threshold
+        if threshold is None:
+            self.why = "Spark has one core only"
+            return None
+        is_worth_it = messages >= threshold
+        self.why = f"{messages:,} messages, {'at least' if is_worth_it else 'fewer than'} {threshold:,}"
+        return self._spark if is_worth_it else None
+
+    def _start_later(self) -> None:
+        try:
+            self._start_now()
+        except OperatorError as error:
+            self.why = f"Spark could not be started: {error}"
+            _log.warning("%s; going on beside the node", error)
+
+    def _start_now(self) -> None:
+        spark, self._stop = self._start()
+        self.job_seconds = min([spark.probe() for _ in range(PROBES)])
+        self._spark = spark
+        _log.info("Spark runs with %d tasks; a job costs %.0f ms", spark.tasks, self.job_seconds * 1000)

@@ -1,0 +1,210 @@
+"""Rounds on Spark: messages that share a slice go to one task, tasks are spread over the executors.
+
+A task is told the numbers of its messages and of the snapshot, reads the store by itself, and answers with outcomes, as
+the evaluator beside the node does. Compiled programs and open stores stay in the workers between rounds. A task that
+does not come back costs nothing but time: its messages are evaluated beside the node, where the culprit is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.language.program import Program
+from demaq.messages import Message, PropertyValue
+from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
+from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.scheduler.reading import SnapshotReader
+from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from demaq.rounds.worker import Worker
+
+SPARK_MESSAGES_MAX = 5000
+"""How many messages a round on Spark may have."""
+RECYCLE_SECONDS = 0.5
+"""How long after its task a worker that has grown ends itself."""
+
+_log = logging.getLogger("demaq.node")
+
+
+class SparkEvaluator:
+    """An Evaluator whose cascades run on Spark. Everything else is asked of the one beside the node."""
+
+    messages_max = SPARK_MESSAGES_MAX
+
+    def __init__(
+        self,
+        session: SparkSession,
+        program: Program,
+        files: Mapping[str, str],
+        store: Path,
+        beside: Evaluator,
+        rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+    ) -> None:
+        self._session = session
+        self._slicings = {name: slicing.property for name, slicing in program.slicings.items()}
+        self._files = dict(files)
+        self._digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()
+        self._store = str(Path(store).resolve())
+        self._beside = beside
+        self._rule_timeout_seconds = rule_timeout_seconds
+        self.tasks = int(session.sparkContext.defaultParallelism)
+        """Into how many tasks a round is divided."""
+        self.lost_tasks = 0
+        """How many did not come back."""
+
+    def probe(self) -> float:
+        """How many seconds a job takes that has nothing to do."""
+        started = time.perf_counter()
+        run_tasks(self._session, [b""] * self.tasks, nothing)
+        return time.perf_counter() - started
+
+    # an Evaluator
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+    ) -> Sequence[Outcome | None]:
+        assert isinstance(reader, SnapshotReader), "executors read the store themselves"
+        shares = divided([self._slices(message) for message in messages], self.tasks)
+        assignments = [
+            self._assignment([messages[position].sequence for position in share], reader.snapshot, now, deep)
+            for share in shares
+        ]
+        answers = self._answers(assignments)
+        outcomes: list[Outcome | None] = [None] * len(messages)
+        for number, share in enumerate(shares):
+            if number in answers:
+                _add(outcomes, share, pickle.loads(answers[number]))
+        lost = [position for number, share in enumerate(shares) if number not in answers for position in share]
+        if lost:
+            self.lost_tasks += len(shares) - len(answers)
+            _add(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep))
+        return outcomes
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        return self._beside.evaluate(messages, reader, now)
+
+    def receive(
+        self,
+        queue: str,
+        document: Document,
+        explicit: Mapping[str, PropertyValue],
+        now: datetime,
+        inherited: Mapping[str, PropertyValue] | None = None,
+    ) -> Received:
+        return self._beside.receive(queue, document, explicit, now, inherited)
+
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._beside.receive_many(arrivals)
+
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        return self._beside.restate_many(arrivals)
+
+    # tasks
+
+    def _slices(self, message: Message) -> list[tuple[str, str]]:
+        return [(name, message.properties[self._slicings[name]].key) for name in message.slices or ()]
+
+    def _assignment(self, seqs: list[int], snapshot: int, now: datetime, deep: bool) -> bytes:
+        limit = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
+        return pickle.dumps((self._digest, self._files, self._store, limit, seqs, snapshot, now, deep))
+
+    def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
+        try:
+            return dict(enumerate(run_tasks(self._session, assignments, evaluate_share)))
+        except TasksFailed as failed:
+            for number, reason in failed.failures.items():
+                _log.warning("task %d of a round on Spark failed: %s", number, reason.strip().split("\n")[-1])
+            return failed.answers
+        except JobFailed as failed:
+            _log.warning("%s; evaluating beside the node", failed)
+            return {}
+
+
+def divided(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[list[int]]:
+    """Positions of messages in as many shares, about equally large: those that have a slice in common in one share."""
+    leader = list(range(len(slices)))
+
+    def leader_of(position: int) -> int:
+        while leader[position] != position:
+            leader[position] = leader[leader[position]]
+            position = leader[position]
+        return position
+
+    first: dict[tuple[str, str], int] = {}
+    for position, keys in enumerate(slices):
+        for key in keys:
+            mine, other = leader_of(position), leader_of(first.setdefault(key, position))
+            leader[max(mine, other)] = min(mine, other)
+    groups: dict[int, list[int]] = {}
+    for position in range(len(slices)):
+        groups.setdefault(leader_of(position), []).append(position)
+    shares: list[list[int]] = [[] for _ in range(min(tasks, len(groups)))]
+    for group in groups.values():
+        min(shares, key=len).extend(group)
+    return [sorted(share) for share in shares]
+
+
+def _add(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[Outcome | None]) -> None:
+    """Put the outcomes of a share in their places, those of what the messages make behind all others."""
+    offset = len(outcomes) - len(share)
+
+    def place(number: int) -> int:
+        return share[number] if 0 <= number < len(share) else number + offset if number >= 0 else number
+
+    for number, outcome in enumerate(found):
+        if outcome is not None:
+            outcome.number = place(outcome.number)
+            if outcome.parent is not None:
+                outcome.parent = (place(outcome.parent[0]), outcome.parent[1])
+            outcome.seen = {part: (count, place(last)) for part, (count, last) in outcome.seen.items()}
+        if number < len(share):
+            outcomes[share[number]] = outcome
+        else:
+            outcomes.append(outcome)
+
+
+# --- on an executor --------------------------------------------------------------------------------------------------
+
+_workers: dict[tuple[str, str], Worker] = {}
+"""Compiled programs on open stores: they live as long as the process."""
+
+
+def nothing(assignment: bytes) -> bytes:
+    return assignment
+
+
+def evaluate_share(assignment: bytes) -> bytes:
+    """Outcomes of some messages."""
+    from demaq.rounds.worker import Worker
+
+    digest, files, store, limit, seqs, snapshot, now, deep = pickle.loads(assignment)
+    worker = _workers.get((digest, store))
+    if worker is None:
+        _workers.clear()  # another application or a newer version: what was there is not needed again
+        worker = _workers[(digest, store)] = Worker(files, Path(store))
+    # Python cannot interrupt a rule, the system can.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        answer = pickle.dumps(worker.answer(("cascade", seqs, snapshot, now, deep)), pickle.HIGHEST_PROTOCOL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if worker.has_grown():
+        threading.Timer(RECYCLE_SECONDS, os._exit, [0]).start()
+    return answer

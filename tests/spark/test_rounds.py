@@ -1,0 +1,58 @@
+"""Rounds on Spark end like rounds beside the node."""
+
+from __future__ import annotations
+
+import pytest
+
+from demaq.spark.rounds import divided
+from demaq.spark.session import RunningSpark
+from demaq.testing import Lab
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def test_messages_that_share_a_slice_are_in_one_share() -> None:
+    a, b, c = ("s", "a"), ("s", "b"), ("t", "c")
+    shares = divided([[a], [b], [], [a, c], [c], [], [b]], 2)
+    assert sorted([position for share in shares for position in share]) == list(range(7))
+    share_of = {position: number for number, share in enumerate(shares) for position in share}
+    assert share_of[0] == share_of[3] == share_of[4]
+    assert share_of[1] == share_of[6]
+    assert abs(len(shares[0]) - len(shares[1])) <= 1
+    assert divided([], 2) == []
+    assert divided([[a], [a]], 4) == [[0, 1]]
+
+
+CONVERSATION = """
+create queue requests create queue checks create queue results create queue answers
+create property id as xs:string queue requests, checks, results value //id
+create slicing request on id
+create rule split for requests if (/request) then
+  for $n in 1 to 3 return do enqueue <check n="{$n}">{//id}</check> into checks
+create rule check for checks if (/check) then
+  if (//id = "13" and /check/@n = 2) then error() else do enqueue <result>{/check/@n}{//id}</result> into results
+create rule join for request if (count(qs:slice()/result) = 3) then
+  (do enqueue <answer n="{count(qs:queue("answers"))}">{//id}</answer> into answers, do reset)
+"""
+
+
+def run(pipeline: str) -> tuple[list[str], list[str], list[str]]:
+    with Lab(CONVERSATION, pipeline=pipeline) as lab:  # type: ignore[arg-type]
+        for n in range(60):
+            lab.enqueue("requests", f"<request><id>{n % 50}</id></request>")
+        lab.run_until_idle()
+        answers = [message.body for message in lab.messages("answers")]
+        errors = [message.body for message in lab.messages("demaq:errors")]
+        return answers, errors, [message.body for message in lab.slice("request", "13")]
+
+
+def test_a_lab_on_spark_ends_like_one_without(spark: RunningSpark) -> None:
+    assert run("spark") == run("inline")
+
+
+ENDLESS = """
+declare function local:forever($n) { if ($n < 0) then $n else local:forever($n + 1) };
+create queue a create queue b create queue e
+create rule endless for a errorqueue e if (//endless) then do enqueue <x>{local:forever(1)}</x> into b
+create rule copy for a if (true()) then do enqueue <copy>{//n}</copy> into b
+"""
