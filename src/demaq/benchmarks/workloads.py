@@ -54,9 +54,14 @@ def invoices() -> list[bytes]:
     ]
 
 
+def is_refused(number: int) -> bool:
+    """Whether the request of a number must be refused."""
+    return number % CUSTOMERS % UNPAID_EVERY == 0 or number % RESTRICTED_EVERY == 0
+
+
 def refused_requests(requests: int) -> int:
     """How many of the first requests of W2 must be refused."""
-    return sum([n % CUSTOMERS % UNPAID_EVERY == 0 or n % RESTRICTED_EVERY == 0 for n in range(requests)])
+    return sum([is_refused(number) for number in range(requests)])
 
 
 W1 = Workload("W1", "transform", APPLICATIONS / "w1.dmq", "requests", transform_message, 1)

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collections": ("demaq.cli.collections:collections", "Load and list the collections that rules read."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
+    "demo": ("demaq.cli.demo:demo", "Process requests for offers on Spark and check every answer."),
     "schema": ("demaq.cli.schema:schema", "Print a schema that Demaq publishes."),
     "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
 }

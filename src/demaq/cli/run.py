@@ -15,6 +15,7 @@ import click
 from demaq.cli.applications import show
 from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
 from demaq.cli.stores import counted, store_option
 from demaq.errors import OperatorError, ProgramError
 from demaq.language.diagnostics import Diagnostic
@@ -22,6 +23,7 @@ from demaq.rounds.process import RULE_TIMEOUT_SECONDS
 from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
+from demaq.spark.pipeline import PipelineName
 
 DRAIN_QUIET_SECONDS = 1.0
 """A backlog that takes longer to work off is talked about."""
@@ -56,6 +58,9 @@ LOOK_EVERY_SECONDS = 0.2
     metavar="QUEUE",
     help="Give up the messages of a queue that a changed application has no use for. May be repeated.",
 )
+@pipeline_option("auto")
+@master_option
+@conf_option
 def run(
     application: tuple[str, ...],
     folder: Path,
@@ -63,6 +68,9 @@ def run(
     rule_timeout: float,
     max_hops: int,
     discard: tuple[str, ...],
+    pipeline: PipelineName,
+    master: str,
+    conf: tuple[SparkOption, ...],
 ) -> int:
     """Run an application on a store until it is stopped.
 
@@ -70,7 +78,18 @@ def run(
     what waits is processed, a second one behind the current round; the next run goes on where it was.
     """
     try:
-        node = Node(application, folder, keep, rule_timeout, hops_max=max_hops, discard=discard, tell=_tell)
+        node = Node(
+            application,
+            folder,
+            keep,
+            rule_timeout,
+            hops_max=max_hops,
+            discard=discard,
+            tell=_tell,
+            pipeline=pipeline,
+            master=master,
+            spark_options=dict(conf),
+        )
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1

@@ -129,6 +129,8 @@ class Node:
         self._draining = False
         self._thread: threading.Thread | None = None
         self._turns = 0
+        self.steps = 0
+        """How many messages were processed."""
 
     # life
 
@@ -236,6 +238,7 @@ class Node:
         try:
             with self._turn:
                 done = self.engine.fire_timers() + self.engine.run_round()
+                self.steps += done
         finally:
             self._tell_subscribers()
         self._turns += 1

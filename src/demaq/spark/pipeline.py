@@ -69,6 +69,11 @@ class Pipeline:
         if name == "spark":
             self._start_now()
 
+    def start(self) -> None:
+        """Start Spark now, where it can be of use, instead of when a round calls for it."""
+        if self.name == "auto" and self._spark is None:
+            self._start_now()
+
     @property
     def messages_max(self) -> int:
         """Large rounds only where they can be divided; `auto` must see one to start Spark."""

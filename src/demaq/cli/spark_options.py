@@ -1,0 +1,45 @@
+"""Options of all commands that may use Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from demaq.spark.session import MASTER_DEFAULT
+
+SparkOption = tuple[str, str]
+"""The name of one of Spark's own settings, and its value."""
+
+
+class Setting(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+    """`spark.executor.memory=2g`."""
+
+    name = "setting"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> SparkOption:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"{value} is not a setting such as spark.driver.memory=2g", param, ctx)
+        return key, text
+
+
+def pipeline_option(default: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--pipeline",
+        type=click.Choice(["auto", "spark", "inline"]),
+        default=default,
+        show_default=True,
+        help="Where rounds are evaluated: on Spark, beside the node, or wherever it is quicker.",
+    )
+
+
+master_option = click.option(
+    "--master", default=MASTER_DEFAULT, show_default=True, metavar="URL", help="The Spark master."
+)
+conf_option = click.option(
+    "--conf", type=Setting(), multiple=True, metavar="NAME=VALUE", help="One of Spark's own settings; may be repeated."
+)
