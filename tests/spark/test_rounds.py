@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 
-from demaq.spark.rounds import divided
+from demaq.compiler.planner import make_plan
+from demaq.language.load import load_program
+from demaq.rounds.process import ProcessEvaluator
+from demaq.scheduler.engine import Engine
+from demaq.spark.rounds import SparkEvaluator, divided
 from demaq.spark.session import RunningSpark
+from demaq.store.sqlite import SqliteStore
 from demaq.testing import Lab
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -56,3 +65,23 @@ create queue a create queue b create queue e
 create rule endless for a errorqueue e if (//endless) then do enqueue <x>{local:forever(1)}</x> into b
 create rule copy for a if (true()) then do enqueue <copy>{//n}</copy> into b
 """
+
+
+def test_a_rule_that_never_ends_on_spark_costs_itself_and_nobody_else(tmp_path: Path, spark: RunningSpark) -> None:
+    application = tmp_path / "endless.dmq"
+    application.write_text(ENDLESS)
+    program = load_program(application)
+    files = {str(application): ENDLESS}
+    store = SqliteStore(tmp_path / "store")
+    with closing(store), closing(ProcessEvaluator(files, tmp_path / "store", 2)) as beside:
+        on_spark = SparkEvaluator(spark.session, program, files, tmp_path / "store", beside, 2)
+        engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC))
+        for n in range(20):
+            engine.enqueue("a", f"<m><n>{n}</n>{'<endless/>' if n == 7 else ''}</m>")
+        while engine.run_round():
+            pass
+        copies = [message.body for message in store.queue("b", store.snapshot())]
+        assert copies == [f"<copy><n>{n}</n></copy>" for n in range(20)]
+        (error,) = [message.body for message in store.queue("e", store.snapshot())]
+        assert "<rule>endless</rule>" in error
+        assert on_spark.lost_tasks >= 1

@@ -33,7 +33,8 @@ def pipeline_option(default: str) -> Callable[[Any], Any]:
         type=click.Choice(["auto", "spark", "inline"]),
         default=default,
         show_default=True,
-        help="Where rounds are evaluated: on Spark, beside the node, or wherever it is quicker.",
+        metavar="NAME",
+        help="Where rounds are evaluated: spark, inline (beside the node), or auto: wherever it is quicker.",
     )
 
 
