@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -18,10 +18,15 @@ RAN = {"programs": 0, "refused": 0, "phases": 0, "messages": 0, "errors": 0, "cu
 """What was tried, for whoever wants to know how much it was."""
 
 
-def compare(application: Application, phases: list[list[Event]], on_disk: bool) -> None:
+def compare(
+    application: Application,
+    phases: list[list[Event]],
+    on_disk: bool,
+    pipeline: Literal["inline", "spark"] = "inline",
+) -> None:
     note(application.text)
     try:
-        engine = EngineSide(application.text, HOPS_MAX, application.failing_in_two_ways, on_disk)
+        engine = EngineSide(application.text, HOPS_MAX, application.failing_in_two_ways, on_disk, pipeline)
     except ProgramError:
         RAN["refused"] += 1
         return

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -61,10 +61,17 @@ def body_of(text: str, numbers: dict[str, int], failing_in_two_ways: frozenset[s
 class EngineSide:
     """The engine in a laboratory. Ids become positions in the order in which messages came to be."""
 
-    def __init__(self, text: str, hops_max: int, failing_in_two_ways: frozenset[str], on_disk: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        hops_max: int,
+        failing_in_two_ways: frozenset[str],
+        on_disk: bool,
+        pipeline: Literal["inline", "spark"] = "inline",
+    ) -> None:
         self._failing_in_two_ways = failing_in_two_ways
         store = None if on_disk else MemoryStore(now=lambda: self.lab.now)
-        self.lab = Lab(text, store=store, hops_max=hops_max)
+        self.lab = Lab(text, store=store, hops_max=hops_max, pipeline=pipeline)
         self._arrived: list[str] = []
 
     def do(self, event: Event) -> str:
