@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -66,3 +67,21 @@ def test_an_application_with_errors_is_reported_whole_and_not_run(tmp_path: Path
     said = capsys.readouterr().err
     assert said.count("error[DQ") == 2
     assert not (tmp_path / "s" / ADDRESS_FILE).exists()
+
+
+def test_a_node_tells_what_it_is_doing(folder: Path, capsys: pytest.CaptureFixture[str]):
+    store = ["--store", str(folder / "s")]
+    assert cli.run(cli.demaq, ["status", *store]) == 1
+    assert capsys.readouterr().err == f"demaq: no node runs on {folder / 's'}\n"
+    node = RunningNode(folder / "app.dmq", folder / "s", "--pipeline", "inline")
+    try:
+        node.remote.enqueue("out", b"<m/>", {}, None)
+        assert cli.run(cli.demaq, ["status", *store]) == 0
+        printed = capsys.readouterr().out
+        assert "processed  0 messages, 1 waiting\n" in printed
+        assert "Spark      inline: not in use (every round is evaluated beside the node)\n" in printed
+        assert printed.endswith("fault      none\n")
+        assert cli.run(cli.demaq, ["status", *store, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["rounds"] == {"inline": 0, "spark": 0}
+    finally:
+        assert node.stop() == 0

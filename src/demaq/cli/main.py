@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List the messages of echo queues that have not come back yet, the next one first.",
     ),
     "collections": ("demaq.cli.collections:collections", "Load and list the collections that rules read."),
+    "status": ("demaq.cli.status:status", "Show what a running node is doing."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
     "demo": ("demaq.cli.demo:demo", "Process requests for offers on Spark and check every answer."),

@@ -89,6 +89,8 @@ class ControlServer:
                 return self._node.load_collection(request["name"], documents)
             case "gc":
                 return self._node.collect_garbage()
+            case "status":
+                return self._node.status()
         raise StoreError(f"the node does not know the request {request['do']}")
 
 
@@ -110,6 +112,9 @@ class RemoteNode:
 
     def collect_garbage(self) -> int:
         return int(self._ask(do="gc"))
+
+    def status(self) -> dict[str, Any]:
+        return dict(self._ask(do="status"))
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from demaq.compiler.planner import make_plan
 from demaq.errors import OperatorError, StoreDamaged
@@ -129,6 +130,7 @@ class Node:
         self._draining = False
         self._thread: threading.Thread | None = None
         self._turns = 0
+        self._started = self._clock()
         self.steps = 0
         """How many messages were processed."""
 
@@ -196,6 +198,25 @@ class Node:
             if not found:
                 return removed
             removed += found
+
+    def status(self) -> dict[str, Any]:
+        """What the node is doing, for whoever wants to know."""
+        pipeline = self.pipeline
+        counts = pipeline.counts
+        return {
+            "pid": os.getpid(),
+            "started": self._started.isoformat(timespec="seconds"),
+            "processed": self.steps,
+            "waiting": sum([waiting for _, waiting in self.store.counts().values()]),
+            "pipeline": pipeline.name,
+            "rounds": {"inline": counts.inline_rounds, "spark": counts.spark_rounds},
+            "messages": {"inline": counts.inline_messages, "spark": counts.spark_messages},
+            "threshold": pipeline.threshold,
+            "job_seconds": pipeline.job_seconds,
+            "message_seconds": pipeline.message_seconds,
+            "why": pipeline.why,
+            "fault": self.fault,
+        }
 
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
