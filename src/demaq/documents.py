@@ -50,14 +50,14 @@ class Document:
             self._tree = etree.fromstring(self.data, _parser()).getroottree()
         return self._tree
 
-    def node(self, saxon: Any, behind: int = 0) -> tuple[Any, int]:
-        """The document node in a Saxon processor, parsed on first use, and its number in document order.
-
-        Saxon orders documents as they were parsed; one that is to come behind another is parsed again if need be.
-        """
-        if self._node is None or self._node[0] is not saxon or self._node[2] <= behind:
-            self._node = (saxon, saxon.parse(self._text), saxon.parsed)
+    def node(self, saxon: object) -> tuple[Any, int] | None:
+        """The document node in a Saxon processor and its number in document order, if one is kept."""
+        if self._node is None or self._node[0] is not saxon:
+            return None
         return self._node[1], self._node[2]
+
+    def keep_node(self, saxon: object, node: Any, number: int) -> None:
+        self._node = (saxon, node, number)
 
     def __reduce__(self) -> tuple[type[Document], tuple[str]]:
         return Document, (self._text,)  # trees and nodes stay in their process

@@ -137,6 +137,11 @@ class RulePlan:
         return bool(self.reads)
 
     @property
+    def meets_others(self) -> bool:
+        """Whether it can see messages besides its own."""
+        return any([not isinstance(read, CollectionRead) for read in self.reads])
+
+    @property
     def keyed(self) -> tuple[QueueByKey, ...]:
         return tuple([read for read in self.reads if isinstance(read, QueueByKey)])
 

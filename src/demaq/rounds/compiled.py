@@ -8,7 +8,7 @@ from typing import Any
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.lower import NOT_YET
-from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_QUERY, RESTATE_BODY, RUNTIME_BODY, batch_query
+from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
@@ -62,10 +62,8 @@ class CompiledProgram:
             errors[0].others = tuple(errors[1:])
             raise errors[0]
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
-        self.jobs = saxon.functions(f"[{JOBS_QUERY}]", RUNTIME_URI)[0]
-        self.intake = saxon.functions(runtime_query(f"[{INTAKE_BODY}]"), RUNTIME_URI)[0]
-        self.restate = saxon.functions(runtime_query(f"[{RESTATE_BODY}]"), RUNTIME_URI)[0]
-        self.runtime = saxon.functions(runtime_query(f"[{RUNTIME_BODY}]"), RUNTIME_URI)[0]
+        ours = runtime_query(f"[{', '.join([JOBS_BODY, INTAKE_BODY, RESTATE_BODY, RUNTIME_BODY])}]")
+        self.jobs, self.intake, self.restate, self.runtime = saxon.functions(ours, RUNTIME_URI)
         self.intakes = self._intakes()
 
     def first(self, number: int) -> Any:

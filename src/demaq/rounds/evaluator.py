@@ -37,6 +37,7 @@ from demaq.rounds.outcomes import (
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.state import Job, StateBuilder, property_element
+from demaq.rounds.state_argument import with_state, without_state
 
 BATCH_MESSAGES_MAX = 200
 ROUND_MESSAGES_MAX = 500
@@ -166,9 +167,9 @@ class SaxonEvaluator:
         self, queue: CompiledQueue, number: int, batch: Any, message: Message, outcome: Outcome, reader: StateReader
     ) -> None:
         saxon = self.compiled.saxon
-        job = saxon.array([saxon.integer(1), saxon.integer(queue.positions[number]), self._nothing])
+        arguments = without_state(saxon, 1, queue.positions[number])
         try:
-            text = saxon.call(self.compiled.jobs, batch, queue.first_rules, saxon.array([job]))
+            text = saxon.call(self.compiled.jobs, batch, queue.first_rules, self._nothing, *arguments)
         except EvaluationError as error:
             outcome.errors.append(self._lost(number, str(error)))
             return
@@ -199,10 +200,10 @@ class SaxonEvaluator:
     def _run_jobs(self, queue: CompiledQueue, batch: Any, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
         saxon = self.compiled.saxon
         results = {number: Outcome() for number in numbers}
-        arguments = saxon.array([job.argument(queue.positions) for job in jobs])
         try:
-            text = saxon.call(self.compiled.jobs, batch, queue.full_rules, arguments)
-        except EvaluationError as error:
+            arguments = with_state(saxon, jobs, queue.positions)
+            text = saxon.call(self.compiled.jobs, batch, queue.full_rules, self._nothing, *arguments)
+        except (ValueError, EvaluationError) as error:
             if len(jobs) > 1:
                 for job, number in zip(jobs, numbers, strict=True):
                     results.update(self._run_jobs(queue, batch, [job], [number]))

@@ -50,6 +50,11 @@ class EvaluationError(Exception):
     """Saxon gave up on a whole call: endless recursion, or worse."""
 
 
+DOCUMENTS_PER_PARSE = 200
+"""So many documents are parsed as one: it costs a fifth of parsing them one by one."""
+_APART = "function($all as document-node()) as array(*) { array { for $m in $all/b/m return document { $m/node() } } }"
+
+
 class Saxon:
     """One processor. Not to be shared between threads."""
 
@@ -59,6 +64,7 @@ class Saxon:
         """How many documents were parsed: the number of the last one in document order."""
         for name, value in _SETTINGS.items():
             self._processor.set_configuration_property(_FEATURE + name, value)
+        self._empty_map, self._apart = self.functions(f"[map {{}}, {_APART}]")
 
     def functions(self, query: str, uri: str = "demaq:query") -> list[Any]:
         """The members of the array that a query evaluates to. Raises StaticError."""
@@ -89,12 +95,25 @@ class Saxon:
             except saxonche.PySaxonApiError as error:
                 raise ValueError(str(error).strip()) from None
 
+    def documents(self, texts: Sequence[str]) -> list[Any]:
+        """The document nodes of many texts, in document order. Raises ValueError like `parse`."""
+        found: list[Any] = []
+        for start in range(0, len(texts), DOCUMENTS_PER_PARSE):
+            part = texts[start : start + DOCUMENTS_PER_PARSE]
+            all_together = self.parse(f"<b><m>{'</m><m>'.join(part)}</m></b>")
+            try:
+                found += [value.head for value in self._apart.call([all_together]).head.as_list()]
+            except saxonche.PySaxonApiError as error:
+                raise EvaluationError(str(error).strip()) from None
+            self.parsed += len(part)
+        return found
+
     def array(self, members: Sequence[Any]) -> Any:
         return self._processor.make_array(list(members))
 
     def map(self, entries: Mapping[str, Any]) -> Any:
         assert "" not in entries, "Saxon's library ends the process over an empty key"
-        return self._processor.make_map2(dict(entries)) if entries else self._empty_map()
+        return self._processor.make_map2(dict(entries)) if entries else self._empty_map
 
     def string(self, text: str) -> Any:
         return self._processor.make_string_value(text)
@@ -107,9 +126,6 @@ class Saxon:
 
     def empty(self) -> Any:
         return self._processor.empty_sequence()
-
-    def _empty_map(self) -> Any:
-        return self._processor.new_xquery_processor().run_query_to_value(query_text="map {}").head
 
 
 def _static_error(text: str) -> StaticError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from demaq.compiler.plan import CollectionRead, QueueByKey, RulePlan, SliceRead, WholeQueue
@@ -27,8 +26,7 @@ _LINE_ENDS = {"\r": "&#13;"}
 class Job:
     """One rule on one message, with the state that was read for it."""
 
-    def __init__(self, builder: StateBuilder, message_number: int, message: Message, rule: RulePlan) -> None:
-        self.builder = builder
+    def __init__(self, message_number: int, message: Message, rule: RulePlan) -> None:
         self.message = message
         self.message_number = message_number
         self.rule = rule
@@ -39,46 +37,11 @@ class Job:
         self.slices_read: set[tuple[str, str]] = set()
         self.entries_read: set[tuple[int, str]] = set()
 
-    def argument(self, positions: Mapping[int, int]) -> Any:
-        """What the batch function is told: the message's number, the rule's position, the state."""
-        saxon = self.builder.saxon
-        collections = {name: self.builder.collection_nodes(documents) for name, documents in self.collections.items()}
-        nodes = self._nodes(self.builder.last_collection)
-
-        def array(messages: Sequence[Message]) -> Any:
-            return saxon.array([nodes[message.id] for message in messages])
-
-        state = {
-            "d": self.builder.compiled.runtime,
-            "intakes": self.builder.compiled.intakes,
-            "message": nodes[self.message.id],
-            "slice": array(self.slice),
-            "found": saxon.array([array(messages) for messages in self.found]),
-            "queues": saxon.map({name: array(messages) for name, messages in self.queues.items()}),
-            "collections": saxon.map(collections),
-        }
-        if self.rule.other_properties:
-            records = [
-                saxon.array([nodes[message.id], saxon.parse(self.builder.record(message))])
-                for message in self._messages()
-                if message.id != self.message.id
-            ]
-            state["others"] = saxon.array(records)
-        position = positions[self.rule.rule.number]
-        return saxon.array([saxon.integer(self.message_number + 1), saxon.integer(position), saxon.map(state)])
-
-    def _messages(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         """All messages the rule can meet, each once, in the order in which they were enqueued."""
         found = {message.id: message for part in [self.slice, *self.found, *self.queues.values()] for message in part}
         found[self.message.id] = self.message
         return sorted(found.values(), key=lambda message: message.sequence)
-
-    def _nodes(self, number: int) -> dict[str, Any]:
-        """Their documents, of which a rule may ask the order: behind those of collections, whose number is given."""
-        nodes: dict[str, Any] = {}
-        for message in self._messages():
-            nodes[message.id], number = message.document.node(self.builder.saxon, number)
-        return nodes
 
     def reads_with(self, reads: Reads) -> Reads:
         return Reads(
@@ -94,16 +57,13 @@ class StateBuilder:
 
     def __init__(self, compiled: CompiledProgram, reader: StateReader) -> None:
         self.compiled = compiled
-        self.saxon = compiled.saxon
         self.reader = reader
         self._queues: dict[str, Sequence[Message]] = {}
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
         self._collections: dict[str, Sequence[Document]] = {}
-        self.last_collection = 0
-        """The number of the last document of a collection in document order."""
 
     def job(self, number: int, message: Message, rule: RulePlan, keys: list[list[str]]) -> Job:
-        job = Job(self, number, message, rule)
+        job = Job(number, message, rule)
         remaining = iter(keys)
         for read in rule.reads:
             match read:
@@ -159,17 +119,3 @@ class StateBuilder:
         if name not in self._collections:
             self._collections[name] = self.reader.collection(name)
         return self._collections[name]
-
-    def collection_nodes(self, documents: Sequence[Document]) -> Any:
-        nodes: list[Any] = []
-        number = 0
-        for document in documents:
-            node, number = document.node(self.saxon, number)
-            nodes.append(node)
-        self.last_collection = max(self.last_collection, number)
-        return self.saxon.array(nodes)
-
-    def record(self, message: Message) -> str:
-        """What is known about a message, as its own record would say it."""
-        properties = [property_element(name, value) for name, value in message.properties.items()]
-        return f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>'

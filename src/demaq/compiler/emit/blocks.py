@@ -29,7 +29,7 @@ from demaq.compiler.emit.vocabulary import (
     runtime,
     xs,
 )
-from demaq.compiler.plan import CollectionRead, Index, Plan, RulePlan
+from demaq.compiler.plan import Index, Plan, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.names import Names, resolve_query
@@ -167,16 +167,15 @@ class BlockEmitter:
         refuse_deep_nesting(rule.body)
         from_message = paths_from_message(rule.body, context)
         inside = from_message is not None
-        meets_others = any([not isinstance(read, CollectionRead) for read in plan.reads])
         # A rule that meets other messages may meet itself among them: then it must be the same document everywhere.
-        whole = None if meets_others else from_message
+        whole = None if plan.meets_others else from_message
         lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, whole)
         number = str(rule.number)
         found: list[Function] = []
         if plan.needs_state:
             first = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
             found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
-        head = self._rule_head(plan, f"{STATE}?message" if meets_others else _message(inside))
+        head = self._rule_head(plan, f"{STATE}?message" if plan.meets_others else _message(inside))
         body = lowering.expr(rule.body)
         assert isinstance(body, ast.If)
         fires = _firing(body, literal(number))

@@ -43,12 +43,11 @@ def batch_query(plan: QueuePlan) -> str:
     return f"let {', '.join(maps)} return {function}" if maps else function
 
 
-JOBS_QUERY = (
-    "function($batch as document-node(), $rules as array(*), $jobs as array(*)) as xs:string {"
-    ' string-join(for $job in $jobs?* return ("M", $rules($job?2)($batch/b/r[$job?1], $job?3)), '
-    f'"{SEPARATOR}") }}'
+JOBS_BODY = (
+    "function($batch as document-node(), $rules as array(*), $state as map(*), $documents as array(*),"
+    f' $told as xs:string) as xs:string {{ string-join({declared("jobs")}($batch/b/r, $rules, $state, $documents, $told), "{SEPARATOR}") }}'
 )
-"""Runs rules on messages with the state that was read for them: jobs are [message, rule, state]."""
+"""Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""
 
 RUNTIME_BODY = "map {{ {} }}".format(
     ", ".join([f'"{name}": {declared(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])

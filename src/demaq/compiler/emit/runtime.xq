@@ -24,6 +24,34 @@ declare function d:need($kind as xs:string, $name as xs:string) as empty-sequenc
   error(QName("demaq:runtime", "d:" || $kind || "." || string-join(string-to-codepoints($name) ! string(), "-")))
 };
 
+(: rules on messages with the state that was read for them: see rounds/state_argument.py for how that is told :)
+declare function d:jobs(
+  $records as element()*, $rules as array(*), $state as map(*), $documents as array(*), $told as xs:string
+) as xs:string* {
+  let $told := parse-json($told)
+  let $lists := array:for-each($told?lists, function($places) { array { $places?* ! $documents(xs:integer(.)) } })
+  let $records := array { $records }
+  for $job in $told?jobs?*
+  return ("M", $rules(xs:integer($job?2))($records(xs:integer($job?1)), d:job-state($job, $state, $documents, $lists)))
+};
+
+declare function d:job-state($job as array(*), $state as map(*), $documents as array(*), $lists as array(*)) as map(*) {
+  map {
+    "d": $state?d,
+    "intakes": $state?intakes,
+    "message": $job?3[. ne 0] ! $documents(xs:integer(.)),
+    "slice": $job?4[. ne 0] ! $lists(xs:integer(.)),
+    "found": array:for-each($job?5, function($list) { $lists(xs:integer($list)) }),
+    "queues": d:named-lists($job?6, $lists),
+    "collections": d:named-lists($job?7, $lists),
+    "others": array:for-each($job?8, function($pair) { array:for-each($pair, function($place) { $documents(xs:integer($place)) }) })
+  }
+};
+
+declare function d:named-lists($numbers as map(*), $lists as array(*)) as map(*) {
+  map:merge(map:for-each($numbers, function($name, $list) { map:entry($name, $lists(xs:integer($list))) }))
+};
+
 (: the message and its properties :)
 
 (: a document of its own, whatever the author's prolog says about copies :)

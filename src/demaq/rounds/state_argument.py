@@ -1,0 +1,139 @@
+"""State as Saxon is told of it: all documents of some jobs in one array, and for each job which of them it sees.
+
+Documents cross over together and are parsed together; what is where is one string of JSON. A job is told of as
+
+    [message, rule, place of its document, slice, [found, …], {queue: …}, {collection: …}, [[place, place], …]]
+
+where messages, rules and places are counted from 1, a set of documents is the number of a list of places, and 0 stands
+for what the job does not have. At the end are other messages, each with the record of its properties.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demaq.documents import Document
+from demaq.messages import Message
+from demaq.rounds.saxon import Saxon
+from demaq.rounds.state import Job, property_element
+
+
+def without_state(saxon: Saxon, message: int, rule: int) -> tuple[Any, Any]:
+    """The arguments for one rule on one message when nothing was read."""
+    return _arguments(saxon, [], [], [[message, rule, 0, 0, [], {}, {}, []]])
+
+
+def with_state(saxon: Saxon, jobs: Sequence[Job], positions: Mapping[int, int]) -> tuple[Any, Any]:
+    """The arguments for jobs: the documents, and the rest. `positions` are those of rules by number.
+
+    Raises ValueError where a document cannot be parsed.
+    """
+    state = _State(_Shelf(saxon))
+    told = [state.job(job, positions[job.rule.rule.number]) for job in jobs]
+    return _arguments(saxon, state.shelf.nodes(), list(state.lists), told)
+
+
+def _arguments(saxon: Saxon, nodes: list[Any], lists: list[tuple[int, ...]], jobs: list[list[Any]]) -> tuple[Any, Any]:
+    return saxon.array(nodes), saxon.string(json.dumps({"lists": lists, "jobs": jobs}))
+
+
+class _State:
+    def __init__(self, shelf: _Shelf) -> None:
+        self.shelf = shelf
+        self.lists: dict[tuple[int, ...], int] = {}
+        """Numbers of lists of places. Jobs often see the same."""
+        self._records: dict[str, int] = {}
+
+    def job(self, job: Job, position: int) -> list[Any]:
+        collections: dict[str, int] = {}
+        last = 0
+        for name, documents in job.collections.items():
+            collections[name], number = self._collection(documents)
+            last = max(last, number)
+        if not job.rule.meets_others:
+            return [job.message_number + 1, position, 0, 0, [], {}, collections, []]
+        messages = job.messages()
+        places = self._places(messages, last)
+
+        def numbered(messages: Sequence[Message]) -> int:
+            return self._list([places[message.id] for message in messages])
+
+        others: list[tuple[int, int]] = []
+        if job.rule.other_properties:
+            others = [(places[m.id], self._record(m)) for m in messages if m.id != job.message.id]
+        return [
+            job.message_number + 1,
+            position,
+            places[job.message.id],
+            numbered(job.slice),
+            [numbered(found) for found in job.found],
+            {name: numbered(queue) for name, queue in job.queues.items()},
+            collections,
+            others,
+        ]
+
+    def _collection(self, documents: Sequence[Document]) -> tuple[int, int]:
+        """The number of its list, and of its last document in document order."""
+        places: list[int] = []
+        number = 0
+        for document in documents:
+            place, number = self.shelf.place(document, number)
+            places.append(place)
+        return self._list(places), number
+
+    def _places(self, messages: Sequence[Message], number: int) -> dict[str, int]:
+        """Of their documents, of which a rule may ask the order: behind those of collections, whose last is given."""
+        places: dict[str, int] = {}
+        for message in messages:
+            places[message.id], number = self.shelf.place(message.document, number)
+        return places
+
+    def _list(self, places: list[int]) -> int:
+        return self.lists.setdefault(tuple(places), len(self.lists) + 1)
+
+    def _record(self, message: Message) -> int:
+        """The place of what is known about a message, as its own record would say it."""
+        if message.id not in self._records:
+            properties = [property_element(name, value) for name, value in message.properties.items()]
+            record = Document(f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>')
+            self._records[message.id], _ = self.shelf.place(record, 0)
+        return self._records[message.id]
+
+
+class _Shelf:
+    """Documents for Saxon, each at a place. Those that are not nodes yet are parsed at the end, all together.
+
+    Saxon orders documents as they were made; one that is to come behind another is made again if need be.
+    """
+
+    def __init__(self, saxon: Saxon) -> None:
+        self._saxon = saxon
+        self._nodes: list[Any] = []
+        self._known: dict[Document, tuple[int, int]] = {}
+        self._to_parse: list[tuple[Document, int, int]] = []
+        self._next_number = saxon.parsed + 1
+
+    def place(self, document: Document, behind: int) -> tuple[int, int]:
+        """The place of a document, counted from 1, and its number in document order, which is above the one given."""
+        known = self._known.get(document)
+        if known is not None and known[1] > behind:
+            return known
+        kept = document.node(self._saxon) if known is None else None
+        if kept is not None and kept[1] > behind:
+            node, number = kept
+        else:
+            node, number = None, self._next_number
+            self._next_number += 1
+            self._to_parse.append((document, len(self._nodes), number))
+        self._nodes.append(node)
+        found = self._known[document] = (len(self._nodes), number)
+        return found
+
+    def nodes(self) -> list[Any]:
+        parsed = self._saxon.documents([document.text for document, _, _ in self._to_parse])
+        for node, (document, index, number) in zip(parsed, self._to_parse, strict=True):
+            self._nodes[index] = node
+            document.keep_node(self._saxon, node, number)
+        return self._nodes
