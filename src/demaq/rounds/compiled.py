@@ -140,6 +140,10 @@ class CompiledProgram:
         value = prop.values[queue]
         return self.saxon.empty() if value is None else self.functions[property_entry(prop, value)]
 
+    def _is_alone(self, prop: Property, queue: str) -> bool:
+        value = prop.values[queue]
+        return value is not None and property_entry(prop, value) in self.emitter.alone
+
     def _intakes(self) -> Any:
         """For each queue with properties or indexes: what makes those of a new message."""
         saxon, program = self.saxon, self.plan.program
@@ -153,6 +157,7 @@ class CompiledProgram:
                         "fixed": saxon.boolean(prop.variant == "fixed"),
                         "inherited": saxon.boolean(prop.variant == "inherited"),
                         "value": self._value(prop, queue),
+                        "alone": saxon.boolean(self._is_alone(prop, queue)),
                     }
                 )
                 for prop in in_dependency_order(program, queue)

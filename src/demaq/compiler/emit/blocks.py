@@ -76,6 +76,8 @@ class BlockEmitter:
         self.modules = modules
         self.sites = Sites()
         self.errors: list[ProgramError] = []
+        self.alone: set[Entry] = set()
+        """Values of properties that the document alone decides."""
 
     def blocks(self) -> list[Block]:
         """All functions of the plan, module by module. What cannot be emitted is in `errors`."""
@@ -214,13 +216,15 @@ class BlockEmitter:
 
     def _property(self, prop: Property, context: CompilerContext) -> list[Function]:
         """One function for each expression, however many queues share it."""
-        lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
         found: list[Function] = []
         for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
             refuse_deep_nesting(value)
-            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {_known_context(value, context)}"
-            head += f"{MESSAGE} ! {fn('data')}("
+            lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+            known = _known_context(value, context)
+            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {known}{MESSAGE} ! {fn('data')}("
             function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {xs(prop.type)}(.) }}"))
+            if not known and not lowering.asks_known:
+                self.alone.add(property_entry(prop, value))
             found.append((property_entry(prop, value), value.at, function))
         return found
 

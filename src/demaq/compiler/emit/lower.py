@@ -82,6 +82,8 @@ class Lowering:
         self.reads = reads or {}
         self.from_message = from_message or frozenset()
         self.in_property = in_property
+        self.asks_known = False
+        """Whether a property's value asks for more than the document."""
 
     # walking
 
@@ -249,6 +251,7 @@ class Lowering:
             head = f"{runtime('property-of')}({RECORD}, {MESSAGE}, {STATE}, {fn('string')}("
             return self.template(at, head, asked, "), ", self.expr(args[1]), ")")
         if self.in_property:
+            self.asks_known = True
             computed: str | ast.Expr = literal(name) if name else self.expr(args[0])
             return self.template(at, f"{KNOWN}({fn('string')}(", computed, "))")
         if name is not None:
@@ -263,6 +266,7 @@ class Lowering:
     def _clock(self, at: Place, name: str) -> ast.Node:
         now = f"{runtime('now')}({RECORD})"
         if self.in_property:
+            self.asks_known = True
             now = f"{KNOWN}({literal('demaq:created')})"
         match name:
             case "current-date":

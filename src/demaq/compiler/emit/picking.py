@@ -45,7 +45,8 @@ def batch_query(plan: QueuePlan) -> str:
 
 JOBS_BODY = (
     "function($batch as document-node(), $rules as array(*), $state as map(*), $documents as array(*),"
-    f' $told as xs:string) as xs:string {{ string-join({declared("jobs")}($batch/b/r, $rules, $state, $documents, $told), "{SEPARATOR}") }}'
+    " $told as xs:string) as xs:string {"
+    f' string-join({declared("jobs")}($batch/b/r, $rules, $state, $documents, $told), "{SEPARATOR}") }}'
 )
 """Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""
 

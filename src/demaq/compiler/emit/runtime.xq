@@ -180,10 +180,7 @@ declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as x
 declare function d:properties(
   $document as document-node(), $specs as array(*), $explicit as map(*), $parent as element()
 ) as map(*) {
-  let $start := map:merge((
-    $explicit, map:entry("demaq:created", d:now($parent)), map:entry("demaq:functions", d:functions())
-  ))
-  return fold-left($specs?*, $start, function($known, $spec) {
+  fold-left($specs?*, $explicit, function($known, $spec) {
     let $name := $spec?name
     let $given := if ($spec?fixed) then () else d:single($name, $known($name))
     let $inherited := if (exists($given) or not($spec?inherited)) then ()
@@ -192,7 +189,7 @@ declare function d:properties(
       if (exists($given)) then $given
       else if (exists($inherited)) then $inherited
       else if (exists($spec?value)) then
-        try { array { d:single($name, $spec?value($document, d:with-record($known, $parent))) }?* }
+        try { array { d:single($name, $spec?value($document, if ($spec?alone) then $known else d:context($known, $parent))) }?* }
         catch demaq:propertyError | d:* { error($err:code, $err:description) }
         catch * {
           error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
@@ -202,14 +199,17 @@ declare function d:properties(
   }) => map:remove(("demaq:created", "demaq:functions", "demaq:record"))
 };
 
-(: what is known so far, as a record for functions that look at the message's properties :)
-declare function d:with-record($known as map(*), $parent as element()) as map(*) {
-  map:put($known, "demaq:record", element r {
+(: what is known so far for a value that asks for more than the document; also as a record, for functions that look at
+   the message's properties :)
+declare function d:context($known as map(*), $parent as element()) as map(*) {
+  let $created := map:merge(($known, map:entry("demaq:created", d:now($parent))))
+  let $record := element r {
     $parent/@q, $parent/@t,
-    for $name in map:keys($known)
-    where not($name = ("demaq:functions", "demaq:record")) and exists($known($name))
-    return element p { attribute n { $name }, attribute t { d:type($known($name)) }, string($known($name)) }
-  })
+    for $name in map:keys($created)
+    where exists($created($name))
+    return element p { attribute n { $name }, attribute t { d:type($created($name)) }, string($created($name)) }
+  }
+  return map:merge(($created, map:entry("demaq:functions", d:functions()), map:entry("demaq:record", $record)))
 };
 
 declare function d:functions() as map(*) {
