@@ -8,7 +8,7 @@ is only a guess how things will go: whoever commits looks in order whether each 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -47,6 +47,8 @@ class _Pending:
     order: tuple[int, int]
     kept: set[SliceKey]
     """The slices it is in now."""
+    handed_on: Mapping[str, PropertyValue]
+    """Properties that what it makes has too, whatever the program says."""
     losses: int = 0
 
 
@@ -63,6 +65,7 @@ class Cascades:
             queue: [(s.name, s.property) for s in self.program.slicings_of(queue)] for queue in self.program.queues
         }
         self._possible = {queue: self._is_possible(queue) for queue in self.program.queues}
+        self._system_asked = {queue: self._is_system_asked(queue) for queue in self.program.queues}
 
     def is_possible(self, queue: str) -> bool:
         """Whether messages of a queue can be evaluated before they are stored."""
@@ -73,6 +76,9 @@ class Cascades:
 
     def system_asked(self, queue: str) -> bool:
         """Whether a rule asks what only the system knows."""
+        return self._system_asked[queue]
+
+    def _is_system_asked(self, queue: str) -> bool:
         asked = self.evaluator.records.asked_for(queue)
         return asked is None or any([name.startswith("demaq:") for name in asked])
 
@@ -115,7 +121,9 @@ class _Cascade:
         slices = tuple([(name, message.properties[program.slicings[name].property].key) for name in sorted(names)])
         order = (-self._cascades.priority(message.queue), next(self._order))
         origin = message.properties["demaq:origin"].text
-        return _Pending(message, slices, place, None, origin, order, set(slices))
+        handed_on = {name: value for name, value in message.properties.items() if name.startswith(_TRANSPORT)}
+        handed_on["demaq:origin"] = PropertyValue.string(origin)
+        return _Pending(message, slices, place, None, origin, order, set(slices), handed_on)
 
     def run(self) -> list[Outcome | None]:
         first = True
@@ -213,8 +221,9 @@ class _Cascade:
         self._overlay.add(message, slices, action.entries)
         if self._deep and cascades.is_possible(action.queue):
             order = (-cascades.priority(action.queue), next(self._order))
+            made_by = (outcome.number, position)
             self._pending.append(
-                _Pending(message, slices, -1, (outcome.number, position), parent.origin, order, set(slices))
+                _Pending(message, slices, -1, made_by, parent.origin, order, set(slices), _handed_on(parent, action))
             )
         return cascades.parts.created(action.queue, slices, entries)
 
@@ -232,8 +241,7 @@ class _Cascade:
         return tuple(found)
 
     def _properties(self, action: Enqueued, parent: _Pending) -> dict[str, PropertyValue]:
-        known = {k: v for k, v in parent.message.properties.items() if k.startswith(_TRANSPORT)}
-        known["demaq:origin"] = PropertyValue.string(parent.origin)
+        known = dict(parent.handed_on)
         if self._cascades.system_asked(action.queue):
             created = self._now.isoformat()
             size = str(len(action.document.data))
@@ -243,6 +251,11 @@ class _Cascade:
             known["demaq:rule"] = PropertyValue.string(action.rule)
         known.update(action.properties)
         return known
+
+
+def _handed_on(parent: _Pending, action: Enqueued) -> Mapping[str, PropertyValue]:
+    own = {name: value for name, value in action.properties.items() if name.startswith(_TRANSPORT)}
+    return {**parent.handed_on, **own} if own else parent.handed_on
 
 
 class _Overlay:

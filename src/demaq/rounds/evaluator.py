@@ -24,6 +24,7 @@ from demaq.messages import Message, PropertyValue
 from demaq.rounds.cascade import Cascades
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import (
+    NOTHING_READ,
     Arrival,
     AskedRule,
     Enqueued,
@@ -195,7 +196,8 @@ class SaxonEvaluator:
             pending = [n for n in pending if builder.fetch_needed(jobs[n], results[n])]
         for n, job in enumerate(jobs):
             self._add(outcomes[job.message_number], results[n], job)
-        self._in_rule_order(queue, outcomes)
+        if len(queue.numbers) > 1:
+            self._in_rule_order(queue, [outcomes[number] for number in {job.message_number for job in jobs}])
 
     def _run_jobs(self, queue: CompiledQueue, batch: Any, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
         saxon = self.compiled.saxon
@@ -217,7 +219,7 @@ class SaxonEvaluator:
         outcome.fired.extend(result.fired)
         outcome.actions.extend(result.actions)
         outcome.errors.extend(result.errors)
-        outcome.reads = job.reads_with(outcome.reads)
+        outcome.reads = job.reads() if outcome.reads is NOTHING_READ else outcome.reads | job.reads()
 
     def _in_rule_order(self, queue: CompiledQueue, outcomes: list[Outcome]) -> None:
         """Rules that needed state were asked later; put their actions where they belong."""
@@ -461,13 +463,19 @@ class RecordWriter:
         self.plan = compiled.plan
         self._slicings = {name: number for number, name in enumerate(self.program.slicings)}
         self._asked: dict[str, frozenset[str] | None] = {}
+        self._quoted = {name: quoteattr(name) for name in self.program.queues}
 
     def batch(self, messages: Sequence[Message], now: datetime) -> str:
+        time = now.isoformat()
         records = [
-            self.record(message.queue, message.document, {}, now, self._relevant(message), slices=self._slices(message))
+            f'<r q={self._quoted[message.queue]} t="{time}" s="{self._slices(message)}">{self._own(message)}'
+            f"<m>{message.document.text}</m></r>"
             for message in messages
         ]
         return f"<b>{''.join(records)}</b>"
+
+    def _own(self, message: Message) -> str:
+        return "".join([property_element(name, value) for name, value in self._relevant(message).items()])
 
     def record(
         self,
@@ -476,13 +484,12 @@ class RecordWriter:
         explicit: Mapping[str, PropertyValue],
         now: datetime,
         inherited: Mapping[str, PropertyValue] | None = None,
-        slices: str = "",
     ) -> str:
-        """One message. Explicit properties are marked; others are the message's own, or those of one before it."""
+        """One new message. Explicit properties are marked; others are those of one before it."""
         written = [property_element(name, value, ' x=""') for name, value in explicit.items()]
         if inherited:
             written += [property_element(name, value) for name, value in inherited.items() if name not in explicit]
-        head = f'<r q={quoteattr(queue)} t="{now.isoformat()}" s="{slices}">'
+        head = f'<r q={self._quoted[queue]} t="{now.isoformat()}" s="">'
         return f"{head}{''.join(written)}<m>{document.text}</m></r>"
 
     def arriving(self, arrival: Arrival) -> str:

@@ -89,6 +89,8 @@ class Reads:
         )
 
 
+NOTHING_READ = Reads()
+
 Part: TypeAlias = tuple[str, ...]
 """A part of the state that steps change and rules read, such as a slice: see `changes`."""
 Version: TypeAlias = tuple[int, int]
@@ -104,7 +106,7 @@ class Outcome:
     errors: list[RuleError] = field(default_factory=list)
     lost: str | None = None
     """Why the message could not be evaluated at all."""
-    reads: Reads = field(default_factory=Reads)
+    reads: Reads = NOTHING_READ
     number: int = -1
     """Its position among the outcomes of a cascade."""
     parent: tuple[int, int] | None = None

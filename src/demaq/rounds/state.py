@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape, quoteattr
+from functools import lru_cache
+from xml.sax.saxutils import quoteattr
 
 from demaq.compiler.plan import CollectionRead, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
@@ -17,10 +18,15 @@ SCAN = "*"
 
 def property_element(name: str, value: PropertyValue, mark: str = "") -> str:
     """A property in a record."""
-    return f"<p n={quoteattr(name)} t={quoteattr(value.type)}{mark}>{escape(value.text, _LINE_ENDS)}</p>"
+    return f"<p {_attributes(name, value.type)}{mark}>{value.text.translate(_ESCAPED)}</p>"
 
 
-_LINE_ENDS = {"\r": "&#13;"}
+@lru_cache(maxsize=1000)
+def _attributes(name: str, type_: str) -> str:
+    return f"n={quoteattr(name)} t={quoteattr(type_)}"
+
+
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 
 
 class Job:
@@ -43,12 +49,12 @@ class Job:
         found[self.message.id] = self.message
         return sorted(found.values(), key=lambda message: message.sequence)
 
-    def reads_with(self, reads: Reads) -> Reads:
+    def reads(self) -> Reads:
         return Reads(
-            slices=reads.slices | self.slices_read,
-            entries=reads.entries | self.entries_read,
-            queues=reads.queues | set(self.queues),
-            collections=reads.collections | set(self.collections),
+            slices=frozenset(self.slices_read),
+            entries=frozenset(self.entries_read),
+            queues=frozenset(self.queues),
+            collections=frozenset(self.collections),
         )
 
 
