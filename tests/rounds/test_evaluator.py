@@ -272,6 +272,28 @@ def test_messages_are_in_the_order_in_which_they_were_enqueued_whichever_was_par
     assert bodies(lab.run("a", "<q><all/></q>")) == ["<n><v>1</v><v>2</v><v>3</v></n>"]
 
 
+def test_messages_that_rules_of_one_batch_read_in_parts_are_in_the_order_in_which_they_were_enqueued(
+    tmp_path: Path,
+) -> None:
+    lab = bench(
+        tmp_path,
+        """
+        create rule one for a if (//only) then do enqueue <n>{qs:queue("b")[//id = qs:message()//only]//v}</n> into c
+        create rule all for a if (//all) then do enqueue
+          <n in="{qs:queue("b")[//id = 1] << qs:queue("b")[//id = 3]}">{reverse(qs:queue("b"))/(.|.)//v}</n> into c
+        """,
+    )
+    lab.add("b", "<m><id>1</id><v>1</v></m>", "<m><id>2</id><v>2</v></m>", "<m><id>3</id><v>3</v></m>")
+    texts = ("<q><only>3</only></q>", "<q><only>2</only><all/></q>", "<q><only>1</only><all/></q>")
+    messages = [lab.state.add("a", parse_document(text)) for text in texts]
+    every = '<n in="true"><v>1</v><v>2</v><v>3</v></n>'
+    assert [bodies(outcome) for outcome in lab.evaluator.evaluate(messages, lab.state, NOW)] == [
+        ["<n><v>3</v></n>"],
+        ["<n><v>2</v></n>", every],
+        ["<n><v>1</v></n>", every],
+    ]
+
+
 @pytest.mark.parametrize(
     "read",
     [
