@@ -22,8 +22,9 @@ from demaq.scheduler import backfill
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.evolution import Evolution, evolve, find_evolution
 from demaq.store import MemoryStore, SqliteStore, evolving
-from demaq.store.database import Database
 from demaq.store.protocol import Restated, StoredMessage
+from demaq.store.sql_store import SqlStore
+from demaq.store.tables import Tables
 from demaq.testing import Lab
 from demaq.testing.lab import START, LabMessage
 
@@ -436,7 +437,7 @@ def test_an_unchanged_program_reads_no_message(tmp_path: Path, monkeypatch: pyte
     with Lab(file, store=tmp_path / "store") as lab:
         lab.enqueue("orders", ORDERS[0])
     for name in ("stored", "counts", "pending", "queue", "activate", "restate"):
-        monkeypatch.delattr(SqliteStore, name)
+        monkeypatch.delattr(SqlStore, name)
     Lab(file, store=tmp_path / "store").close()
 
 
@@ -499,13 +500,13 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, transactions: int) -> None:
             raise Killed
         left[0] -= 1
 
-    def noting(database: Database, digest: str, messages: Sequence[Restated], done: int) -> None:
+    def noting(tables: Tables, digest: str, messages: Sequence[Restated], done: int) -> None:
         count()
-        note(database, digest, messages, done)
+        note(tables, digest, messages, done)
 
-    def writing(database: Database, now: int) -> bool:
+    def writing(tables: Tables, now: int) -> bool:
         count()
-        return write_some(database, now)
+        return write_some(tables, now)
 
     monkeypatch.setattr(evolving, "note", noting)
     monkeypatch.setattr(evolving, "write_some", writing)

@@ -146,7 +146,7 @@ def test_many_transient_messages_are_forgotten_in_batches(tmp_path: Path, monkey
     store = SqliteStore(tmp_path)
     store.append([new(transient=True) for _ in range(25)])
     store.close()
-    monkeypatch.setattr("demaq.store.sqlite.TRANSIENT_BATCH", 10)
+    monkeypatch.setattr("demaq.store.sql_store.TRANSIENT_BATCH", 10)
     store = SqliteStore(tmp_path)
     assert store.stored(None, 0, 99) == []
     assert store.counts() == {}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from demaq.errors import AlreadyProcessed
-from demaq.store.database import Database
 from demaq.store.encoding import (
     Membership,
     decode_list,
@@ -21,10 +20,7 @@ from demaq.store.encoding import (
     microseconds,
 )
 from demaq.store.protocol import Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
-from demaq.store.statements import statements
-
-_READING = statements("reading.sql")
-_WRITING = statements("writing.sql")
+from demaq.store.tables import Tables
 
 
 class _State:
@@ -75,10 +71,11 @@ class _State:
 class Changes:
     """The changes of one open transaction, from the first number it takes until `write`."""
 
-    def __init__(self, database: Database, at: int) -> None:
-        self._database = database
+    def __init__(self, tables: Tables, at: int) -> None:
+        self._tables = tables
+        self._sql = tables.sql
         self._at = at
-        self._first = int(database.rows(_READING["newest_number"])[0][0])
+        self._first = int(tables.rows(tables.sql["newest_number"])[0][0])
         self._number = self._first
         self._states: dict[int, _State] = {}
         self._joined: dict[SliceKey, list[int]] = {}
@@ -90,7 +87,7 @@ class Changes:
 
     def expect(self, seqs: Iterable[int]) -> None:
         """Read what is known of these messages, in one go."""
-        for row in self._database.rows(_WRITING["states"], [encode_numbers(seqs)]):
+        for row in self._tables.rows(self._sql["states"], [encode_numbers(seqs)]):
             self._state_of(row)
 
     def append(self, message: NewMessage) -> int:
@@ -141,22 +138,22 @@ class Changes:
         """Write everything; with `elide` nothing of a message that came and went in this transaction."""
         if self._number == self._first:
             return  # every change takes a number
-        many = self._database.execute_many
+        many = self._tables.execute_many
         # Ends first: they are about the members that were there before.
         many(
-            _WRITING["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
+            self._sql["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
         )
         new = [state for state in self._states.values() if state.message is not None]
         self._insert([state for state in new if state.retired is None] if elide else new)
         self._update([state for state in self._states.values() if state.message is None])
-        many(_WRITING["insert_request"], list(self._requests.items()))
-        many(_WRITING["count"], [(queue, *difference) for queue, difference in self._counts.items()])
-        self._database.execute(_WRITING["set_newest_number"], [self._number])
+        many(self._sql["insert_request"], list(self._requests.items()))
+        many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
+        self._tables.execute(self._sql["set_newest_number"], [self._number])
 
     def _known(self, request: str) -> int | None:
         if request in self._requests:
             return self._requests[request]
-        rows = self._database.rows(_WRITING["known_request"], [request])
+        rows = self._tables.rows(self._sql["known_request"], [request])
         return int(rows[0][0]) if rows else None
 
     def _state_of(self, row: Sequence[Any]) -> _State:
@@ -181,7 +178,7 @@ class Changes:
     def _reset(self, slice: SliceKey, number: int) -> list[_State]:
         members = [self._states[seq] for seq in self._joined.pop(slice, ())]
         if slice not in self._ended:
-            written = self._database.rows(_WRITING["states_in_slice"], slice)
+            written = self._tables.rows(self._sql["states_in_slice"], slice)
             members += [self._state_of(row) for row in written]
             self._ended[slice] = number if written else 0
         for state in members:
@@ -201,7 +198,7 @@ class Changes:
         difference[1] += unprocessed
 
     def _insert(self, states: list[_State]) -> None:
-        many = self._database.execute_many
+        many = self._tables.execute_many
         messages, bodies = [], []
         for state in states:
             message = state.message
@@ -230,23 +227,23 @@ class Changes:
                 )
             )
             bodies.append((state.seq, message.body, encode_properties(message.properties)))
-        many(_WRITING["insert_message"], messages)
-        many(_WRITING["insert_body"], bodies)
-        many(_WRITING["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
+        many(self._sql["insert_message"], messages)
+        many(self._sql["insert_body"], bodies)
+        many(self._sql["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
         many(
-            _WRITING["insert_entry"],
+            self._sql["insert_entry"],
             [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
         )
 
     def _update(self, states: list[_State]) -> None:
-        many = self._database.execute_many
+        many = self._tables.execute_many
         retired = [state for state in states if state.retired is not None]
         others = [state for state in states if state.retired is None]
         many(
-            _WRITING["set_retired"],
+            self._sql["set_retired"],
             [(s.processed, s.retired, self._at, encode_slices(s.slices), s.seq) for s in retired],
         )
-        many(_WRITING["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
-        many(_WRITING["set_processed"], [(s.processed, s.seq) for s in others if s.marked])
-        many(_WRITING["set_slices"], [(encode_slices(s.slices), s.seq) for s in others if s.released])
-        many(_WRITING["set_delivered"], [(s.seq,) for s in others if s.delivered])
+        many(self._sql["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
+        many(self._sql["set_processed"], [(s.processed, s.seq) for s in others if s.marked])
+        many(self._sql["set_slices"], [(encode_slices(s.slices), s.seq) for s in others if s.released])
+        many(self._sql["set_delivered"], [(s.seq,) for s in others if s.delivered])

@@ -25,6 +25,7 @@ BUSY_SECONDS_MAX = 10.0
 
 _APPLICATION_ID = 1147498833
 _OPENING = statements("opening.sql")
+_SQL = {**statements("reading.sql"), **statements("writing.sql"), **statements("evolving.sql")}
 _FULL = "there is no room left on its disk; what was asked was not stored, and can be asked again when there is room"
 _REASONS = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -41,6 +42,8 @@ class Database:
 
     def __init__(self, folder: Path, *, read_only: bool) -> None:
         self.folder = folder
+        self.name = str(folder)
+        self.sql = _SQL
         self.lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         with self._errors():

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from demaq.messages import PropertyValue
-from demaq.store.database import Database
 from demaq.store.encoding import (
     Membership,
     decode_list,
@@ -25,15 +24,11 @@ from demaq.store.encoding import (
     microseconds,
 )
 from demaq.store.protocol import NextProgram, Restated
-from demaq.store.statements import statements
+from demaq.store.tables import Tables
 
 RESTATED_BATCH = 2_000
 """So many messages are written in one transaction."""
 
-_EVOLVING = statements("evolving.sql")
-_READING = statements("reading.sql")
-_WRITING = statements("writing.sql")
-_STATEMENTS = {**_WRITING, **_EVOLVING}
 _ORDER = (
     "set_properties",
     "delete_member",
@@ -49,30 +44,30 @@ _ORDER = (
 )
 
 
-def noted_up_to(database: Database, digest: str) -> int:
-    row = _evolution(database)
-    return row[2] if row is not None and row[:2] == (digest, _newest(database)) else 0
+def noted_up_to(tables: Tables, digest: str) -> int:
+    row = _evolution(tables)
+    return row[2] if row is not None and row[:2] == (digest, _newest(tables)) else 0
 
 
-def slicings(database: Database) -> list[str]:
-    return [name for (name,) in database.rows(_EVOLVING["slicings"])]
+def slicings(tables: Tables) -> list[str]:
+    return [name for (name,) in tables.rows(tables.sql["slicings"])]
 
 
-def complete_indexes(database: Database) -> frozenset[str]:
-    return frozenset([name for (name,) in database.rows(_EVOLVING["complete_indexes"])])
+def complete_indexes(tables: Tables) -> frozenset[str]:
+    return frozenset([name for (name,) in tables.rows(tables.sql["complete_indexes"])])
 
 
-def next_properties(database: Database, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-    rows = database.rows(_EVOLVING["next_properties"], [encode_numbers(seqs)])
+def next_properties(tables: Tables, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+    rows = tables.rows(tables.sql["next_properties"], [encode_numbers(seqs)])
     return {seq: decode_properties(properties) for seq, properties in rows}
 
 
-def note(database: Database, digest: str, messages: Sequence[Restated], done: int) -> None:
+def note(tables: Tables, digest: str, messages: Sequence[Restated], done: int) -> None:
     """Within a transaction: note what messages will be."""
-    row = _evolution(database)
-    if row is None or row[:2] != (digest, _newest(database)):
-        _forget(database)
-        database.execute(_EVOLVING["insert_evolution"], [digest, _newest(database), 0])
+    row = _evolution(tables)
+    if row is None or row[:2] != (digest, _newest(tables)):
+        _forget(tables)
+        tables.execute(tables.sql["insert_evolution"], [digest, _newest(tables), 0])
     rows = [
         (
             message.seq,
@@ -83,55 +78,55 @@ def note(database: Database, digest: str, messages: Sequence[Restated], done: in
         )
         for message in messages
     ]
-    database.execute_many(_EVOLVING["insert_restated"], rows)
-    database.execute(_EVOLVING["set_evolution_done"], [done])
+    tables.execute_many(tables.sql["insert_restated"], rows)
+    tables.execute(tables.sql["set_evolution_done"], [done])
 
 
-def decide(database: Database, program: NextProgram, at: datetime) -> int:
+def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     """Within a transaction: from now on this is the program."""
-    newest = _newest(database)
-    row = _evolution(database)
+    newest = _newest(tables)
+    row = _evolution(tables)
     if row is None or row[:2] != (program.digest, newest):
-        _forget(database)
-        database.execute(_EVOLVING["insert_evolution"], [program.digest, newest, 0])
-    number = newest + 1 if database.rows(_EVOLVING["next_restated"], [1]) else newest
-    database.execute(_EVOLVING["decide_evolution"], [number, json.dumps(dict(program.priorities))])
-    database.execute(_WRITING["set_newest_number"], [number])
-    database.execute(_EVOLVING["delete_complete_indexes"])
-    database.execute_many(_EVOLVING["insert_complete_index"], [(name,) for name in dict.fromkeys(program.indexes)])
-    last = database.rows(_READING["newest_program"])
+        _forget(tables)
+        tables.execute(tables.sql["insert_evolution"], [program.digest, newest, 0])
+    number = newest + 1 if tables.rows(tables.sql["next_restated"], [1]) else newest
+    tables.execute(tables.sql["decide_evolution"], [number, json.dumps(dict(program.priorities))])
+    tables.execute(tables.sql["set_newest_number"], [number])
+    tables.execute(tables.sql["delete_complete_indexes"])
+    tables.execute_many(tables.sql["insert_complete_index"], [(name,) for name in dict.fromkeys(program.indexes)])
+    last = tables.rows(tables.sql["newest_program"])
     if last and last[0][1] == program.digest:
         return int(last[0][0])
     version = int(last[0][0]) + 1 if last else 1
     values = [version, program.digest, encode_files(program.files), microseconds(at)]
-    database.execute(_WRITING["insert_program"], values)
+    tables.execute(tables.sql["insert_program"], values)
     return version
 
 
-def write_some(database: Database, now: int) -> bool:
+def write_some(tables: Tables, now: int) -> bool:
     """Within a transaction: write some of what was decided; the answer is whether there is more to write."""
-    row = _evolution(database)
+    row = _evolution(tables)
     if row is None or row[3] is None:
         return False
     number, priorities = row[3], json.loads(row[4])
-    rows = database.rows(_EVOLVING["next_restated"], [RESTATED_BATCH])
+    rows = tables.rows(tables.sql["next_restated"], [RESTATED_BATCH])
     if rows:
-        _Writer(database, number, now).write(rows)
+        _Writer(tables, number, now).write(rows)
         return True
     if priorities:
         queue, priority = priorities.popitem()
-        database.execute(_EVOLVING["set_priority"], {"queue": queue, "priority": priority})
-        database.execute(_EVOLVING["decide_evolution"], [number, json.dumps(priorities)])
+        tables.execute(tables.sql["set_priority"], {"queue": queue, "priority": priority})
+        tables.execute(tables.sql["decide_evolution"], [number, json.dumps(priorities)])
         return True
-    database.execute(_EVOLVING["delete_evolution"])
+    tables.execute(tables.sql["delete_evolution"])
     return False
 
 
 class _Writer:
     """Messages as they will be, row by row; the statements are run for all of them together."""
 
-    def __init__(self, database: Database, number: int, now: int) -> None:
-        self._database = database
+    def __init__(self, tables: Tables, number: int, now: int) -> None:
+        self._tables = tables
         self._number = number
         self._now = now
         self._todo: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
@@ -153,8 +148,8 @@ class _Writer:
             elif members != decode_list(had):
                 self._do("set_slices", encode_slices(members), seq)
         for name, parameters in self._todo.items():
-            self._database.execute_many(_STATEMENTS[name], parameters)
-        self._database.execute_many(_EVOLVING["delete_restated"], [(row[0],) for row in rows])
+            self._tables.execute_many(self._tables.sql[name], parameters)
+        self._tables.execute_many(self._tables.sql["delete_restated"], [(row[0],) for row in rows])
 
     def _do(self, statement: str, *parameters: Any) -> None:
         self._todo[statement].append(parameters)
@@ -199,15 +194,15 @@ class _Writer:
         self._do("count", queue, -1, -1 if processed is None else 0)
 
 
-def _newest(database: Database) -> int:
-    return int(database.rows(_READING["newest_number"])[0][0])
+def _newest(tables: Tables) -> int:
+    return int(tables.rows(tables.sql["newest_number"])[0][0])
 
 
-def _evolution(database: Database) -> Any:
-    rows = database.rows(_EVOLVING["evolution"])
+def _evolution(tables: Tables) -> Any:
+    rows = tables.rows(tables.sql["evolution"])
     return rows[0] if rows else None
 
 
-def _forget(database: Database) -> None:
-    database.execute(_EVOLVING["delete_evolution"])
-    database.execute(_EVOLVING["forget_restated"])
+def _forget(tables: Tables) -> None:
+    tables.execute(tables.sql["delete_evolution"])
+    tables.execute(tables.sql["forget_restated"])

@@ -1,61 +1,36 @@
 """A store in one folder, on SQLite: what it has said yes to survives kill -9 and power loss.
 
-One process writes, any number read beside it: `SqliteStore.open_readonly`. Each answer is one statement, so readers in
-other processes see whole commits without asking anybody.
+One process writes, any number read beside it: `SqliteStore.open_readonly`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from demaq.errors import StoreError
-from demaq.messages import PropertyValue
-from demaq.store import evolving
-from demaq.store.changes import Changes
 from demaq.store.database import Database
-from demaq.store.encoding import (
-    decode_files,
-    decode_list,
-    decode_properties,
-    encode_numbers,
-    encode_texts,
-    microseconds,
-    time_at,
-)
-from demaq.store.protocol import Committed, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
-from demaq.store.removal import remove_garbage, remove_transient
-from demaq.store.statements import statements
+from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.writer_lock import WriterLock
 
-TRANSIENT_BATCH = 10_000
-"""So many transient messages are removed in one transaction when a store is opened."""
 
-_READING = statements("reading.sql")
-_WRITING = statements("writing.sql")
-
-
-def _system_time() -> datetime:
-    return datetime.now(UTC)
-
-
-class SqliteStore:
+class SqliteStore(SqlStore):
     """The protocol of a store, kept in a folder. `now` says when messages retire."""
 
-    def __init__(self, folder: Path, *, now: Callable[[], datetime] = _system_time) -> None:
+    _lock: WriterLock | None
+    _database: Database
+
+    def __init__(self, folder: Path, *, now: Callable[[], datetime] = system_time) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"the store {folder} cannot be made: {error.strerror}") from error
-        self._now = now
-        self._lock: WriterLock | None = WriterLock(folder)
+        self._lock = WriterLock(folder)
         try:
-            self._database = Database(folder, read_only=False)
-            self._forget_transient()
-            self._complete_evolution()
+            super().__init__(Database(folder, read_only=False), now=now, read_only=False)
+            self._make_ready()
         except BaseException:
             self._lock.release()
             raise
@@ -64,216 +39,11 @@ class SqliteStore:
     def open_readonly(cls, folder: Path) -> Self:
         """The reading half, for other processes: beside a running node, or of a store at rest."""
         store = cls.__new__(cls)
-        store._now = _system_time
         store._lock = None
-        store._database = Database(folder, read_only=True)
+        SqlStore.__init__(store, Database(folder, read_only=True), now=system_time, read_only=True)
         return store
 
-    # writing
-
-    def append(self, messages: Sequence[NewMessage]) -> list[int]:
-        with self._writing():
-            changes = self._changes()
-            numbers = [changes.append(message) for message in messages]
-            changes.write()
-        return numbers
-
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
-        with self._writing():
-            changes = self._changes()
-            changes.expect([seq for step in steps for seq in (step.processed, step.fired) if seq is not None])
-            committed = [changes.apply(step) for step in steps]
-            changes.write(elide)
-        return committed
-
-    def deliver(self, seq: int) -> None:
-        with self._writing():
-            changes = self._changes()
-            changes.deliver(seq)
-            changes.write()
-
-    def load_collection(self, name: str, documents: Sequence[str]) -> int:
-        with self._writing():
-            version = self.collection(name)[0] + 1
-            self._database.execute(_WRITING["set_collection"], [name, version])
-            self._database.execute(_WRITING["delete_collection_documents"], [name])
-            rows = [(name, position, body) for position, body in enumerate(documents)]
-            self._database.execute_many(_WRITING["insert_collection_document"], rows)
-        return version
-
-    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
-        with self._writing():
-            evolving.note(self._database, digest, messages, done)
-
-    def activate(self, program: NextProgram, at: datetime) -> int:
-        with self._writing():
-            number = evolving.decide(self._database, program, at)
-        self._complete_evolution()
-        return number
-
-    def collect_garbage(self, retired_before: datetime, limit: int) -> int:
-        with self._writing():
-            return remove_garbage(self._database, microseconds(retired_before), microseconds(self._now()), limit)
-
-    # reading, at a snapshot
-
-    def snapshot(self) -> int:
-        return int(self._database.rows(_READING["newest_number"])[0][0])
-
-    def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._database.rows(_READING["queue"], {"queue": name, "snapshot": snapshot})
-        return [_message(row, snapshot) for row in rows]
-
-    def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._database.rows(_READING["slice"], {"slicing": slicing, "key": key, "snapshot": snapshot})
-        return [_message(row, snapshot) for row in rows]
-
-    def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
-        wanted = encode_texts(values)
-        rows = self._database.rows(_READING["lookup"], {"index": index, "wanted": wanted, "snapshot": snapshot})
-        return [_message(row, snapshot) for row in rows]
-
-    def collection(self, name: str) -> tuple[int, list[str]]:
-        rows = self._database.rows(_READING["collection"], [name])
-        return (rows[0][0] if rows else 0), [body for _, body in rows if body is not None]
-
-    # reading, as it is now
-
-    def pending(self, limit: int) -> list[StoredMessage]:
-        return [_message(row) for row in self._database.rows(_READING["pending"], {"limit": limit})]
-
-    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(_READING["waiting"], {"queue": queue, "limit": limit})
-        return [_message(row) for row in rows]
-
-    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(_READING["due_timers"], {"now": microseconds(now), "limit": limit})
-        return [_message(row) for row in rows]
-
-    def next_due(self) -> datetime | None:
-        due = self._database.rows(_READING["next_due"])[0][0]
-        return None if due is None else time_at(due)
-
-    def message(self, seq: int) -> StoredMessage | None:
-        rows = self._database.rows(_READING["message"], [seq])
-        return _message(rows[0]) if rows else None
-
-    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        return [_message(row) for row in self._database.rows(_READING["messages"], [encode_numbers(seqs)])]
-
-    def caused_by(self, seq: int) -> list[int]:
-        return [caused for (caused,) in self._database.rows(_READING["caused_by"], [seq])]
-
-    def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
-        if queue is None:
-            rows = self._database.rows(_READING["stored"], {"after": after, "limit": limit})
-        else:
-            rows = self._database.rows(_READING["stored_in_queue"], {"queue": queue, "after": after, "limit": limit})
-        return [_message(row) for row in rows]
-
-    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(_READING["visible"], {"queue": queue, "after": after, "limit": limit})
-        return [_message(row) for row in rows]
-
-    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
-        parameters = {"slicing": slicing, "key": key, "after": after, "limit": limit}
-        return [_message(row) for row in self._database.rows(_READING["members"], parameters)]
-
-    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
-        due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
-        statement = _READING["first_timers" if after is None else "timers"]
-        rows = self._database.rows(statement, {"due": due, "seq": seq, "limit": limit})
-        return [_message(row) for row in rows]
-
-    def collections(self) -> list[tuple[str, int, int]]:
-        return self._database.rows(_READING["collections"])
-
-    def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
-        parameters = {"slicing": slicing, "after": after, "limit": limit}
-        return self._database.rows(_READING["first_slice_keys" if after is None else "slice_keys"], parameters)
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        return {
-            queue: (visible, unprocessed) for queue, visible, unprocessed in self._database.rows(_READING["counts"])
-        }
-
-    def slicings(self) -> list[str]:
-        return evolving.slicings(self._database)
-
-    def indexes(self) -> frozenset[str]:
-        return evolving.complete_indexes(self._database)
-
-    def restated(self, digest: str) -> int:
-        return evolving.noted_up_to(self._database, digest)
-
-    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        return evolving.next_properties(self._database, seqs)
-
-    def program(self) -> tuple[int, str, dict[str, str]] | None:
-        rows = self._database.rows(_READING["newest_program"])
-        if not rows:
-            return None
-        number, digest, files = rows[0]
-        return number, digest, decode_files(files)
-
     def close(self) -> None:
-        self._database.close()
+        super().close()
         if self._lock is not None:
             self._lock.release()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        if self._lock is None:
-            raise StoreError(f"the store {self._database.folder} was opened for reading only")
-        with self._database.transaction():
-            yield
-
-    def _changes(self) -> Changes:
-        return Changes(self._database, microseconds(self._now()))
-
-    def _forget_transient(self) -> None:
-        removed = TRANSIENT_BATCH
-        while removed == TRANSIENT_BATCH:
-            with self._writing():
-                removed = remove_transient(self._database, TRANSIENT_BATCH)
-
-    def _complete_evolution(self) -> None:
-        more = True
-        while more:
-            with self._writing():
-                more = evolving.write_some(self._database, microseconds(self._now()))
-
-
-def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
-    """A message as it lies there; without a snapshot, in the slices it is in now."""
-    (
-        seq, queue, body, properties, created, rule, caused_by, origin, hops, slices,
-        processed, retired, timer_due, timer_target, transient, undelivered, _,
-    ) = row  # fmt: skip
-    return StoredMessage(
-        seq=seq,
-        queue=queue,
-        body=body,
-        properties=decode_properties(properties),
-        created=time_at(created),
-        rule=rule,
-        trigger=caused_by,
-        origin=origin,
-        hops=hops,
-        slices=_slices(slices, snapshot) if slices else (),
-        processed=processed,
-        retired=retired,
-        timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
-        transient=bool(transient),
-        undelivered=bool(undelivered),
-    )
-
-
-def _slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        [
-            (slicing, key)
-            for slicing, key, ended in decode_list(text)
-            if ended == 0 or (snapshot is not None and ended > snapshot)
-        ]
-    )

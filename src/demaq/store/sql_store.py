@@ -1,0 +1,263 @@
+"""The protocol of a store, in SQL: what the stores on SQLite and PostgreSQL have in common, which is all but opening.
+
+Each answer is one statement, so readers in other processes see whole commits without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from demaq.errors import StoreError
+from demaq.messages import PropertyValue
+from demaq.store import evolving
+from demaq.store.changes import Changes
+from demaq.store.encoding import (
+    decode_files,
+    decode_list,
+    decode_properties,
+    encode_numbers,
+    encode_texts,
+    microseconds,
+    time_at,
+)
+from demaq.store.protocol import Committed, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
+from demaq.store.removal import remove_garbage, remove_transient
+from demaq.store.tables import Tables
+
+TRANSIENT_BATCH = 10_000
+"""So many transient messages are removed in one transaction when a store is opened."""
+
+
+def system_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlStore:
+    """Everything but opening. `now` says when messages retire."""
+
+    def __init__(self, tables: Tables, *, now: Callable[[], datetime], read_only: bool) -> None:
+        self._database = tables
+        self._now = now
+        self._read_only = read_only
+
+    # writing
+
+    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+        with self._writing():
+            changes = self._changes()
+            numbers = [changes.append(message) for message in messages]
+            changes.write()
+        return numbers
+
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+        with self._writing():
+            changes = self._changes()
+            changes.expect([seq for step in steps for seq in (step.processed, step.fired) if seq is not None])
+            committed = [changes.apply(step) for step in steps]
+            changes.write(elide)
+        return committed
+
+    def deliver(self, seq: int) -> None:
+        with self._writing():
+            changes = self._changes()
+            changes.deliver(seq)
+            changes.write()
+
+    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+        with self._writing():
+            version = self.collection(name)[0] + 1
+            self._database.execute(self._database.sql["set_collection"], [name, version])
+            self._database.execute(self._database.sql["delete_collection_documents"], [name])
+            rows = [(name, position, body) for position, body in enumerate(documents)]
+            self._database.execute_many(self._database.sql["insert_collection_document"], rows)
+        return version
+
+    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
+        with self._writing():
+            evolving.note(self._database, digest, messages, done)
+
+    def activate(self, program: NextProgram, at: datetime) -> int:
+        with self._writing():
+            number = evolving.decide(self._database, program, at)
+        self._complete_evolution()
+        return number
+
+    def collect_garbage(self, retired_before: datetime, limit: int) -> int:
+        with self._writing():
+            return remove_garbage(self._database, microseconds(retired_before), microseconds(self._now()), limit)
+
+    # reading, at a snapshot
+
+    def snapshot(self) -> int:
+        return int(self._database.rows(self._database.sql["newest_number"])[0][0])
+
+    def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
+        rows = self._database.rows(self._database.sql["queue"], {"queue": name, "snapshot": snapshot})
+        return [_message(row, snapshot) for row in rows]
+
+    def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
+        rows = self._database.rows(self._database.sql["slice"], {"slicing": slicing, "key": key, "snapshot": snapshot})
+        return [_message(row, snapshot) for row in rows]
+
+    def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
+        wanted = encode_texts(values)
+        rows = self._database.rows(
+            self._database.sql["lookup"], {"index": index, "wanted": wanted, "snapshot": snapshot}
+        )
+        return [_message(row, snapshot) for row in rows]
+
+    def collection(self, name: str) -> tuple[int, list[str]]:
+        rows = self._database.rows(self._database.sql["collection"], [name])
+        return (rows[0][0] if rows else 0), [body for _, body in rows if body is not None]
+
+    # reading, as it is now
+
+    def pending(self, limit: int) -> list[StoredMessage]:
+        return [_message(row) for row in self._database.rows(self._database.sql["pending"], {"limit": limit})]
+
+    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
+        rows = self._database.rows(self._database.sql["waiting"], {"queue": queue, "limit": limit})
+        return [_message(row) for row in rows]
+
+    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
+        rows = self._database.rows(self._database.sql["due_timers"], {"now": microseconds(now), "limit": limit})
+        return [_message(row) for row in rows]
+
+    def next_due(self) -> datetime | None:
+        due = self._database.rows(self._database.sql["next_due"])[0][0]
+        return None if due is None else time_at(due)
+
+    def message(self, seq: int) -> StoredMessage | None:
+        rows = self._database.rows(self._database.sql["message"], [seq])
+        return _message(rows[0]) if rows else None
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        return [_message(row) for row in self._database.rows(self._database.sql["messages"], [encode_numbers(seqs)])]
+
+    def caused_by(self, seq: int) -> list[int]:
+        return [caused for (caused,) in self._database.rows(self._database.sql["caused_by"], [seq])]
+
+    def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
+        if queue is None:
+            rows = self._database.rows(self._database.sql["stored"], {"after": after, "limit": limit})
+        else:
+            rows = self._database.rows(
+                self._database.sql["stored_in_queue"], {"queue": queue, "after": after, "limit": limit}
+            )
+        return [_message(row) for row in rows]
+
+    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
+        rows = self._database.rows(self._database.sql["visible"], {"queue": queue, "after": after, "limit": limit})
+        return [_message(row) for row in rows]
+
+    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
+        parameters = {"slicing": slicing, "key": key, "after": after, "limit": limit}
+        return [_message(row) for row in self._database.rows(self._database.sql["members"], parameters)]
+
+    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
+        due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
+        statement = self._database.sql["first_timers" if after is None else "timers"]
+        rows = self._database.rows(statement, {"due": due, "seq": seq, "limit": limit})
+        return [_message(row) for row in rows]
+
+    def collections(self) -> list[tuple[str, int, int]]:
+        return self._database.rows(self._database.sql["collections"])
+
+    def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
+        parameters = {"slicing": slicing, "after": after, "limit": limit}
+        return self._database.rows(
+            self._database.sql["first_slice_keys" if after is None else "slice_keys"], parameters
+        )
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        return {
+            queue: (visible, unprocessed)
+            for queue, visible, unprocessed in self._database.rows(self._database.sql["counts"])
+        }
+
+    def slicings(self) -> list[str]:
+        return evolving.slicings(self._database)
+
+    def indexes(self) -> frozenset[str]:
+        return evolving.complete_indexes(self._database)
+
+    def restated(self, digest: str) -> int:
+        return evolving.noted_up_to(self._database, digest)
+
+    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+        return evolving.next_properties(self._database, seqs)
+
+    def program(self) -> tuple[int, str, dict[str, str]] | None:
+        rows = self._database.rows(self._database.sql["newest_program"])
+        if not rows:
+            return None
+        number, digest, files = rows[0]
+        return number, digest, decode_files(files)
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self._read_only:
+            raise StoreError(f"the store {self._database.name} was opened for reading only")
+        with self._database.transaction():
+            yield
+
+    def _changes(self) -> Changes:
+        return Changes(self._database, microseconds(self._now()))
+
+    def _make_ready(self) -> None:
+        """What nobody was promised is forgotten, and what was decided is completed, before anything else."""
+        self._forget_transient()
+        self._complete_evolution()
+
+    def _forget_transient(self) -> None:
+        removed = TRANSIENT_BATCH
+        while removed == TRANSIENT_BATCH:
+            with self._writing():
+                removed = remove_transient(self._database, TRANSIENT_BATCH)
+
+    def _complete_evolution(self) -> None:
+        more = True
+        while more:
+            with self._writing():
+                more = evolving.write_some(self._database, microseconds(self._now()))
+
+
+def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
+    """A message as it lies there; without a snapshot, in the slices it is in now."""
+    (
+        seq, queue, body, properties, created, rule, caused_by, origin, hops, slices,
+        processed, retired, timer_due, timer_target, transient, undelivered, _,
+    ) = row  # fmt: skip
+    return StoredMessage(
+        seq=seq,
+        queue=queue,
+        body=body,
+        properties=decode_properties(properties),
+        created=time_at(created),
+        rule=rule,
+        trigger=caused_by,
+        origin=origin,
+        hops=hops,
+        slices=_slices(slices, snapshot) if slices else (),
+        processed=processed,
+        retired=retired,
+        timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
+        transient=bool(transient),
+        undelivered=bool(undelivered),
+    )
+
+
+def _slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        [
+            (slicing, key)
+            for slicing, key, ended in decode_list(text)
+            if ended == 0 or (snapshot is not None and ended > snapshot)
+        ]
+    )

@@ -1,0 +1,36 @@
+"""What the store's SQL runs on: tables in some database, and statements for them by name.
+
+What a transaction changes is worked out in Python and is the same everywhere. Each database says it in its own SQL, in
+statements of the same names with the same parameters and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+
+class Tables(Protocol):
+    """One connection, one caller at a time."""
+
+    @property
+    def name(self) -> str:
+        """How the operator knows the store."""
+
+    @property
+    def sql(self) -> Mapping[str, str]:
+        """The statements, by name."""
+
+    def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]: ...
+
+    def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
+        """Within a transaction: run a statement that has no answer."""
+
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+        """Within a transaction: run it once for each row of parameters."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+
+    def close(self) -> None: ...
