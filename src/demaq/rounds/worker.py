@@ -18,7 +18,7 @@ from demaq.messages import Message
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.scheduler.reading import Documents, SnapshotReader
-from demaq.store.sqlite import SqliteStore
+from demaq.store.opening import open_store_readonly
 
 GROWTH_MAX_MEGABYTES = 1000
 """A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
@@ -33,9 +33,9 @@ def main(descriptor: int) -> None:
     os.environ["TZ"] = "UTC"
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
-        files, store_folder, limit_seconds = connection.recv()
+        files, store, limit_seconds = connection.recv()
         try:
-            worker = Worker(files, Path(store_folder))
+            worker = Worker(files, store)
         except ProgramError as error:
             connection.send([error, *error.others])
             return
@@ -59,9 +59,9 @@ def main(descriptor: int) -> None:
 class Worker:
     """A program on a store that it reads."""
 
-    def __init__(self, files: dict[str, str], store_folder: Path) -> None:
+    def __init__(self, files: dict[str, str], store: str | Path) -> None:
         self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
-        self._store = SqliteStore.open_readonly(store_folder)
+        self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
 

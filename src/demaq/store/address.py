@@ -1,0 +1,58 @@
+"""Where a store on PostgreSQL is: an address as libpq knows it, and how to name it without its secrets."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8Dumper
+
+from demaq.errors import StoreError
+
+SCHEMES = ("postgresql://", "postgres://")
+CONNECT_SECONDS_MAX = 10
+PREPARED_MAX = 200
+"""All statements of a store stay prepared."""
+_KEEP_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+"""So that a server whose machine is gone is noticed within half a minute."""
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_NAME_LENGTH_MAX = 63  # PostgreSQL cuts off what is longer
+
+
+class Address:
+    """An address that libpq understands. As text it has neither password nor options."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._parameters = conninfo_to_dict(text)
+        except psycopg.Error:
+            # Not even as the cause: what libpq says about it may quote a password.
+            raise StoreError(
+                "the address of the store is not one that PostgreSQL knows; it looks like "
+                "postgresql://user@host:5432/database"
+            ) from None
+
+    def __str__(self) -> str:
+        known = {name: str(value) for name, value in self._parameters.items()}
+        user = f"{known['user']}@" if "user" in known else ""
+        port = f":{known['port']}" if "port" in known else ""
+        return f"postgresql://{user}{known.get('host', '')}{port}/{known.get('dbname', '')}"
+
+    def without_secrets(self, text: str) -> str:
+        for name in _SECRETS:
+            secret = self._parameters.get(name)
+            if secret:
+                text = text.replace(str(secret), "…")
+        return text
+
+    def connect(self) -> psycopg.Connection:
+        """A connection on which every statement is a transaction of its own, unless one is begun."""
+        name = f"demaq, process {os.getpid()} on {socket.gethostname()}"[:_NAME_LENGTH_MAX]
+        defaults = {"connect_timeout": CONNECT_SECONDS_MAX, **_KEEP_ALIVE, "application_name": name}
+        connection = psycopg.connect(**{**defaults, **self._parameters}, autocommit=True)  # type: ignore[arg-type]
+        # One width for all numbers: a statement is prepared once for each combination of types.
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.prepared_max = PREPARED_MAX
+        return connection

@@ -1,0 +1,30 @@
+"""Open a store by where it is: a folder, or the address of a database on a PostgreSQL server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from demaq.store.address import SCHEMES
+from demaq.store.postgresql import PostgresqlStore
+from demaq.store.sql_store import SqlStore, system_time
+from demaq.store.sqlite import SqliteStore
+
+
+def is_address(where: str | Path) -> bool:
+    return isinstance(where, str) and where.startswith(SCHEMES)
+
+
+def open_store(where: str | Path, *, wait: bool = False, now: Callable[[], datetime] = system_time) -> SqlStore:
+    """The store, for its only writer. With `wait`, one on a server is opened as soon as its writer is gone."""
+    if is_address(where):
+        return PostgresqlStore(str(where), wait=wait, now=now)
+    return SqliteStore(Path(where), now=now)
+
+
+def open_store_readonly(where: str | Path) -> SqlStore:
+    """The reading half, for other processes."""
+    if is_address(where):
+        return PostgresqlStore.open_readonly(str(where))
+    return SqliteStore.open_readonly(Path(where))

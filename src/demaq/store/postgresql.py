@@ -1,0 +1,35 @@
+"""A store on a PostgreSQL server, for nodes and executors on several machines.
+
+One process writes, any number read beside it: `PostgresqlStore.open_readonly`. Where the writer ends, however it does,
+one that waits may take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+
+from demaq.store.address import Address
+from demaq.store.server_database import ServerDatabase
+from demaq.store.sql_store import SqlStore, system_time
+
+
+class PostgresqlStore(SqlStore):
+    """The protocol of a store, kept in the current schema of a database. `now` says when messages retire."""
+
+    def __init__(self, address: str, *, wait: bool = False, now: Callable[[], datetime] = system_time) -> None:
+        """With `wait`, open it as soon as nobody else is its writer; without, refuse while somebody is."""
+        super().__init__(ServerDatabase(Address(address), read_only=False, wait=wait), now=now, read_only=False)
+        try:
+            self._make_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open_readonly(cls, address: str) -> Self:
+        """The reading half, for other processes: beside a running node, or of a store at rest."""
+        store = cls.__new__(cls)
+        SqlStore.__init__(store, ServerDatabase(Address(address), read_only=True), now=system_time, read_only=True)
+        return store
