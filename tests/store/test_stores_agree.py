@@ -1,4 +1,4 @@
-"""Whatever is done to them, the store on SQLite answers as the plain one in memory does, reopened or not."""
+"""Whatever is done to them, the stores on SQLite and PostgreSQL answer as the plain one in memory, reopened or not."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
-from demaq.store import MemoryStore, SqliteStore
+from demaq.store import MemoryStore
+from demaq.store.opening import open_store
 from demaq.store.protocol import NewMessage, NextProgram, Restated, Step, Timer
 from tests.store.contract import MORNING, Clock
+from tests.store.server import Server
 
 MEMORY = Path("/dev/shm")  # this is about answers, not about disks
 QUEUES = ("a", "b", "out")
@@ -56,20 +59,21 @@ resets = st.lists(slices, max_size=2).map(tuple)
 
 
 class StoresAgree(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, where: str | Path | None = None) -> None:
         super().__init__()
         self.clock = Clock()
         self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+        self.where = where or Path(self.folder.name)
         self.plain = MemoryStore(now=self.clock)
-        self.sqlite = SqliteStore(Path(self.folder.name), now=self.clock)
+        self.durable = open_store(self.where, now=self.clock)
 
     def teardown(self) -> None:
-        self.sqlite.close()
+        self.durable.close()
         self.folder.cleanup()
 
     def same(self, method: str, *arguments: Any) -> Any:
         expected = getattr(self.plain, method)(*arguments)
-        assert getattr(self.sqlite, method)(*arguments) == expected, (method, arguments)
+        assert getattr(self.durable, method)(*arguments) == expected, (method, arguments)
         return expected
 
     @initialize(first=st.lists(new_messages, min_size=3, max_size=8))
@@ -103,7 +107,7 @@ class StoresAgree(RuleBasedStateMachine):
         except AlreadyProcessed as error:
             expected = str(error)
         try:
-            answer: object = self.sqlite.commit(steps)
+            answer: object = self.durable.commit(steps)
         except AlreadyProcessed as error:
             answer = str(error)
         assert answer == expected
@@ -143,8 +147,8 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.sqlite.close()
-        self.sqlite = SqliteStore(Path(self.folder.name), now=self.clock)
+        self.durable.close()
+        self.durable = open_store(self.where, now=self.clock)
 
     @rule(back=st.integers(0, 12))
     def read_an_older_snapshot(self, back: int) -> None:
@@ -184,3 +188,15 @@ class StoresAgree(RuleBasedStateMachine):
 
 TestStoresAgree = StoresAgree.TestCase
 TestStoresAgree.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=25)
+
+
+@pytest.mark.xdist_group("postgresql")
+def test_the_store_on_a_server_agrees(server: Server):
+    """With fewer examples: each needs new tables on the server."""
+
+    class OnServer(StoresAgree):
+        def __init__(self) -> None:
+            super().__init__(server.address(server.new_schema()))
+
+    few = settings(max_examples=settings().max_examples // 10, stateful_step_count=25)
+    run_state_machine_as_test(OnServer, settings=few)
