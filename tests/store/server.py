@@ -21,6 +21,8 @@ import psycopg
 
 NOBODY = 65534
 START_SECONDS_MAX = 60
+END_WITH_US = 'cat >/dev/null; kill -INT $(head -n 1 "$1/data/postmaster.pid"); while [ -e "$1/data/postmaster.pid" ]; do sleep 0.1; done'
+"""Stops the server when its input ends: with the tests, or with their process if that is killed."""
 _schemas = itertools.count(1)
 
 
@@ -81,16 +83,12 @@ def programs() -> Path | None:
 @contextmanager
 def running_server(programs: Path) -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="demaq-postgresql-"))  # short: it has to hold a socket
-    try:
-        if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
-        call(programs / "initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-             "--locale=C", "--no-sync")  # fmt: skip
-        server = Server(programs, folder)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder)
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    call(programs / "initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+         "--no-sync")  # fmt: skip
+    server = Server(programs, folder)
+    server.start()
+    with subprocess.Popen(["sh", "-c", END_WITH_US, programs, folder], stdin=subprocess.PIPE, start_new_session=True):
+        yield server
+    shutil.rmtree(folder)

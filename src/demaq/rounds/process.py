@@ -1,6 +1,6 @@
 """Evaluate rules in a process beside the node: a rule that never ends or ends its process costs nobody else anything.
 
-The process is given the program's files and the folder of the store, reads messages and state there by itself at the
+The process is given the program's files and where the store is, reads messages and state there by itself at the
 snapshot it is told, and answers with outcomes. When it does not answer in time, or is gone, it is replaced and asked
 again in halves, until the message is found that it is about. That one is asked about rule by rule: the rule that does
 not come back fails, and the others do what they do.
@@ -55,7 +55,7 @@ class ProcessEvaluator:
     messages_max = ROUND_MESSAGES_MAX
 
     def __init__(
-        self, files: Mapping[str, str], store: Path, rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS
+        self, files: Mapping[str, str], store: str | Path, rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS
     ) -> None:
         """`files` are the program's modules by path, as they were when it was checked."""
         self._files = dict(files)

@@ -8,7 +8,7 @@ WITH RECURSIVE names (name) AS (
     SELECT (SELECT min(slicing) FROM slice_members WHERE slicing > name) FROM names WHERE name IS NOT NULL
 )
 SELECT name FROM names
-WHERE name IS NOT NULL AND EXISTS (SELECT 1 FROM slice_members WHERE slicing = name AND ended = 0)
+WHERE name IS NOT NULL AND (SELECT true FROM slice_members WHERE slicing = name AND ended = 0 LIMIT 1)
 
 -- name: complete_indexes
 SELECT name FROM complete_indexes

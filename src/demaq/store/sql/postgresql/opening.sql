@@ -5,10 +5,11 @@ SHOW server_encoding
 -- name: durable
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 
--- Every statement of ours has its index and is about few rows, but a plan may be older than the rows: no plan made for
--- an empty table may be one that visits all of it.
+-- Every statement of ours has its index, whose order is the order of the answer, and is about few rows. PostgreSQL does
+-- not know that before it has counted, and a plan may be older than the rows: none may be one that visits all of them.
 -- name: no_full_scans
-SELECT set_config(name, 'off', false) FROM unnest(ARRAY['enable_seqscan', 'enable_mergejoin', 'enable_hashjoin']) AS name
+SELECT set_config(name, 'off', false)
+FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_mergejoin', 'enable_hashjoin']) AS name
 
 -- The server ends the connection of a writer whose machine is gone, and with it its lock.
 -- name: notice_dead_peers

@@ -24,9 +24,10 @@ ORDER BY seq
 
 -- name: lookup
 SELECT * FROM stored_messages WHERE seq IN (
-    SELECT e.seq FROM json_array_elements_text(%(wanted)s::json) AS w (value) CROSS JOIN index_entries AS e
-    WHERE e.name = %(index)s AND e.retired = 0 AND left(e.value, 200) = left(w.value, 200) AND e.value = w.value
-      AND e.seq <= %(snapshot)s
+    SELECT seq FROM index_entries
+    WHERE name = %(index)s AND retired = 0 AND seq <= %(snapshot)s
+      AND left(value, 200) = ANY (ARRAY(SELECT left(json_array_elements_text(%(wanted)s::json), 200)))
+      AND value = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
     UNION ALL
     SELECT seq FROM index_entries
     WHERE name = %(index)s AND retired > %(snapshot)s AND seq <= %(snapshot)s

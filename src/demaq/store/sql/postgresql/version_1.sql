@@ -2,6 +2,7 @@
 -- in `bodies`; what becomes of it lies in the narrow rows of `messages`.
 -- Times are microseconds since 1970, in UTC. Texts compare by code point. An index takes only the start of a text that
 -- comes from messages, because PostgreSQL refuses to index long ones: the start narrows, the whole text decides.
+-- Rows that change leave old ones behind, which readers of an index pass by until they are cleared away: soon, please.
 
 CREATE TABLE demaq_store (
     version integer NOT NULL,
@@ -29,7 +30,7 @@ CREATE TABLE messages (
     request      text,
     slices       text,  -- [[slicing, key, ended], …], ended 0 while it is in the slice
     entries      text   -- [[index, value], …]
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX messages_stored ON messages (queue, seq);
 -- Messages kept for audit must not slow down a queue's readers.
@@ -62,7 +63,7 @@ CREATE TABLE slice_members (
     ended   bigint NOT NULL,
     key     text COLLATE "C" NOT NULL,
     seq     bigint NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX slice_members_by_key ON slice_members (slicing, ended, left(key, 200), seq);
 
@@ -72,7 +73,7 @@ CREATE TABLE index_entries (
     retired bigint NOT NULL,
     value   text COLLATE "C" NOT NULL,
     seq     bigint NOT NULL
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX index_entries_by_value ON index_entries (name, retired, left(value, 200), seq);
 
