@@ -28,6 +28,7 @@ from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
+from demaq.store.opening import is_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ class SparkEvaluator:
         session: SparkSession,
         program: Program,
         files: Mapping[str, str],
-        store: Path,
+        store: str | Path,
         beside: Evaluator,
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
     ) -> None:
@@ -60,7 +61,7 @@ class SparkEvaluator:
         self._slicings = {name: slicing.property for name, slicing in program.slicings.items()}
         self._files = dict(files)
         self._digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()
-        self._store = str(Path(store).resolve())
+        self._store = str(store if is_address(store) else Path(store).resolve())
         self._beside = beside
         self._rule_timeout_seconds = rule_timeout_seconds
         self.tasks = int(session.sparkContext.defaultParallelism)
@@ -197,7 +198,7 @@ def evaluate_share(assignment: bytes) -> bytes:
     worker = _workers.get((digest, store))
     if worker is None:
         _workers.clear()  # another application or a newer version: what was there is not needed again
-        worker = _workers[(digest, store)] = Worker(files, Path(store))
+        worker = _workers[(digest, store)] = Worker(files, store)
     # Python cannot interrupt a rule, the system can.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limit)
