@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "try": ("demaq.cli.try_message:try_message", "Show which rules fire on a message and what they would do."),
     "run": ("demaq.cli.run:run", "Run an application on a store until it is stopped."),
     "send": ("demaq.cli.send:send", "Put messages into a queue."),
+    "load": ("demaq.cli.load:load", "Put many documents into a queue, checked on Spark."),
+    "export": ("demaq.cli.export:export", "Write the messages of a queue into a folder."),
     "take": ("demaq.cli.take:take", "Take the oldest messages of a queue that no rule pertains to."),
     "messages": ("demaq.cli.messages:messages", "List the messages of a queue, oldest first."),
     "show": ("demaq.cli.show:show", "Show a message: body, properties, what caused it, what it caused."),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from demaq.spark.session import MASTER_DEFAULT
+from demaq.spark.session import MASTER_DEFAULT, RunningSpark, start_spark
 
 SparkOption = tuple[str, str]
 """The name of one of Spark's own settings, and its value."""
@@ -44,3 +45,8 @@ master_option = click.option(
 conf_option = click.option(
     "--conf", type=Setting(), multiple=True, metavar="NAME=VALUE", help="One of Spark's own settings; may be repeated."
 )
+
+
+def started_spark(master: str, conf: Iterable[SparkOption], folder: Path) -> RunningSpark:
+    """A session for one command, whose log is in the store's folder."""
+    return start_spark(master, options=dict(conf), folder=folder, tell=lambda line: click.echo(line, err=True))

@@ -127,6 +127,16 @@ class Engine:
         """Store received messages, all or none."""
         return self._append(messages)
 
+    def append_checked(self, messages: Sequence[NewMessage]) -> list[bool]:
+        """Store messages from outside that were checked elsewhere, all or none; the answer is which are new."""
+        with self._rounds.changing:
+            last = self.store.snapshot()
+            new: list[bool] = []
+            for number in self._append(messages):
+                new.append(number > last)
+                last = max(last, number)
+        return new
+
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:
             numbers = self.store.append(messages)

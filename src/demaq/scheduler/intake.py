@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from demaq.errors import MessageError
+from demaq.errors import MessageError, StoreError
 from demaq.language.naming.suggestions import Suggestions, unknown
 from demaq.language.program import Program
 from demaq.language.system_properties import transport_properties
 from demaq.messages import PropertyValue
-from demaq.store.protocol import NewMessage
+from demaq.store.protocol import NewMessage, Store
 
 
 def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
@@ -37,6 +37,13 @@ def expect_queue(program: Program, queue: str) -> None:
     """Raises a MessageError where the program has no such queue."""
     if queue not in program.queues:
         raise MessageError("enqueueError", unknown("queue", queue, program.queues))
+
+
+def expect_program(store: Store, digest: str) -> None:
+    """Raises a StoreError where the program is no longer the one that messages were checked under."""
+    known = store.program()
+    if known is None or known[1] != digest:
+        raise StoreError("another application runs on the store than the one that the messages were checked for")
 
 
 class Arrivals:

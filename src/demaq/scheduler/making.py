@@ -14,7 +14,7 @@ from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued
 from demaq.scheduler.durations import due_at
-from demaq.scheduler.error_messages import SYSTEM, Failure, error_body, level_property, route
+from demaq.scheduler.error_messages import SYSTEM, Failure, Refused, error_body, level_property, route
 from demaq.scheduler.reading import date_time, size_of
 from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
 
@@ -64,10 +64,31 @@ class Maker:
 
     def errors(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
         """The message about a failure, if anybody may hear of it."""
-        target = route(self.program, failure.rule, message)
-        if target is None:
+        found = self._error(failure, message, now)
+        if found is None:
             self.skipped_errors += 1
             return []
+        queue, document, properties, entries = found
+        rule = failure.rule.name if failure.rule is not None else None
+        return [self.new(queue, document, properties, entries, now, rule=rule, trigger=message)]
+
+    def refused(self, error: MessageError, refused: Refused, now: datetime, request: str | None) -> NewMessage:
+        """The message about what was never stored; nobody made it and it caused nothing."""
+        failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=None)
+        found = self._error(failure, refused, now)
+        if found is None:  # somebody fills the system's own error queue: it hears of that itself
+            document = Document(error_body(self.program, failure, refused, now))
+            found = SYSTEM_ERRORS, document, level_property(SYSTEM), ()
+        queue, document, properties, entries = found
+        return self.new(queue, document, properties, entries, now, request=request)
+
+    def _error(
+        self, failure: Failure, message: StoredMessage | Refused, now: datetime
+    ) -> tuple[str, Document, dict[str, PropertyValue], tuple[tuple[int, str], ...]] | None:
+        """Queue, document, properties and index entries of the message about a failure, if anybody may hear of it."""
+        target = route(self.program, failure.rule, message)
+        if target is None:
+            return None
         document = Document(error_body(self.program, failure, message, now))
         queue, level = target.queue, target.level
         properties: dict[str, PropertyValue] = {}
@@ -81,9 +102,7 @@ class Maker:
                     queue, level = SYSTEM_ERRORS, SYSTEM
                     continue
             break
-        properties |= level_property(level)
-        rule = failure.rule.name if failure.rule is not None else None
-        return [self.new(queue, document, properties, entries, now, rule=rule, trigger=message)]
+        return queue, document, properties | level_property(level), entries
 
     def parked(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
         """The message about a message that has made the system itself fail: whatever happens, it can be written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import Engine
-from demaq.scheduler.intake import explicit_properties
+from demaq.scheduler.intake import expect_program, explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
+from demaq.store.protocol import NewMessage
 from demaq.store.sqlite import SqliteStore
 
 
@@ -37,6 +39,10 @@ class StoreAtRest:
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
         given = explicit_properties(self._plan.program, queue, properties)
         return self._engine.enqueue(queue, body, given, request)
+
+    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
+        expect_program(self._store, digest)
+        return self._engine.append_checked(messages)
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
         return [as_json(message) for message in self._engine.take(queue, limit)]

@@ -14,13 +14,15 @@ import shutil
 import socket
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.server.new_messages import from_json, to_json
 from demaq.server.node import Node
 from demaq.store.database import FILE_NAME
-from demaq.store.protocol import StoredMessage
+from demaq.store.protocol import NewMessage, StoredMessage
 
 ADDRESS_FILE = "node.json"
 FOLDER_PREFIX = "demaq-node-"
@@ -82,6 +84,8 @@ class ControlServer:
             case "enqueue":
                 body = base64.b64decode(request["body"])
                 return self._node.enqueue(request["queue"], body, request["properties"], request["request"])
+            case "append":
+                return self._node.append([from_json(item) for item in request["messages"]], request["digest"])
             case "take":
                 return [as_json(message) for message in self._node.take(request["queue"], request["limit"])]
             case "load":
@@ -103,6 +107,10 @@ class RemoteNode:
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
         encoded = base64.b64encode(body).decode()
         return int(self._ask(do="enqueue", queue=queue, body=encoded, properties=properties, request=request))
+
+    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
+        """Store messages that were checked here; the answer is which are new."""
+        return list(self._ask(do="append", messages=[to_json(message) for message in messages], digest=digest))
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
         return list(self._ask(do="take", queue=queue, limit=limit))

@@ -29,11 +29,11 @@ from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
-from demaq.scheduler.intake import expect_queue, explicit_properties
+from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
 from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
-from demaq.store.protocol import Committed, Step, StoredMessage, as_stored
+from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, as_stored
 from demaq.store.sqlite import SqliteStore
 
 IDLE_SECONDS_MAX = 60.0
@@ -176,6 +176,16 @@ class Node:
         seq = self.engine.enqueue(queue, body, given, request)
         self._work.set()
         return seq
+
+    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
+        """Store messages that were checked elsewhere under the program of this digest; the answer is which are new.
+
+        One whose `request` is known already is not stored again.
+        """
+        expect_program(self.store, digest)
+        new = self.engine.append_checked(messages)
+        self._work.set()
+        return new
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand messages of a mailbox to a client and mark them processed, in one transaction."""

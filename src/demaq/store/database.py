@@ -81,6 +81,18 @@ class Database:
                         connection.execute(_OPENING["rollback"])
                 raise
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What is read in the block is of one moment."""
+        with self.lock, self._errors():
+            connection = self._open()
+            connection.execute(_OPENING["begin_reading"])
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute(_OPENING["commit"])
+
     def close(self) -> None:
         with self.lock, self._errors():
             if self._connection is not None:

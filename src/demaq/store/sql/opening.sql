@@ -35,6 +35,9 @@ PRAGMA journal_size_limit = 67108864
 -- name: begin
 BEGIN IMMEDIATE
 
+-- name: begin_reading
+BEGIN
+
 -- name: commit
 COMMIT
 

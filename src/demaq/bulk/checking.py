@@ -1,0 +1,141 @@
+"""On the executors: documents to messages that are ready to be stored, with properties, index entries and slices.
+
+What is no message of its queue becomes a message about that, for an error queue. A program is compiled once in each
+worker and kept for the tasks that follow.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from demaq.bulk.sources import Item
+from demaq.documents import Document, parse_document
+from demaq.errors import MessageError
+from demaq.language.load import load_program_texts
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.outcomes import Arrival
+from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.scheduler.error_messages import Refused
+from demaq.scheduler.intake import explicit_properties
+from demaq.scheduler.making import Maker
+from demaq.store.protocol import NewMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Documents for one queue, to be checked in one task."""
+
+    files: Mapping[str, str]
+    """The program's modules by path."""
+    digest: str
+    queue: str
+    now: datetime
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A message to be stored; where the document was refused, it is about that."""
+
+    where: str
+    message: NewMessage
+    refusal: MessageError | None = None
+
+
+def check(assignment: bytes) -> bytes:
+    """The task: an Assignment to a list of Checked, in order."""
+    work: Assignment = pickle.loads(assignment)
+    checker = _checker(work.digest, work.files)
+    with _at_most(RULE_TIMEOUT_SECONDS + len(work.items) * FURTHER_MESSAGE_SECONDS):
+        return pickle.dumps(checker.check(work))
+
+
+class Checker:
+    """Checks documents under one program."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        os.environ["TZ"] = "UTC"
+        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
+        self._maker = Maker(self._evaluator.compiled.plan, self._evaluator)
+
+    def check(self, work: Assignment) -> list[Checked]:
+        parsed = [self._arrival(work, item) for item in work.items]
+        arrivals = [each for each in parsed if isinstance(each, Arrival)]
+        answers = iter(self._evaluator.receive_many(arrivals))
+        found: list[Checked] = []
+        for item, each in zip(work.items, parsed, strict=True):
+            if isinstance(each, MessageError):
+                found.append(self._refused(work, item, each))
+                continue
+            answer = next(answers)
+            if isinstance(answer, MessageError):
+                found.append(self._refused(work, item, answer, each.document))
+                continue
+            request = item.request(work.queue)
+            message = self._maker.new(
+                work.queue, answer.document, answer.properties, answer.entries, work.now, request=request
+            )
+            found.append(Checked(where=item.where, message=message))
+        return found
+
+    def _arrival(self, work: Assignment, item: Item) -> Arrival | MessageError:
+        if item.problem is not None:
+            return item.problem
+        try:
+            document = parse_document(item.body)
+            explicit = explicit_properties(self._maker.program, work.queue, item.properties)
+        except MessageError as error:
+            return error
+        return Arrival(queue=work.queue, document=document, explicit=explicit, now=work.now)
+
+    def _refused(self, work: Assignment, item: Item, error: MessageError, document: Document | None = None) -> Checked:
+        about = _about(work.queue, item, error, document)
+        named = MessageError(error.kind, f"{item.where}: {error.message}", error.code)
+        # Not the name of the message itself: what is refused today may be welcome under the next program.
+        request = f"refused:{item.request(work.queue)}"
+        return Checked(where=item.where, message=self._maker.refused(named, about, work.now, request), refusal=error)
+
+
+def _about(queue: str, item: Item, error: MessageError, document: Document | None) -> Refused:
+    if document is None and error.kind != "notWellFormed":
+        try:
+            document = parse_document(item.body)
+        except MessageError:
+            document = None
+    if document is not None:
+        return Refused(queue=queue, text=document.text, is_document=True)
+    text = item.body if isinstance(item.body, str) else item.body.decode("utf-8", "replace")
+    return Refused(queue=queue, text=text, is_document=False)
+
+
+_checkers: dict[str, Checker] = {}
+
+
+def _checker(digest: str, files: Mapping[str, str]) -> Checker:
+    if digest not in _checkers:
+        _checkers.clear()  # the program that was loaded for before is history
+        _checkers[digest] = Checker(files)
+    return _checkers[digest]
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End this process where the block takes longer: nothing else interrupts an expression that never ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,254 @@
+"""Where a load reads from: XML files, rows of large XML files, Parquet, lines of JSON. One document after the other.
+
+Everything is read where the command runs, as a stream, and checked elsewhere: executors need not see the files. What
+can be told to be no document at all while it is read says so itself.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+
+from demaq.errors import MessageError, OperatorError
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
+XML = ".xml"
+PARQUET = ".parquet"
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+BODY_COLUMN = "body"
+TABLE_ROWS = 1000
+"""So many rows of a table are read at once."""
+
+_IN_FOLDERS = (XML, PARQUET, *JSON_LINES)
+_HIDDEN = (".", "_")
+"""Names that Spark and others give to files that are not data begin with these."""
+_PATTERN = "*?["
+
+
+class SourceError(OperatorError):
+    """Something that is to be loaded is not there, or not what its name says."""
+
+    code = "DQ9102"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What should be a document, and where it was found."""
+
+    where: str
+    """For people: a file, or a file and a position in it."""
+    identity: str
+    """The same whenever it is read again."""
+    body: bytes | str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    problem: MessageError | None = None
+    """Why it is none, where that is known already."""
+
+    def request(self, queue: str) -> str:
+        """The name that this document has as a message of a queue: storing it twice stores it once."""
+        body = self.body.encode("utf-8", "surrogatepass") if isinstance(self.body, str) else self.body
+        digest = hashlib.sha256(f"{queue}\0{self.identity}\0".encode("utf-8", "surrogateescape"))
+        digest.update(body)
+        return f"load:{digest.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How documents lie in files that hold many."""
+
+    row_tag: str | None = None
+    """Each element of this name in an XML file is a document; without one the whole file is."""
+    body: str = BODY_COLUMN
+    """The column of a table that holds documents."""
+    properties: tuple[str, ...] = ()
+    """Further columns, which become properties."""
+
+
+def find_files(paths: Sequence[str]) -> list[Path]:
+    """The files that paths, folders and patterns stand for, each once, in order. Raises a SourceError."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        found.update(dict.fromkeys(_files_of(path)))
+    return list(found)
+
+
+def count_documents(files: Sequence[Path], layout: Layout) -> int | None:
+    """How many documents there are, where that can be told without reading them all. Raises a SourceError.
+
+    Tables are looked at already: that they hold what they should is better known before anything is stored.
+    """
+    total: int | None = 0
+    for file in files:
+        if file.suffix == PARQUET:
+            with _parquet(file, layout) as table:
+                rows = table.metadata.num_rows
+        else:
+            rows = 1 if file.suffix not in JSON_LINES and layout.row_tag is None else None
+        total = None if total is None or rows is None else total + rows
+    return total
+
+
+def read(files: Sequence[Path], layout: Layout) -> Iterator[Item]:
+    """Every document, in the order of the files."""
+    for file in files:
+        if file.suffix == PARQUET:
+            yield from _table_rows(file, layout)
+        elif file.suffix in JSON_LINES:
+            yield from _lines(file, layout)
+        elif layout.row_tag is not None:
+            yield from _xml_rows(file, layout.row_tag)
+        else:
+            yield Item(where=str(file), identity=str(file.resolve()), body=file.read_bytes())
+
+
+def _files_of(path: str) -> list[Path]:
+    place = Path(path)
+    if place.is_dir():
+        return _in_folder(place)
+    if place.exists():
+        return [place]
+    if not any([character in path for character in _PATTERN]):
+        raise SourceError(f"{path}: no such file or folder")
+    matches = [Path(match) for match in sorted(glob.glob(path, recursive=True))]
+    files = [file for match in matches for file in (_in_folder(match) if match.is_dir() else [match])]
+    if not files:
+        raise SourceError(f"{path}: no file is named like that")
+    return files
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    found = [file for file in folder.rglob("*") if file.suffix in _IN_FOLDERS and file.is_file()]
+    return sorted([f for f in found if not any([p.startswith(_HIDDEN) for p in f.relative_to(folder).parts])])
+
+
+def _item(file: Path, position: int, what: str, body: bytes | str, **more: Any) -> Item:
+    return Item(where=f"{file}, {what} {position}", identity=f"{file.resolve()}\0{position}", body=body, **more)
+
+
+# --- XML ---
+
+
+def _xml_rows(file: Path, tag: str) -> Iterator[Item]:
+    """The outermost elements of a name, one at a time: what was read is forgotten behind each."""
+    number = depth = 0
+    try:
+        events = etree.iterparse(
+            str(file),
+            events=("start", "end"),
+            tag=tag if tag.startswith("{") else f"{{*}}{tag}",
+            resolve_entities=False,
+            no_network=True,
+            collect_ids=False,
+        )
+        for event, element in events:
+            if event == "start":
+                if number == depth == 0 and element.getroottree().docinfo.internalDTD is not None:
+                    raise ValueError("a document type declaration is not allowed in a message")
+                depth += 1
+                continue
+            depth -= 1
+            if depth == 0:
+                number += 1
+                body = etree.tostring(element, encoding="unicode", with_tail=False)
+                yield _item(file, number, "row", body)
+                _forget(element)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        reason = f"behind row {number} the file cannot be read: {error}"
+        yield _item(file, number + 1, "row", str(file), problem=MessageError("notWellFormed", reason))
+
+
+def _forget(element: Any) -> None:
+    """Free an element and all that stands in front of it and of those around it."""
+    element.clear()
+    while element is not None:
+        parent = element.getparent()
+        while parent is not None and element.getprevious() is not None:
+            del parent[0]
+        element = parent
+
+
+# --- tables ---
+
+
+def _parquet(file: Path, layout: Layout) -> ParquetFile:
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        table = ParquetFile(file)
+    except pyarrow.ArrowException as error:
+        raise SourceError(f"{file} cannot be read as Parquet: {_first_line(error)}") from None
+    missing = [name for name in (layout.body, *layout.properties) if name not in table.schema_arrow.names]
+    if missing:
+        columns = ", ".join(table.schema_arrow.names)
+        table.close()
+        raise SourceError(f"{file} has no column {missing[0]}; it has {columns}")
+    return table
+
+
+def _table_rows(file: Path, layout: Layout) -> Iterator[Item]:
+    import pyarrow
+
+    number = 0
+    with _parquet(file, layout) as table:
+        try:
+            for batch in table.iter_batches(batch_size=TABLE_ROWS, columns=[layout.body, *layout.properties]):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield _row(file, number, "row", row, layout, str(row))
+        except pyarrow.ArrowException as error:
+            raise SourceError(f"{file} cannot be read behind row {number}: {_first_line(error)}") from None
+
+
+def _lines(file: Path, layout: Layout) -> Iterator[Item]:
+    with open(file, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                # Numbers stay as they are written.
+                row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+                if not isinstance(row, dict):
+                    raise ValueError("it is no object")
+            except (ValueError, RecursionError) as error:
+                problem = MessageError("notWellFormed", f"the line is not a JSON object: {error}")
+                yield _item(file, number, "line", line, problem=problem)
+            else:
+                yield _row(file, number, "line", row, layout, line.strip())
+
+
+def _row(file: Path, number: int, what: str, row: Mapping[str, Any], layout: Layout, text: bytes | str) -> Item:
+    """A row of a table; `text` stands for the whole of it where it is not what it should be."""
+    body = row.get(layout.body)
+    if not isinstance(body, str | bytes):
+        problem = MessageError("notWellFormed", f"{layout.body} holds no text")
+        return _item(file, number, what, text, problem=problem)
+    properties = {name: row[name] for name in layout.properties if row.get(name) is not None}
+    wrong = [name for name, value in properties.items() if isinstance(value, list | dict)]
+    if wrong:
+        problem = MessageError("propertyError", f"{wrong[0]} is not a single value")
+        return _item(file, number, what, body, problem=problem)
+    return _item(file, number, what, body, properties={name: _text(value) for name, value in properties.items()})
+
+
+def _text(value: Any) -> str:
+    """A value as XML Schema writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,47 @@
+"""`demaq export`: the messages of a queue into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from demaq.bulk.columns import property_columns
+from demaq.bulk.exporting import completed, messages_of, write_parquet, write_xml
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.messages import expect_queue
+from demaq.cli.progress import progress
+from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
+from demaq.cli.stores import counted, program_of, reading, store_option
+
+
+@click.command(cls=ExampleFirst, example="$ demaq export orders --to parquet orders-2026 --store orders")
+@click.argument("queue")
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@store_option
+@click.option("--to", "layout", type=click.Choice(["parquet", "xml"]), required=True, help="What to write.")
+@click.option("--all", "everything", is_flag=True, help="Also what is done with and not removed yet.")
+@master_option
+@conf_option
+def export(
+    queue: str, target: Path, folder: Path, layout: str, everything: bool, master: str, conf: tuple[SparkOption, ...]
+) -> None:
+    """Write the messages of a queue into a folder, as they are at one moment.
+
+    Works beside a running node and on a store at rest.
+    """
+    with reading(folder) as store, store.at_one_snapshot(), completed(target) as place:
+        program = program_of(store)
+        visible = store.counts().get(queue, (0, 0))[0]
+        if not visible:
+            expect_queue(store, queue)
+        pages = messages_of(store, queue, everything)
+        total = None if everything else visible
+        if layout == "xml":
+            with progress(f"exporting {queue}", total) as advance:
+                written = write_xml(pages, place, advance)
+        else:
+            columns = property_columns(program, queue)
+            with started_spark(master, conf, folder) as spark, progress(f"exporting {queue}", total) as advance:
+                written = write_parquet(spark.session, pages, columns, place, advance)
+    click.echo(f"{counted(written, 'message')} of queue {queue} in {target}")

@@ -1,0 +1,106 @@
+"""`demaq load`: many documents into a queue, checked on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from demaq.bulk.loading import DocumentRefused, Load, Report
+from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files, read
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.progress import progress
+from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
+from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told
+from demaq.errors import StoreError
+from demaq.language.load import load_program_texts
+from demaq.scheduler.intake import expect_queue, explicit_properties
+from demaq.server.at_rest import writable
+
+
+@click.command(cls=ExampleFirst, example="$ demaq load orders invoices/ more.parquet --store orders")
+@click.argument("queue")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@store_option
+@click.option("--rows", "row_tag", metavar="TAG", help="Each element of this name in an XML file is a message.")
+@click.option(
+    "--body", default=BODY_COLUMN, show_default=True, metavar="COLUMN", help="The column that holds the messages."
+)
+@click.option("--properties", default="", metavar="A,B", help="Columns that are properties of the messages.")
+@click.option("--strict", is_flag=True, help="Stop at the first document that the queue does not take.")
+@master_option
+@conf_option
+@json_option
+def load(
+    queue: str,
+    paths: tuple[str, ...],
+    folder: Path,
+    row_tag: str | None,
+    body: str,
+    properties: str,
+    strict: bool,
+    master: str,
+    conf: tuple[SparkOption, ...],
+    as_json: bool,
+) -> int:
+    """Put many documents into a queue: of XML files and folders of them, Parquet, lines of JSON.
+
+    They are checked on Spark and stored in large transactions. What the queue does not take becomes a message in an
+    error queue. Run again after an interruption, it goes on: what is stored is not stored twice.
+    """
+    columns = tuple([name.strip() for name in properties.split(",") if name.strip()])
+    layout = Layout(row_tag=row_tag, body=body, properties=columns)
+    report = Report()
+    refusal: DocumentRefused | None = None
+    with told():
+        digest, files = _program(folder, queue, columns)
+        sources = find_files(paths)
+        total = count_documents(sources, layout)
+        target = writable(folder)
+        try:
+            with started_spark(master, conf, folder) as spark, progress(f"loading {queue}", total) as advance:
+                work = Load(
+                    session=spark.session,
+                    target=target,
+                    files=files,
+                    digest=digest,
+                    queue=queue,
+                    strict=strict,
+                    advance=advance,
+                )
+                work.run(read(sources, layout), report)
+        except DocumentRefused as refused:
+            refusal = refused
+        finally:
+            target.close()
+    _show(queue, report, folder, as_json)
+    if refusal is not None:
+        raise click.ClickException(str(refusal))
+    return 0
+
+
+def _program(folder: Path, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
+    with reading(folder) as store:
+        known = store.program()
+    if known is None:
+        raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+    _, digest, files = known
+    program = load_program_texts(files)
+    expect_queue(program, queue)
+    explicit_properties(program, queue, dict.fromkeys(properties, ""))
+    return digest, files
+
+
+def _show(queue: str, report: Report, folder: Path, as_json: bool) -> None:
+    refused = dict(sorted(report.refused.items()))
+    if as_json:
+        show_json({"queue": queue, "stored": report.stored, "known": report.known, "refused": refused})
+        return
+    known = f", {report.known:,} known from an earlier load" if report.known else ""
+    click.echo(f"queue {queue}: {counted(report.stored, 'message')} stored{known}")
+    if refused:
+        kinds = ", ".join([f"{count:,} {kind}" for kind, count in refused.items()])
+        click.echo(f"{counted(report.refused.total(), 'document')} refused: {kinds}")
+        for example in report.examples:
+            click.echo(f"  {example}", err=True)
