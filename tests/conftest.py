@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from demaq.spark.session import RunningSpark
 
 # On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder.
 # By default the same examples every time: what is found belongs to the change that brought it, not to whoever is next.
@@ -25,3 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def accept_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--accept-golden"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSpark]:
+    """One Spark for all tests that are marked `xdist_group("spark")`, which keeps them in one process."""
+    from demaq.spark.session import start_spark
+
+    with start_spark("local[2]", folder=tmp_path_factory.mktemp("spark")) as running:
+        yield running

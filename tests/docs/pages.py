@@ -12,7 +12,8 @@ What follows the language of a block says what the block is:
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
 command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that follow, each of which is run when the node
 has nothing left to process, as somebody who types would; `$ kill %1` ends it. Times are compared by their form, because
-the clock goes on. Other commands are not run.
+the clock goes on. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Other
+commands are not run.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from demaq.store.sqlite import SqliteStore
 PROJECT = Path(__file__).parents[2]
 IDLE_SECONDS_MAX = 60.0
 """A node of a page must have processed what it was given by then."""
+
+ON_SPARK = ("load",)
 
 _FENCE = re.compile(r"^( *)```(.*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -164,6 +167,8 @@ class Shell:
             return command.answer
         elif words[-1] == "&":
             answer = self._start(words[1:-1])
+        elif words[1] in ON_SPARK:
+            answer = self._run_apart(words[1:])
         else:
             answer = self._run(words[1:])
         return command.answer if _without_times(answer) == _without_times(command.answer) else answer
@@ -179,6 +184,20 @@ class Shell:
             self._wait_until_idle()
         return tuple(output.getvalue().splitlines())
 
+    def _run_apart(self, words: list[str]) -> tuple[str, ...]:
+        done = subprocess.run(
+            [sys.executable, "-m", "demaq.cli", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=_environment(),
+            check=False,
+        )
+        self.exit_code = done.returncode
+        if self._node is not None:
+            self._wait_until_idle()
+        return tuple(done.stdout.splitlines())
+
     def _start(self, words: list[str]) -> tuple[str, ...]:
         assert self._node is None, "a page runs one node at a time"
         self._node = subprocess.Popen(
@@ -186,7 +205,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])},
+            env=_environment(),
         )
         self._store = Path(words[words.index("--store") + 1] if "--store" in words else DEFAULT_STORE)
         assert self._node.stdout is not None
@@ -211,6 +230,10 @@ class Shell:
         self.exit_code = self._node.returncode
         self._node = None
         return tuple(output.splitlines())
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])}
 
 
 def run_python(block: Block) -> None:

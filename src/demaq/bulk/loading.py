@@ -24,7 +24,7 @@ from demaq.store.protocol import NewMessage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_MESSAGES_MAX = 250
+TASK_MESSAGES_MAX = 1000
 TASK_BYTES_MAX = 8_000_000
 """A task is given so many documents, or fewer where they are large."""
 TASKS_FOR_EACH_CORE = 2

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lxml import etree
 
@@ -140,31 +140,30 @@ def _item(file: Path, position: int, what: str, body: bytes | str, **more: Any) 
 
 def _xml_rows(file: Path, tag: str) -> Iterator[Item]:
     """The outermost elements of a name, one at a time: what was read is forgotten behind each."""
-    number = depth = 0
-    try:
-        events = etree.iterparse(
-            str(file),
-            events=("start", "end"),
-            tag=tag if tag.startswith("{") else f"{{*}}{tag}",
-            resolve_entities=False,
-            no_network=True,
-            collect_ids=False,
-        )
-        for event, element in events:
-            if event == "start":
-                if number == depth == 0 and element.getroottree().docinfo.internalDTD is not None:
-                    raise ValueError("a document type declaration is not allowed in a message")
-                depth += 1
-                continue
-            depth -= 1
-            if depth == 0:
+    number = 0
+    with open(file, "rb") as data:
+        try:
+            for row in _outermost(data, tag if tag.startswith("{") else f"{{*}}{tag}"):
                 number += 1
-                body = etree.tostring(element, encoding="unicode", with_tail=False)
-                yield _item(file, number, "row", body)
-                _forget(element)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        reason = f"behind row {number} the file cannot be read: {error}"
-        yield _item(file, number + 1, "row", str(file), problem=MessageError("notWellFormed", reason))
+                yield _item(file, number, "row", row)
+        except (etree.XMLSyntaxError, ValueError) as error:
+            reason = f"behind row {number} the file cannot be read: {error}"
+            yield _item(file, number + 1, "row", str(file), problem=MessageError("notWellFormed", reason))
+
+
+def _outermost(data: BinaryIO, tag: str) -> Iterator[str]:
+    depth = 0
+    safely: dict[str, Any] = {"resolve_entities": False, "no_network": True, "collect_ids": False}
+    for event, element in etree.iterparse(data, events=("start", "end"), tag=tag, **safely):
+        if event == "start":
+            if element.getroottree().docinfo.internalDTD is not None:
+                raise ValueError("a document type declaration is not allowed in a message")
+            depth += 1
+            continue
+        depth -= 1
+        if depth == 0:
+            yield etree.tostring(element, encoding="unicode", with_tail=False)
+            _forget(element)
 
 
 def _forget(element: Any) -> None:

@@ -73,8 +73,10 @@ def error_lines(message: StoredMessage) -> list[str]:
     root = etree.fromstring(message.body.encode("utf-8"))
     if root.tag != "error" or not len(root) or root.find("description") is None:
         return [line(message)]
-    rule = root.findtext("rule")
-    about = f"{f'rule {rule}, ' if rule else ''}message {root.findtext('messageId')}"
+    rule, about_id = root.findtext("rule"), root.findtext("messageId")
+    # What was refused when it came from outside has no number.
+    about = f"message {about_id}" if about_id is not None else f"a document for {root.findtext('queue')}"
+    about = f"rule {rule}, {about}" if rule else about
     said = f"{about}: {root.findtext('code')}: {root.findtext('description')}"
     head = beginning(message)
     return [head + fitted(f"{root[0].tag} in {message.queue}", len(head)), *_wrapped(said)]
