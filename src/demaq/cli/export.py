@@ -26,9 +26,9 @@ from demaq.cli.stores import counted, program_of, reading, store_option
 def export(
     queue: str, target: Path, folder: Path, layout: str, everything: bool, master: str, conf: tuple[SparkOption, ...]
 ) -> None:
-    """Write the messages of a queue into a folder, as they are at one moment.
+    """Write the messages of a queue into a folder.
 
-    Works beside a running node and on a store at rest.
+    All of them as they are at one moment. Works beside a running node and on a store at rest.
     """
     with reading(folder) as store, store.at_one_snapshot(), completed(target) as place:
         program = program_of(store)

@@ -43,10 +43,10 @@ def load(
     conf: tuple[SparkOption, ...],
     as_json: bool,
 ) -> int:
-    """Put many documents into a queue: of XML files and folders of them, Parquet, lines of JSON.
+    """Put many documents into a queue, checked on Spark.
 
-    They are checked on Spark and stored in large transactions. What the queue does not take becomes a message in an
-    error queue. Run again after an interruption, it goes on: what is stored is not stored twice.
+    They come from XML files, folders of them, Parquet and lines of JSON. What the queue does not take becomes a message
+    in an error queue. Run again after an interruption, it goes on: what is stored is not stored twice.
     """
     columns = tuple([name.strip() for name in properties.split(",") if name.strip()])
     layout = Layout(row_tag=row_tag, body=body, properties=columns)
