@@ -49,6 +49,7 @@ class SqliteStore(SqlStore):
         """All that is read in the block is as it was at its beginning, whatever others do meanwhile."""
         with self._database.reading():
             yield
+
     def close(self) -> None:
         super().close()
         if self._lock is not None:
