@@ -15,6 +15,7 @@ from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents
+from demaq.scheduler.receiving import Sent, receive_all
 from demaq.scheduler.round import Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
@@ -136,6 +137,15 @@ class Engine:
                 new.append(number > last)
                 last = max(last, number)
         return new
+
+    def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
+        """Store messages from outside, all or none. Raises the MessageError of the first that must be refused."""
+        messages: list[NewMessage] = []
+        for answer in receive_all(self.maker, self._receiver, queue, sent, self.clock()):
+            if isinstance(answer, MessageError):
+                raise answer
+            messages.append(answer)
+        return self._append(messages)
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.scheduler.receiving import Sent
 from demaq.server.new_messages import from_json, to_json
 from demaq.server.node import Node
 from demaq.store.database import FILE_NAME
@@ -86,6 +87,9 @@ class ControlServer:
                 return self._node.enqueue(request["queue"], body, request["properties"], request["request"])
             case "append":
                 return self._node.append([from_json(item) for item in request["messages"]], request["digest"])
+            case "enqueue_all":
+                sent = [Sent(base64.b64decode(body), given, name) for body, given, name in request["messages"]]
+                return self._node.enqueue_all(request["queue"], sent)
             case "take":
                 return [as_json(message) for message in self._node.take(request["queue"], request["limit"])]
             case "load":
@@ -111,6 +115,11 @@ class RemoteNode:
     def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
         """Store messages that were checked here; the answer is which are new."""
         return list(self._ask(do="append", messages=[to_json(message) for message in messages], digest=digest))
+
+    def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
+        """All or none of the messages, in one transaction."""
+        encoded = [(base64.b64encode(_bytes(each.body)).decode(), dict(each.properties), each.request) for each in sent]
+        return list(self._ask(do="enqueue_all", queue=queue, messages=encoded))
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
         return list(self._ask(do="take", queue=queue, limit=limit))
@@ -209,6 +218,10 @@ def as_json(message: StoredMessage) -> dict[str, Any]:
         "visible": message.retired is None,
         "slices": [{"slicing": slicing, "key": key} for slicing, key in message.slices],
     }
+
+
+def _bytes(body: str | bytes) -> bytes:
+    return body.encode("utf-8") if isinstance(body, str) else body
 
 
 def _read_all(connection: socket.socket) -> bytes:

@@ -30,6 +30,7 @@ from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
+from demaq.scheduler.receiving import Sent
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
 from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
@@ -186,6 +187,12 @@ class Node:
         new = self.engine.append_checked(messages)
         self._work.set()
         return new
+
+    def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
+        """Store messages, all or none; durable on return. Raises a MessageError where one must be refused."""
+        numbers = self.engine.enqueue_all(queue, sent)
+        self._work.set()
+        return numbers
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand messages of a mailbox to a client and mark them processed, in one transaction."""

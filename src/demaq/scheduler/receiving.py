@@ -1,0 +1,50 @@
+"""Check many messages from outside at once, as each alone would be: what may be stored, or why it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from demaq.documents import parse_document
+from demaq.errors import MessageError
+from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.outcomes import Arrival
+from demaq.scheduler.intake import expect_queue, explicit_properties
+from demaq.scheduler.making import Maker
+from demaq.store.protocol import NewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a sender gives for a message."""
+
+    body: str | bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    request: str | None = None
+
+
+def receive_all(
+    maker: Maker, evaluator: Evaluator, queue: str, sent: Sequence[Sent], now: datetime
+) -> list[NewMessage | MessageError]:
+    """Raises a MessageError where there is no such queue; what is wrong with one message stands in its place."""
+    expect_queue(maker.program, queue)
+    answers: dict[int, NewMessage | MessageError] = {}
+    arrivals: dict[int, Arrival] = {}
+    for number, each in enumerate(sent):
+        try:
+            explicit = explicit_properties(maker.program, queue, each.properties)
+            arrivals[number] = Arrival(queue=queue, document=parse_document(each.body), explicit=explicit, now=now)
+        except MessageError as error:
+            answers[number] = error
+    for number, received in zip(arrivals, evaluator.receive_many(list(arrivals.values())), strict=True):
+        if isinstance(received, MessageError):
+            answers[number] = received
+            continue
+        try:
+            answers[number] = maker.new(
+                queue, received.document, received.properties, received.entries, now, request=sent[number].request
+            )
+        except MessageError as error:
+            answers[number] = error
+    return [answers[number] for number in range(len(sent))]

@@ -1,0 +1,71 @@
+"""Many messages from outside at once: each is judged as if it came alone, and they are stored all or none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from demaq.errors import MessageError
+from demaq.language.load import load_program_texts
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.scheduler.engine import Engine
+from demaq.scheduler.receiving import Sent
+from demaq.store.memory import MemoryStore
+
+PROGRAM = """
+create queue a create queue b
+create property n as xs:integer queue a value //n
+create property kind as xs:string fixed queue a value name(/*)
+create rule r for a if (/never) then do enqueue <x/> into b
+"""
+
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    compiled = compile_program(load_program_texts({"a.dmq": PROGRAM}))
+    return Engine(compiled.plan, SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
+
+
+def test_messages_are_stored_in_order_with_their_properties(engine):
+    sent = [Sent("<m><n>1</n></m>"), Sent(b"<m/>", {"n": "7"}), Sent("<other/>", request="once")]
+
+    numbers = engine.enqueue_all("a", sent)
+    stored = engine.store.messages(numbers)
+
+    assert numbers == sorted(numbers)
+    texts = [{name: value.text for name, value in message.properties.items()} for message in stored]
+    assert texts == [{"n": "1", "kind": "m"}, {"n": "7", "kind": "m"}, {"kind": "other"}]
+
+
+def test_a_request_that_is_repeated_adds_nothing(engine):
+    sent = [Sent("<m/>", request="first"), Sent("<m/>", request="second")]
+
+    assert engine.enqueue_all("a", sent) == engine.enqueue_all("a", sent)
+    assert len(engine.store.stored("a", 0, 10)) == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (Sent("<m"), "notWellFormed"),
+        (Sent("<m><n>many</n></m>"), "propertyError"),
+        (Sent("<m/>", {"kind": "x"}), "propertyError"),
+        (Sent("<m/>", {"colour": "x"}), "propertyError"),
+    ],
+)
+def test_where_one_is_refused_none_is_stored(engine, bad, kind):
+    with pytest.raises(MessageError) as refused:
+        engine.enqueue_all("a", [Sent("<m/>"), bad, Sent("<m/>")])
+
+    assert refused.value.kind == kind
+    assert engine.store.stored("a", 0, 10) == []
+
+
+def test_a_queue_that_is_not_there_is_refused(engine):
+    with pytest.raises(MessageError, match="there is no queue c"):
+        engine.enqueue_all("c", [Sent("<m/>")])
