@@ -14,6 +14,10 @@ command before it; what stands behind `>` is written to a file. `$ demaq run …
 has nothing left to process, as somebody who types would; `$ kill %1` ends it. Times are compared by their form, because
 the clock goes on. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Other
 commands are not run.
+
+has nothing left to process, as somebody who types would; `$ kill %1` ends it. A program of the page is run with the
+Python of the tests: `$ …/python FILE`. Times are compared by their form, because the clock goes on. Other commands are
+not run.
 """
 
 from __future__ import annotations
@@ -163,6 +167,8 @@ class Shell:
         words = shlex.split(command.text.replace("\\\n", " "))
         if command.text == "kill %1":
             answer = self._stop()
+        elif words[0].endswith("/python"):
+            answer = self._run_program(words[1:])
         elif words[0] not in ("demaq", "./demaq"):
             return command.answer
         elif words[-1] == "&":
@@ -197,6 +203,13 @@ class Shell:
         if self._node is not None:
             self._wait_until_idle()
         return tuple(done.stdout.splitlines())
+
+    def _run_program(self, words: list[str]) -> tuple[str, ...]:
+        done = subprocess.run([sys.executable, *words], env=_environment(), capture_output=True, text=True, check=False)
+        self.exit_code = done.returncode
+        if self._node is not None:
+            self._wait_until_idle()
+        return tuple([line for line in [*done.stdout.splitlines(), *done.stderr.splitlines()] if line])
 
     def _start(self, words: list[str]) -> tuple[str, ...]:
         assert self._node is None, "a page runs one node at a time"
@@ -281,6 +294,10 @@ def _blocks(lines: list[str]) -> list[Block]:
         opened = None
     assert opened is None, "every block is closed"
     return found
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])}
 
 
 def _without_times(lines: Sequence[str]) -> list[str]:
