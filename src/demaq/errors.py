@@ -96,7 +96,7 @@ class StoreError(OperatorError):
 class StoreDamaged(StoreError):
     """The store's file is not what it was: trying again is of no use."""
 
-    code = "DQ9203"
+    code = "DQ9204"
 
 
 class EvaluatorUnavailable(OperatorError):
@@ -108,7 +108,7 @@ class EvaluatorUnavailable(OperatorError):
 class SystemFault(OperatorError):
     """Processing a message failed for reasons of the system. It can be tried again."""
 
-    code = "DQ9302"
+    code = "DQ9305"
 
 
 class AlreadyProcessed(StoreError):

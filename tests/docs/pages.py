@@ -296,9 +296,5 @@ def _blocks(lines: list[str]) -> list[Block]:
     return found
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])}
-
-
 def _without_times(lines: Sequence[str]) -> list[str]:
     return [_TIME.sub("", line) for line in lines]

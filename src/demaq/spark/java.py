@@ -41,7 +41,7 @@ exec {java} "$@"
 class NoJava(OperatorError):
     """There is no Java that Spark could run on."""
 
-    code = "DQ9301"
+    code = "DQ9306"
 
 
 @dataclass(frozen=True, slots=True)
