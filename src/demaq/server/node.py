@@ -246,6 +246,7 @@ class Node:
         faults = 0
         while True:
             self._work.clear()
+            stopping = self._stopping.is_set()  # what came before that is seen by this turn
             try:
                 busy = self._turn_once()
                 faults = 0
@@ -257,7 +258,7 @@ class Node:
                 faults += 1
                 busy = faults < FAULTS_MAX_WHEN_STOPPING
                 self._pause(error, min(PAUSE_SECONDS_FIRST * 2**faults, PAUSE_SECONDS_MAX))
-            if self._stopping.is_set() and not (self._draining and busy):
+            if self._stopping.is_set() and not (self._draining and (busy or not stopping)):
                 return
             if not busy and self.fault is None:
                 self._work.wait(self._idle_seconds())
