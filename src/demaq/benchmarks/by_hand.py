@@ -9,6 +9,7 @@ told yes, and processing it, its effects and its mark are one transaction.
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
@@ -50,7 +51,7 @@ _IS_UNPAID = "SELECT 1 FROM unpaid WHERE customer = ? LIMIT 1"
 _parser = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
-class ByHand:
+class ByHand(ABC):
     """Queues in a table: messages arrive, and are processed in order. Must be closed."""
 
     def __init__(self, folder: Path) -> None:
@@ -95,8 +96,9 @@ class ByHand:
 
     # for the workloads
 
+    @abstractmethod
     def process(self, seq: int, message: _Element) -> None:
-        raise NotImplementedError
+        """What becomes of a message."""
 
     def arrived(self, seq: int, queue: str, message: _Element) -> int:
         """Whether a new message waits to be processed or stays; what else is to be noted about it."""
