@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -27,6 +27,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept-golden", action="store_true", help="record golden files anew; the diff is the review")
 
 
+# Tests that share something slow to start run in one process: they are told by where they are.
+KEPT_TOGETHER = {
+    "Spark": ("tests/spark/", "tests/bulk/"),
+    "PostgreSQL": ("tests/store/test_postgresql", "tests/store/test_stores_agree"),
+}
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist there is nothing to schedule
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out tests one by one, but what shares a slow start together."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class KeepingTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+        def _split_scope(self, nodeid: str) -> str:
+            return next((shared for shared, places in KEPT_TOGETHER.items() if nodeid.startswith(places)), nodeid)
+
+    return KeepingTogether(config, log)
+
+
 @pytest.fixture
 def accept_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--accept-golden"))
@@ -34,7 +53,7 @@ def accept_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSpark]:
-    """One Spark for all tests that are marked `xdist_group("spark")`, which keeps them in one process."""
+    """One Spark for all tests that need one, which `KEPT_TOGETHER` keeps in one process."""
     from demaq.spark.session import start_spark
 
     with start_spark("local[2]", folder=tmp_path_factory.mktemp("spark")) as running:

@@ -27,8 +27,6 @@ from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 from demaq.testing.lab import Lab
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 KILL_SECONDS_MAX = 120.0
 APPLICATION = """
 module shop errorqueue troubles;

@@ -13,8 +13,6 @@ import pytest
 from tests.spark import on_cluster
 from tests.spark.cluster import running_cluster
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SECONDS_MAX = 480.0
 
 

@@ -41,8 +41,6 @@ from demaq.spark.datasource.source import DemaqSource, NarrowingSource
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 PROGRAM = """
 create queue orders
 create queue parcels (: read by others; demaq:ignore DQ1501 :)

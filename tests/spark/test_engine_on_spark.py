@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +11,6 @@ from demaq.spark.session import RunningSpark
 from demaq.testing import Lab
 from tests.properties.applications import applications, histories
 from tests.properties.test_engine_and_interpreter import compare
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 EXAMPLES = max(5, settings().max_examples // 15)
 """Each program is compiled in every worker."""

@@ -10,8 +10,6 @@ import pytest
 
 from demaq.spark.jobs import LOST_REASON, TasksFailed, run_tasks
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def upper(data: bytes) -> bytes:
     return data.upper()

@@ -6,8 +6,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from demaq.compiler.planner import make_plan
 from demaq.language.load import load_program
 from demaq.rounds.process import ProcessEvaluator
@@ -16,8 +14,6 @@ from demaq.spark.rounds import SparkEvaluator, divided
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 from demaq.testing import Lab
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_messages_that_share_a_slice_are_in_one_share() -> None:

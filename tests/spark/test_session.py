@@ -16,8 +16,6 @@ import pytest
 from demaq.spark.session import SparkFailed, start_spark
 from tests.spark import elsewhere
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 ENDS_SECONDS_MAX = 60.0
 
 

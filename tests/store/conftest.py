@@ -1,4 +1,4 @@
-"""One PostgreSQL server for all tests: the mark `xdist_group("postgresql")` keeps them in one process."""
+"""One PostgreSQL server for all tests: `KEPT_TOGETHER` keeps them in one process."""
 
 from __future__ import annotations
 

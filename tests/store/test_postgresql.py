@@ -11,8 +11,6 @@ from demaq.store.protocol import Step
 from tests.store.contract import FOREVER, Clock, StoreContract, new
 from tests.store.server import Server
 
-pytestmark = pytest.mark.xdist_group("postgresql")
-
 
 class TestPostgresqlStore(StoreContract):
     @pytest.fixture

@@ -12,8 +12,6 @@ from demaq.store.protocol import Step, Timer
 from tests.store.contract import FOREVER, MORNING, new
 from tests.store.server import Server
 
-pytestmark = pytest.mark.xdist_group("postgresql")
-
 VISITED_MAX = 60
 """Rows in all nodes of a plan together, for answers of five rows at most."""
 MANY = 1000

@@ -23,8 +23,6 @@ from demaq.store.sqlite import SqliteStore
 from tests.store.contract import FOREVER, MORNING, new, next_program, seqs
 from tests.store.server import Server
 
-pytestmark = pytest.mark.xdist_group("postgresql")
-
 PROJECT = Path(__file__).parents[2]
 TAKE_OVER_SECONDS_MAX = 30
 HOLD = """

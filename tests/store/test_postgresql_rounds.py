@@ -16,8 +16,6 @@ from demaq.store.postgresql import PostgresqlStore
 from tests.programs import program
 from tests.store.server import Server
 
-pytestmark = pytest.mark.xdist_group("postgresql")
-
 PROGRAM = """
 create queue a create queue b
 create property k as xs:string queue a, b value //k

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -190,7 +189,6 @@ TestStoresAgree = StoresAgree.TestCase
 TestStoresAgree.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=25)
 
 
-@pytest.mark.xdist_group("postgresql")
 def test_the_store_on_a_server_agrees(server: Server):
     """With fewer examples: each needs new tables on the server."""
 
