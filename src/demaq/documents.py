@@ -7,7 +7,8 @@ declaration, no absurd depth. From then on it is only text and trees, and nobody
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lxml import etree
 
@@ -25,24 +26,40 @@ DEPTH_MAX = 256
 """How deeply the elements of a message may be nested: as deep as libxml2 goes unless told otherwise."""
 
 
+class Processor(Protocol):
+    """Who makes nodes, and can write them as text."""
+
+    def texts(self, nodes: Sequence[Any]) -> list[str]: ...
+
+
 class Document:
     """A well-formed document. Made by `parse_document`, or by Saxon and then known to be well-formed."""
 
     __slots__ = ("_node", "_text", "_tree")
 
-    def __init__(self, text: str, tree: _ElementTree | None = None) -> None:
+    def __init__(self, text: str | None, tree: _ElementTree | None = None) -> None:
         self._text = text
         self._tree = tree
-        self._node: tuple[object, Any, int] | None = None
+        self._node: tuple[Processor, Any, int] | None = None
+
+    @staticmethod
+    def made(saxon: Processor, node: Any, number: int) -> Document:
+        """What a rule has made: a node that is written as text when somebody needs that."""
+        document = Document(None)
+        document.keep_node(saxon, node, number)
+        return document
 
     @property
     def text(self) -> str:
         """The document without XML declaration, byte order mark or white space around it."""
+        if self._text is None:
+            write_texts([self])
+        assert self._text is not None, "it has a node or a text"
         return self._text
 
     @property
     def data(self) -> bytes:
-        return self._text.encode("utf-8")
+        return self.text.encode("utf-8")
 
     @property
     def tree(self) -> _ElementTree:
@@ -56,14 +73,26 @@ class Document:
             return None
         return self._node[1], self._node[2]
 
-    def keep_node(self, saxon: object, node: Any, number: int) -> None:
+    def keep_node(self, saxon: Processor, node: Any, number: int) -> None:
         self._node = (saxon, node, number)
 
     def __reduce__(self) -> tuple[type[Document], tuple[str]]:
-        return Document, (self._text,)  # trees and nodes stay in their process
+        return Document, (self.text,)  # trees and nodes stay in their process
 
     def __repr__(self) -> str:
-        return f"Document({self._text[:60]!r})"
+        return f"Document({self.text[:60]!r})"
+
+
+def write_texts(documents: Iterable[Document]) -> None:
+    """Write all at once that have no text yet."""
+    by_saxon: dict[Processor, list[Document]] = {}
+    for document in documents:
+        if document._text is None and document._node is not None:
+            by_saxon.setdefault(document._node[0], []).append(document)
+    for saxon, unwritten in by_saxon.items():
+        nodes = [document._node[1] for document in unwritten if document._node is not None]
+        for document, text in zip(unwritten, saxon.texts(nodes), strict=True):
+            document._text = text
 
 
 def parse_document(body: bytes | str) -> Document:

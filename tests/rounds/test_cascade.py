@@ -34,10 +34,10 @@ class Counting(SaxonEvaluator):
         self.rounds = 0
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         self.rounds += 1
-        return super().cascade(messages, reader, now, deep)
+        return super().cascade(messages, reader, now, deep, fold)
 
 
 class Commits(MemoryStore):

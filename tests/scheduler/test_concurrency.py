@@ -30,8 +30,8 @@ class Interrupted(SaxonEvaluator):
         self.meanwhile: list[Callable[[], object]] = []
         self.evaluations = 0
 
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        outcomes = super().evaluate(messages, reader, now)
+    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        outcomes = super().outcomes(messages, reader, now)
         self.evaluations += 1
         if self.meanwhile:
             self.meanwhile.pop(0)()

@@ -32,12 +32,12 @@ class Failing(SaxonEvaluator):
         self.times = times
         self.fault = fault
 
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         for message in messages:
             if self.times.get(message.document.text, 0) > 0:
                 self.times[message.document.text] -= 1
                 raise self.fault
-        return super().evaluate(messages, reader, now)
+        return super().outcomes(messages, reader, now)
 
 
 def engine_with(evaluator: SaxonEvaluator, store: MemoryStore | None = None) -> Engine:

@@ -29,7 +29,7 @@ class Somewhere:
         self.rounds: list[int] = []
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         self.rounds.append(len(messages))
         return [None] * len(messages)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from demaq.compiler.plan import Index, Plan
-from demaq.documents import Document
+from demaq.compiler.plan import Index, Plan, SliceRead
+from demaq.documents import Document, write_texts
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
+from demaq.rounds.conversations import Conversation, Left, folded
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
 
 LOSSES_MAX = 2
@@ -49,7 +50,13 @@ class _Pending:
     """The slices it is in now."""
     handed_on: Mapping[str, PropertyValue]
     """Properties that what it makes has too, whatever the program says."""
+    conversation: Conversation
+    depth: int = 0
+    """How many hops it is from the message that its conversation began with."""
+    position: int = 0
+    """Its place among the messages that the conversation has made, counted from 1."""
     losses: int = 0
+    is_done: bool = False
 
 
 class Cascades:
@@ -64,12 +71,20 @@ class Cascades:
         self.slicings = {
             queue: [(s.name, s.property) for s in self.program.slicings_of(queue)] for queue in self.program.queues
         }
+        self._met = {
+            read.slicing for plan in self.plan.rules.values() for read in plan.reads if isinstance(read, SliceRead)
+        }
+        """Slicings whose slices are read."""
         self._possible = {queue: self._is_possible(queue) for queue in self.program.queues}
         self._system_asked = {queue: self._is_system_asked(queue) for queue in self.program.queues}
 
     def is_possible(self, queue: str) -> bool:
         """Whether messages of a queue can be evaluated before they are stored."""
         return self._possible[queue]
+
+    def is_met(self, message: Message) -> bool:
+        """Whether a message is in a slice that may be read."""
+        return not self._met.isdisjoint(message.slices or ())
 
     def priority(self, queue: str) -> int:
         return self.program.queues[queue].priority
@@ -92,12 +107,19 @@ class Cascades:
         asked = self.evaluator.records.asked_for(queue)
         return asked is not None and not asked.intersection(_UNKNOWN_YET)
 
-    def run(self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool) -> list[Outcome | None]:
+    def run(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool
+    ) -> list[Outcome | None]:
         """Outcomes of the messages, None for one that is left to others; behind them those of what they made.
 
-        With `deep` what they make is evaluated too.
+        With `deep` what they make is evaluated too. With `fold` conversations that nobody else has a part in are told
+        as one outcome.
         """
-        return _Cascade(self, messages, reader, now, deep).run()
+        cascade = _Cascade(self, messages, reader, now, deep)
+        cascade.run()
+        outcomes = folded(cascade.conversations, cascade.outcomes) if fold and deep else cascade.outcomes
+        write_texts([a.document for o in outcomes if o is not None for a in o.actions if isinstance(a, Enqueued)])
+        return outcomes
 
 
 class _Cascade:
@@ -109,10 +131,12 @@ class _Cascade:
         self._deep = deep
         self._overlay = _Overlay(reader)
         self._changes = Changes()
-        self._outcomes: list[Outcome | None] = [None] * len(messages)
+        self.outcomes: list[Outcome | None] = [None] * len(messages)
         self._steps_left = len(messages) * STEPS_PER_MESSAGE_MAX
         self._order = itertools.count()
-        self._wave: list[_Pending] = []
+        self._members: dict[SliceKey, list[_Pending]] = {}
+        """Messages of the cascade that are in a slice."""
+        self.conversations: list[Conversation] = []
         self._pending = [self._started(place, message) for place, message in enumerate(messages)]
 
     def _started(self, place: int, message: Message) -> _Pending:
@@ -123,20 +147,31 @@ class _Cascade:
         origin = message.properties["demaq:origin"].text
         handed_on = {name: value for name, value in message.properties.items() if name.startswith(_TRANSPORT)}
         handed_on["demaq:origin"] = PropertyValue.string(origin)
-        return _Pending(message, slices, place, None, origin, order, set(slices), handed_on)
+        conversation = Conversation(place, order)
+        self.conversations.append(conversation)
+        return self._joined(_Pending(message, slices, place, None, origin, order, set(slices), handed_on, conversation))
 
-    def run(self) -> list[Outcome | None]:
+    def _joined(self, item: _Pending) -> _Pending:
+        for key in item.slices:
+            self._members.setdefault(key, []).append(item)
+        return item
+
+    def run(self) -> None:
         first = True
+        if self._deep:
+            met = [item.message for item in self._pending if self._cascades.is_met(item.message)]
+            self._cascades.evaluator.make_nodes(met)
         while self._pending and self._steps_left > 0:
             wave, later = self._next_wave(first)
             if not wave:
                 break
             first = False
             messages = [item.message for item in wave]
-            outcomes = self._cascades.evaluator.evaluate(messages, self._overlay, self._now)
-            self._pending, self._wave = later, wave
+            outcomes = self._cascades.evaluator.outcomes(messages, self._overlay, self._now)
+            self._pending = later
             self._apply(wave, outcomes)
-        return self._outcomes
+        for item in self._pending:
+            item.conversation.is_whole = False
 
     def _next_wave(self, first: bool) -> tuple[list[_Pending], list[_Pending]]:
         """Those whose turn it is in all their slices, in order; and the others."""
@@ -148,6 +183,7 @@ class _Cascade:
             taken.update(item.slices)
             # What must not meet messages that are not stored yet is evaluated before there are any, or not here.
             if not (self._cascades.is_possible(item.message.queue) or first):
+                item.conversation.is_whole = False
                 continue
             (wave if free and len(wave) < self._steps_left else later).append(item)
         return wave, later
@@ -161,20 +197,26 @@ class _Cascade:
                 item.losses += 1
                 if item.losses < LOSSES_MAX and self._is_possible_again(item):
                     self._pending.append(item)
+                else:
+                    item.conversation.is_whole = False
                 continue
             if self._overlay.is_uncertain(outcome.reads, self._cascades.plan.indexes):
+                item.conversation.is_whole = False
                 continue
             versions = self._changes.versions
             outcome.seen = {part: versions[part] for part in parts if part in versions}
             outcome.parent = item.parent
             if item.place >= 0:
                 outcome.number = item.place
-                self._outcomes[item.place] = outcome
+                self.outcomes[item.place] = outcome
             else:
-                outcome.number = len(self._outcomes)
-                self._outcomes.append(outcome)
+                outcome.number = len(self.outcomes)
+                self.outcomes.append(outcome)
             self._steps_left -= 1
-            changed.update(self._lay_over(item, outcome))
+            item.is_done = True
+            changes = self._lay_over(item, outcome)
+            item.conversation.add(item, outcome, parts, changes)
+            changed.update(changes)
 
     def _is_possible_again(self, item: _Pending) -> bool:
         return self._cascades.is_possible(item.message.queue)
@@ -185,24 +227,24 @@ class _Cascade:
         if resets:
             parts += self._cascades.parts.reset(resets)
             self._overlay.reset(resets, [part[1] for part in parts if part[0] == "out"])
-            self._release(resets, [*self._wave, *self._pending])
+            self._release(resets)
         for position, action in enumerate(outcome.actions):
             if isinstance(action, Enqueued):
                 parts += self._create(item, outcome, position, action)
         if not item.kept:
             self._overlay.gone.add(item.message.id)
-            parts.append(("out", item.message.queue))
+            parts += self._cascades.parts.gone(item.message.queue)
         self._changes.add(outcome.number, parts)
         return parts
 
-    def _release(self, resets: set[SliceKey], items: Iterable[_Pending]) -> None:
+    def _release(self, resets: set[SliceKey]) -> None:
         """Those that were in the slices are in them no more: their slicing's rules do not fire for who still waits."""
-        for item in items:
-            left = item.kept & resets
-            if left:
-                item.kept -= left
-                names = frozenset([slicing for slicing, _ in left])
-                item.message = replace(item.message, slices=(item.message.slices or frozenset()) - names)
+        for key in resets:
+            for item in self._members.pop(key, ()):
+                item.kept.discard(key)
+                if not item.is_done:
+                    slices = (item.message.slices or frozenset()) - {key[0]}
+                    item.message = replace(item.message, slices=slices)
 
     def _create(self, parent: _Pending, outcome: Outcome, position: int, action: Enqueued) -> list[Part]:
         cascades = self._cascades
@@ -219,12 +261,26 @@ class _Cascade:
             slices=frozenset([slicing for slicing, _ in slices]),
         )
         self._overlay.add(message, slices, action.entries)
+        handed_on, conversation = _handed_on(parent, action), parent.conversation
         if self._deep and cascades.is_possible(action.queue):
             order = (-cascades.priority(action.queue), next(self._order))
             made_by = (outcome.number, position)
-            self._pending.append(
-                _Pending(message, slices, -1, made_by, parent.origin, order, set(slices), _handed_on(parent, action))
+            child = _Pending(
+                message,
+                slices,
+                -1,
+                made_by,
+                parent.origin,
+                order,
+                set(slices),
+                handed_on,
+                conversation,
+                parent.depth + 1,
             )
+            conversation.led_to(child)
+            self._pending.append(self._joined(child))
+        else:
+            conversation.left.append(Left(action, slices, parent))
         return cascades.parts.created(action.queue, slices, entries)
 
     def _slices(self, action: Enqueued, origin: str) -> tuple[SliceKey, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from demaq.compiler.plan import Index, Plan
+from demaq.compiler.plan import AnyQueue, Index, Plan, QueueByKey, WholeQueue
 from demaq.rounds.outcomes import Part, Reads, Version
 
 SliceKey = tuple[str, str]
@@ -29,10 +29,18 @@ class Parts:
         self._names = [index_name(index) for index in plan.indexes]
         self._queues = [index.queue for index in plan.indexes]
         program = plan.program
+        self._read_as_a_whole = _read_as_a_whole(plan)
+        watched = self._read_as_a_whole.union(self._queues)
         self._of_slicing = {
-            slicing.name: tuple(program.properties[slicing.property].values) for slicing in program.slicings.values()
+            slicing.name: tuple([queue for queue in program.properties[slicing.property].values if queue in watched])
+            for slicing in program.slicings.values()
         }
-        """Queues whose messages can be in a slice."""
+        """Queues that are read and whose messages can be in a slice."""
+        self._watched = watched
+
+    def gone(self, queue: str) -> list[Part]:
+        """What changes when a message of a queue becomes invisible."""
+        return [("out", queue)] if queue in self._watched else []
 
     def read(self, slices: Iterable[SliceKey], reads: Reads) -> list[Part]:
         """What the outcome of a message that is in these slices depends on. Rather too much than too little."""
@@ -46,7 +54,7 @@ class Parts:
 
     def created(self, queue: str, slices: Iterable[SliceKey], entries: Iterable[tuple[str, str]]) -> list[Part]:
         """What a new message changes."""
-        found: list[Part] = [("in", queue)]
+        found: list[Part] = [("in", queue)] if queue in self._read_as_a_whole else []
         found += [("slice", *item) for item in slices]
         found += [("entry", *item) for item in entries]
         return found
@@ -58,6 +66,19 @@ class Parts:
             found += [("reset", *item), ("slice", *item)]
             found += [("out", queue) for queue in self._of_slicing[item[0]]]
         return found
+
+
+def _read_as_a_whole(plan: Plan) -> frozenset[str]:
+    found: set[str] = set()
+    for name, queue in plan.queues.items():
+        for rule in queue.rules:
+            for read in rule.reads:
+                match read:
+                    case AnyQueue() | QueueByKey():  # a key that no index can answer makes the second one of the first
+                        found.update(plan.queues if isinstance(read, AnyQueue) else [read.queue])
+                    case WholeQueue():
+                        found.add(read.queue or name)
+    return frozenset(found)
 
 
 class Changes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
+from demaq.compiler.emit.intake import MadeProperty, intake_query
 from demaq.compiler.emit.lower import NOT_YET
 from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
 from demaq.compiler.emit.vocabulary import SEPARATOR
@@ -147,21 +148,10 @@ class CompiledProgram:
     def _intakes(self) -> Any:
         """For each queue with properties or indexes: what makes those of a new message."""
         saxon, program = self.saxon, self.plan.program
-        found: dict[str, Any] = {}
+        queries: dict[str, str] = {}
+        arguments: dict[str, tuple[Any, Any]] = {}
         for queue in program.queues:
-            properties = [
-                saxon.map(
-                    {
-                        "name": saxon.string(prop.name),
-                        "type": saxon.string(prop.type),
-                        "fixed": saxon.boolean(prop.variant == "fixed"),
-                        "inherited": saxon.boolean(prop.variant == "inherited"),
-                        "value": self._value(prop, queue),
-                        "alone": saxon.boolean(self._is_alone(prop, queue)),
-                    }
-                )
-                for prop in in_dependency_order(program, queue)
-            ]
+            properties = in_dependency_order(program, queue)
             indexes = [
                 saxon.map(
                     {"number": saxon.string(str(index.number)), "value": self.functions[("index", str(index.number))]}
@@ -169,8 +159,23 @@ class CompiledProgram:
                 for index in self.plan.indexes_of(queue)
             ]
             if properties or indexes:
-                found[queue] = saxon.map({"properties": saxon.array(properties), "indexes": saxon.array(indexes)})
-        return saxon.map(found)
+                queries[queue] = intake_query([self._made(prop, queue) for prop in properties], bool(indexes))
+                values = saxon.array([self._value(prop, queue) for prop in properties])
+                arguments[queue] = values, saxon.array(indexes)
+        if not queries:
+            return saxon.map({})
+        makers = saxon.functions(runtime_query(f"[{', '.join(queries.values())}]"), RUNTIME_URI)
+        return saxon.map({queue: f.call(list(arguments[queue])).head for queue, f in zip(queries, makers, strict=True)})
+
+    def _made(self, prop: Property, queue: str) -> MadeProperty:
+        return MadeProperty(
+            name=prop.name,
+            type=prop.type,
+            is_fixed=prop.variant == "fixed",
+            is_inherited=prop.variant == "inherited",
+            is_computed=prop.values[queue] is not None,
+            is_alone=self._is_alone(prop, queue),
+        )
 
 
 def in_dependency_order(program: Program, queue: str) -> list[Property]:

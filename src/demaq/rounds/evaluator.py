@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from xml.sax.saxutils import quoteattr
 
 from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR
 from demaq.compiler.plan import RulePlan
-from demaq.documents import Document
+from demaq.documents import Document, write_texts
 from demaq.errors import MessageError
 from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
@@ -59,10 +59,10 @@ class Evaluator(Protocol):
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         """The outcome of each message in turn, None for one that could not be told; behind them, with `deep`, those of
-        what they make."""
+        what they make. With `fold` conversations that nobody else has a part in are told as one outcome."""
 
     def receive(
         self,
@@ -78,6 +78,20 @@ class Evaluator(Protocol):
     def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]: ...
 
 
+class _Batch(NamedTuple):
+    """Messages for Saxon: a record of each, and their documents where these are not in the records."""
+
+    records: Any
+    nodes: Any
+
+
+class _Answer(NamedTuple):
+    """What Saxon says: fields, and documents that were made."""
+
+    fields: Iterator[str]
+    documents: Iterator[Document]
+
+
 class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
 
@@ -90,22 +104,32 @@ class SaxonEvaluator:
         self._with_intake = {q for q in self.program.queues if self.program.properties_of(q) or plan.indexes_of(q)}
         """Queues whose messages have properties or index entries to be computed."""
         self._cascades = Cascades(self)
-        self._nothing = compiled.saxon.map({"d": compiled.runtime, "intakes": compiled.intakes})
+        empty = compiled.saxon.map({})
+        self._nothing = compiled.saxon.map(
+            {"d": compiled.runtime, "intakes": compiled.intakes, "queues": empty, "collections": empty}
+        )
 
     # messages to outcomes
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
-        return self._cascades.run(messages, reader, now, deep)
+        return self._cascades.run(messages, reader, now, deep, fold)
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         """The outcome of each message, as if it were the only one: all see the reader's state."""
+        outcomes = self.outcomes(messages, reader, now)
+        write_texts([action.document for o in outcomes for action in o.actions if isinstance(action, Enqueued)])
+        return outcomes
+
+    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        """The same, with new documents as nodes."""
         outcomes = [Outcome() for _ in messages]
-        by_queue: dict[str, list[int]] = {}
+        by_queue: dict[tuple[str, bool], list[int]] = {}
         for number, message in enumerate(messages):
-            by_queue.setdefault(message.queue, []).append(number)
-        for name, numbers in by_queue.items():
+            is_node = message.document.node(self.compiled.saxon) is not None
+            by_queue.setdefault((message.queue, is_node), []).append(number)
+        for (name, _), numbers in by_queue.items():
             if not self.compiled.plan.queues[name].rules:
                 continue
             queue = self.compiled.queue(name)
@@ -113,6 +137,20 @@ class SaxonEvaluator:
                 part = numbers[start : start + BATCH_MESSAGES_MAX]
                 self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
         return outcomes
+
+    def make_nodes(self, messages: Sequence[Message]) -> None:
+        """Make the documents of stored messages, all at once and in their order: they will be met in slices.
+
+        A document that is made later than others would come behind them, and they would have to be made again.
+        """
+        saxon = self.compiled.saxon
+        texts = [m.document for m in sorted(messages, key=lambda m: m.sequence) if m.document.node(saxon) is None]
+        try:
+            nodes = saxon.documents([document.text for document in texts])
+        except (ValueError, EvaluationError):
+            return  # whoever evaluates them will find out which one it is
+        for position, (document, node) in enumerate(zip(texts, nodes, strict=True)):
+            document.keep_node(saxon, node, saxon.parsed - len(nodes) + position + 1)
 
     def rules(self, message: Message) -> list[AskedRule]:
         """The rules that a message is given to, in their order."""
@@ -123,7 +161,7 @@ class SaxonEvaluator:
         """What one of its rules does with a message."""
         outcome = Outcome()
         try:
-            batch = self.compiled.saxon.parse(self.records.batch([message], now))
+            batch = self._batch([message], now)
         except ValueError as error:
             outcome.errors.append(self._lost(number, str(error)))
             return outcome
@@ -138,10 +176,9 @@ class SaxonEvaluator:
         reader: StateReader,
         now: datetime,
     ) -> None:
-        saxon = self.compiled.saxon
         try:
-            batch = saxon.parse(self.records.batch(messages, now))
-            fields = saxon.call(queue.run, batch, queue.first_rules, self._nothing).split(SEPARATOR)
+            batch = self._batch(messages, now)
+            answer = self._call(queue.run, *batch, queue.first_rules, self._nothing)
         except (ValueError, EvaluationError) as error:
             if len(messages) > 1:  # find the one that it is about
                 middle = len(messages) // 2
@@ -152,36 +189,52 @@ class SaxonEvaluator:
             else:
                 self._run_rule_by_rule(queue, messages[0], outcomes[0], reader, now)
             return
-        wanted = self._read(fields, outcomes)
+        wanted = self._read(answer, outcomes)
         if wanted:
             self._run_with_state(queue, batch, messages, outcomes, wanted, reader)
+
+    def _batch(self, messages: Sequence[Message], now: datetime) -> _Batch:
+        """Messages for Saxon. Raises ValueError where it cannot parse one."""
+        saxon = self.compiled.saxon
+        kept = [message.document.node(saxon) for message in messages]
+        nodes = [node for node in kept if node is not None]
+        is_inside = len(nodes) < len(messages)
+        records = saxon.parse(self.records.batch(messages, now, is_inside))
+        return _Batch(records, saxon.array([] if is_inside else [node for node, _ in nodes]))
+
+    def _call(self, function: Any, *args: Any) -> _Answer:
+        """What a function of ours says. Raises an EvaluationError."""
+        saxon = self.compiled.saxon
+        first = saxon.parsed + 1
+        text, nodes = saxon.call_for_documents(function, *args)
+        documents = [Document.made(saxon, node, first + position) for position, node in enumerate(nodes)]
+        return _Answer(iter(text.split(SEPARATOR)), iter(documents))
 
     def _run_rule_by_rule(
         self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
     ) -> None:
         """One message on which a rule does not return: ask each rule by itself."""
-        batch = self.compiled.saxon.parse(self.records.batch([message], now))
+        batch = self._batch([message], now)
         for number in queue.numbers:
             self._run_rule(queue, number, batch, message, outcome, reader)
 
     def _run_rule(
-        self, queue: CompiledQueue, number: int, batch: Any, message: Message, outcome: Outcome, reader: StateReader
+        self, queue: CompiledQueue, number: int, batch: _Batch, message: Message, outcome: Outcome, reader: StateReader
     ) -> None:
-        saxon = self.compiled.saxon
-        arguments = without_state(saxon, 1, queue.positions[number])
+        arguments = without_state(self.compiled.saxon, 1, queue.positions[number])
         try:
-            text = saxon.call(self.compiled.jobs, batch, queue.first_rules, self._nothing, *arguments)
+            answer = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
         except EvaluationError as error:
             outcome.errors.append(self._lost(number, str(error)))
             return
-        wanted = self._read(text.split(SEPARATOR), [outcome])
+        wanted = self._read(answer, [outcome])
         if wanted:
             self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
 
     def _run_with_state(
         self,
         queue: CompiledQueue,
-        batch: Any,
+        batch: _Batch,
         messages: list[Message],
         outcomes: list[Outcome],
         wanted: list[tuple[int, int, list[list[str]]]],
@@ -199,12 +252,11 @@ class SaxonEvaluator:
         if len(queue.numbers) > 1:
             self._in_rule_order(queue, [outcomes[number] for number in {job.message_number for job in jobs}])
 
-    def _run_jobs(self, queue: CompiledQueue, batch: Any, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
-        saxon = self.compiled.saxon
+    def _run_jobs(self, queue: CompiledQueue, batch: _Batch, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
         results = {number: Outcome() for number in numbers}
         try:
-            arguments = with_state(saxon, jobs, queue.positions)
-            text = saxon.call(self.compiled.jobs, batch, queue.full_rules, self._nothing, *arguments)
+            arguments = with_state(self.compiled.saxon, jobs, queue.positions)
+            answer = self._call(self.compiled.jobs, *batch, queue.full_rules, self._nothing, *arguments)
         except (ValueError, EvaluationError) as error:
             if len(jobs) > 1:
                 for job, number in zip(jobs, numbers, strict=True):
@@ -212,7 +264,7 @@ class SaxonEvaluator:
             else:
                 results[numbers[0]].errors.append(self._lost(jobs[0].rule.rule.number, str(error)))
             return results
-        self._read(text.split(SEPARATOR), [results[number] for number in numbers])
+        self._read(answer, [results[number] for number in numbers])
         return results
 
     def _add(self, outcome: Outcome, result: Outcome, job: Job) -> None:
@@ -231,10 +283,10 @@ class SaxonEvaluator:
 
     # results
 
-    def _read(self, fields: list[str], outcomes: list[Outcome]) -> list[tuple[int, int, list[list[str]]]]:
+    def _read(self, answer: _Answer, outcomes: list[Outcome]) -> list[tuple[int, int, list[list[str]]]]:
         """Turn the fields of a result into outcomes. What wants state is returned: message, rule and keys."""
         wanted: list[tuple[int, int, list[list[str]]]] = []
-        reader = iter(fields)
+        reader = answer.fields
         number = -1
         for tag in reader:
             match tag:
@@ -243,7 +295,7 @@ class SaxonEvaluator:
                 case "F":
                     outcomes[number].fired.append(self._rule(next(reader)).rule.name)
                 case "E":
-                    self._read_enqueued(reader, outcomes[number])
+                    self._read_enqueued(reader, next(answer.documents), outcomes[number])
                 case "R":
                     rule, slicing, key = self._rule(next(reader)).rule.name, next(reader), next(reader)
                     outcomes[number].actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
@@ -264,11 +316,10 @@ class SaxonEvaluator:
     def _rule(self, number: str) -> RulePlan:
         return self.compiled.rules[int(number)]
 
-    def _read_enqueued(self, reader: Iterator[str], outcome: Outcome) -> None:
-        rule, site, queue, body = self._rule(next(reader)).rule, next(reader), next(reader), next(reader)
+    def _read_enqueued(self, reader: Iterator[str], document: Document, outcome: Outcome) -> None:
+        rule, site, queue = self._rule(next(reader)).rule, next(reader), next(reader)
         properties = self._read_properties(reader)
         entries = self._read_entries(reader)
-        document = Document(body)
         refusal = self._refusal(queue, document, properties)
         if refusal is not None:
             kind, reason = refusal
@@ -465,11 +516,12 @@ class RecordWriter:
         self._asked: dict[str, frozenset[str] | None] = {}
         self._quoted = {name: quoteattr(name) for name in self.program.queues}
 
-    def batch(self, messages: Sequence[Message], now: datetime) -> str:
+    def batch(self, messages: Sequence[Message], now: datetime, is_inside: bool) -> str:
+        """One after the other; with `is_inside` their documents stand in them."""
         time = now.isoformat()
         records = [
             f'<r q={self._quoted[message.queue]} t="{time}" s="{self._slices(message)}">{self._own(message)}'
-            f"<m>{message.document.text}</m></r>"
+            f"{f'<m>{message.document.text}</m>' if is_inside else ''}</r>"
             for message in messages
         ]
         return f"<b>{''.join(records)}</b>"

@@ -97,6 +97,23 @@ Version: TypeAlias = tuple[int, int]
 """How many steps have changed a part since a snapshot, and the number of the last one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """What makes one outcome of a whole conversation: a message, and all it led to, which came and went.
+
+    The actions of the outcome are what is left of it.
+    """
+
+    messages: int
+    """How many came and went."""
+    depth: int
+    """How many hops the last of them is from the first message."""
+    makers: tuple[tuple[int, int], ...]
+    """For each message that is left, which one has made it, counted from 1 (0 is the first message), and its depth."""
+    read: tuple[Part, ...]
+    changed: tuple[Part, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """Of one message: rules that fired in order, their actions, errors, and what was read."""
@@ -113,6 +130,9 @@ class Outcome:
     """Of what message: one that the cascade started with, or what the outcome of this number makes in this action."""
     seen: Mapping[Part, Version] = field(default_factory=dict)
     """Versions of the parts it has read, where the cascade itself had changed them."""
+
+    folded: Folded | None = None
+    """For the outcome of a whole conversation."""
 
     def add(self, other: Outcome) -> None:
         """Go on with what further rules do."""

@@ -110,7 +110,7 @@ class ProcessEvaluator:
         return [outcomes[seq] for seq in seqs]
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
         seqs = [message.sequence for message in messages]
@@ -118,7 +118,7 @@ class ProcessEvaluator:
             return self.evaluate(messages, reader, now)
         try:
             limit = self._rule_timeout_seconds + (len(seqs) - 1) * FURTHER_MESSAGE_SECONDS
-            found: Sequence[Outcome | None] = self._ask(("cascade", seqs, reader.snapshot, now, deep), limit)
+            found: Sequence[Outcome | None] = self._ask(("cascade", seqs, reader.snapshot, now, deep, fold), limit)
             return found
         except EvaluatorGone:  # because of one of them, or of what they make, which is then asked about in its turn
             if len(seqs) <= 2:

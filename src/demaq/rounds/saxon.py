@@ -15,6 +15,8 @@ from typing import Any
 
 import saxonche
 
+from demaq.compiler.emit.vocabulary import SEPARATOR
+
 _FEATURE = "http://saxon.sf.net/feature/"
 _SETTINGS = {
     "allowedProtocols": "none",
@@ -54,6 +56,7 @@ DOCUMENTS_PER_PARSE = 200
 """So many documents are parsed as one: where they are small it costs a fifth of parsing them one by one."""
 SMALL_MAX = 2000
 """A text of more characters is parsed by itself, which costs less than taking it out of a larger tree."""
+_TEXTS = f"function($all as array(*)) as xs:string {{ string-join($all?* ! serialize(.), '{SEPARATOR}') }}"
 _APART = "function($all as document-node()) as array(*) { array { for $m in $all/b/m return document { $m/node() } } }"
 
 
@@ -63,10 +66,10 @@ class Saxon:
     def __init__(self) -> None:
         self._processor = saxonche.PySaxonProcessor(license=False)
         self.parsed = 0
-        """How many documents were parsed: the number of the last one in document order."""
+        """How many documents were parsed or made: the number of the last one in document order."""
         for name, value in _SETTINGS.items():
             self._processor.set_configuration_property(_FEATURE + name, value)
-        self._empty_map, self._apart = self.functions(f"[map {{}}, {_APART}]")
+        self._empty_map, self._apart, self._texts = self.functions(f"[map {{}}, {_APART}, {_TEXTS}]")
 
     def functions(self, query: str, uri: str = "demaq:query") -> list[Any]:
         """The members of the array that a query evaluates to. Raises StaticError."""
@@ -86,6 +89,21 @@ class Saxon:
         except saxonche.PySaxonApiError as error:
             raise EvaluationError(str(error).strip()) from None
         return "" if value is None else str(self._processor.get_string_value(value.head))
+
+    def call_for_documents(self, function: Any, *args: Any) -> tuple[str, list[Any]]:
+        """Call a function whose value is an array of a string and an array of new documents."""
+        try:
+            value = function.call(list(args)).head
+            text = str(self._processor.get_string_value(value.get(0).head))
+            documents = [member.head for member in value.get(1).head.as_list()]
+        except saxonche.PySaxonApiError as error:
+            raise EvaluationError(str(error).strip()) from None
+        self.parsed += len(documents)
+        return text, documents
+
+    def texts(self, nodes: Sequence[Any]) -> list[str]:
+        """Documents as text."""
+        return self.call(self._texts, self.array(nodes)).split(SEPARATOR) if nodes else []
 
     def parse(self, text: str) -> Any:
         """A document node. Raises ValueError where Saxon's parser refuses the text."""

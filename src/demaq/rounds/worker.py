@@ -22,6 +22,8 @@ from demaq.store.opening import open_store_readonly
 
 GROWTH_MAX_MEGABYTES = 1000
 """A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
+GARBAGE_AFTER = 100_000
+"""So many new objects make Python look for cycles: a cascade makes many, and hardly any cycles."""
 ORPHAN_SECONDS = 60
 """How long after its time for an answer a process ends by itself, should nobody be there to end it."""
 
@@ -41,6 +43,7 @@ def main(descriptor: int) -> None:
             return
         gc.collect()
         gc.freeze()  # the program stays: walking through it for garbage would cost a tenth of the time
+        gc.set_threshold(GARBAGE_AFTER)
         connection.send([])
         while True:
             request = connection.recv()
@@ -69,8 +72,8 @@ class Worker:
         match request:
             case ("evaluate", seqs, snapshot, now):
                 return self._evaluator.evaluate(self._messages(seqs), self._reader(snapshot), now)
-            case ("cascade", seqs, snapshot, now, deep):
-                return self._evaluator.cascade(self._messages(seqs), self._reader(snapshot), now, deep)
+            case ("cascade", seqs, snapshot, now, deep, fold):
+                return self._evaluator.cascade(self._messages(seqs), self._reader(snapshot), now, deep, fold)
             case ("rules", seq):
                 return self._evaluator.rules(self._message(seq))
             case ("rule", seq, number, snapshot, now):

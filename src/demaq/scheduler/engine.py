@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from demaq.compiler.plan import Plan
@@ -10,13 +11,13 @@ from demaq.documents import parse_document
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Arrival, Enqueued, Outcome, SliceReset
+from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
-from demaq.scheduler.round import Rounds
+from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
 ROUND_MESSAGES_FIRST = 50
@@ -45,13 +46,16 @@ class Engine:
         receiver: Evaluator | None = None,
         elide: bool = False,
         exact: bool = True,
+        fold: bool = False,
     ) -> None:
         """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
 
         With `elide` messages that come and go within a round never reach the store. With `exact` no message is ever
         processed before an older one of its priority; without it a long backlog is worked off conversation by
-        conversation: what a message leads to may come before others that wait.
+        conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
+        nothing is left is one step, and `observe` does not hear of the messages that came and went in it.
         """
+        self.fold = fold
         self._elide = elide
         self._exact = exact
         self.plan = plan
@@ -80,7 +84,7 @@ class Engine:
             and all([prop.decl is None for prop in self.program.properties_of(queue.name)])
         }
         """Of whose messages nothing is computed and nothing checked but that they are XML."""
-        self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit)
+        self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
 
     # from outside
 
@@ -180,7 +184,7 @@ class Engine:
         if not batch:
             return 0
         try:
-            done = self._rounds.run(batch, deep=all_of_them or not self._exact)
+            done = self._rounds.run(batch, deep=all_of_them or not self._exact, fold=self.fold)
             self._adapt(len(batch), self._rounds.evaluation_seconds)
             return done
         except AlreadyProcessed as fault:
@@ -213,9 +217,12 @@ class Engine:
         if self._observe is not None:
             self._observe(steps, committed)
 
-    def _step(self, message: StoredMessage, outcome: Outcome, now: datetime) -> tuple[Step, list[int]]:
-        """What becomes of a message; and for the messages that its rules make, which action made each."""
+    def _step(self, message: StoredMessage, outcome: Outcome, now: datetime, number: int) -> tuple[Step, list[int]]:
+        """What becomes of a message, in the step of that number; and for those that its rules make, which action made
+        each."""
         self._attempts.pop(message.seq, None)
+        if outcome.folded is not None:
+            return self._folded(message, outcome, outcome.folded, now, number)
         if outcome.lost is not None:
             lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
             return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now))), []
@@ -240,6 +247,27 @@ class Engine:
         for failure in failures:
             created += self.maker.errors(failure, message, now)
         return Step(processed=message.seq, resets=tuple(resets), created=tuple(created)), makers
+
+    def _folded(
+        self, message: StoredMessage, outcome: Outcome, folded: Folded, now: datetime, number: int
+    ) -> tuple[Step, list[int]]:
+        """What is left of a conversation. The messages that came and went have the numbers behind the step's."""
+        resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
+        created: list[NewMessage] = []
+        for action, (maker, depth) in zip(outcome.actions[len(resets) :], folded.makers, strict=True):
+            assert isinstance(action, Enqueued), "resets come first"
+            if maker:
+                trigger = replace(message, seq=number + maker, hops=message.hops + depth, properties={})
+            else:
+                trigger = message
+            created.append(self.maker.enqueued(action, trigger, now))
+        step = Step(
+            processed=message.seq,
+            resets=tuple([(action.slicing, action.key) for action in resets]),
+            created=tuple(created),
+            elided=folded.messages * NUMBERS_PER_MESSAGE,
+        )
+        return step, list(range(len(resets), len(outcome.actions)))
 
     def _too_many_hops(self, outcome: Outcome) -> list[Failure]:
         rules = dict.fromkeys([action.rule for action in outcome.actions if isinstance(action, Enqueued)])

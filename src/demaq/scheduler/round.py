@@ -35,6 +35,9 @@ COMMIT_STEPS_MAX = 2000
 STEPS_MAX = 5000
 """A round that has done so much leaves the rest to the next."""
 
+NUMBERS_PER_MESSAGE = 2
+"""A message that comes and goes takes a number when it is made, and one when it is processed."""
+
 _OTHER = -2
 """As the number of a step: of none of the outcomes of a view."""
 
@@ -78,16 +81,19 @@ class Rounds:
         maker: Maker,
         store: Store,
         clock: Callable[[], datetime],
-        step: Callable[[StoredMessage, Outcome, datetime], tuple[Step, list[int]]],
+        step: Callable[[StoredMessage, Outcome, datetime, int], tuple[Step, list[int]]],
         commit: Callable[[Sequence[Step]], None],
+        hops_max: int,
     ) -> None:
-        """`step` says what becomes of a message: the step, and which action made each of the messages it creates."""
+        """`step` says what becomes of a message: the step of that number, and which action made each of the messages
+        it creates."""
         self._evaluator = evaluator
         self._maker = maker
         self._store = store
         self._clock = clock
         self._step = step
         self._commit = commit
+        self._hops_max = hops_max
         self._parts = Parts(maker.plan)
         self._documents = Documents()
         self.changing = threading.RLock()
@@ -108,18 +114,23 @@ class Rounds:
     def taken(self, messages: Sequence[StoredMessage]) -> None:
         """Others have processed messages."""
         for view in self._views:
-            view.outside.add(_OTHER, [("out", message.queue) for message in messages])
+            view.outside.add(_OTHER, [part for message in messages for part in self._parts.gone(message.queue)])
 
     # a round
 
-    def run(self, batch: Sequence[StoredMessage], deep: bool) -> int:
-        """Process messages, with `deep` also all that they lead to; the answer is how many were processed."""
+    def run(self, batch: Sequence[StoredMessage], deep: bool, fold: bool) -> int:
+        """Process messages, with `deep` also all that they lead to; the answer is how many were processed.
+
+        With `fold` a conversation that nobody else has a part in is one step.
+        """
         try:
-            return _Round(self, deep).run(batch)
+            return _Round(self, deep).run(batch, fold)
         finally:
             self._views.clear()
 
-    def evaluated(self, batch: Sequence[StoredMessage], deep: bool) -> tuple[View, Sequence[Outcome | None]]:
+    def evaluated(
+        self, batch: Sequence[StoredMessage], deep: bool, fold: bool
+    ) -> tuple[View, Sequence[Outcome | None]]:
         """Outcomes of messages on the newest snapshot."""
         with self.changing:
             snapshot = self._store.snapshot()
@@ -130,7 +141,7 @@ class Rounds:
         reader = SnapshotReader(self._store, snapshot, self._documents)
         messages: list[Message] = [self._documents.message(message) for message in batch]
         started = time.perf_counter()
-        outcomes = self._evaluator.cascade(messages, reader, view.now, deep)
+        outcomes = self._evaluator.cascade(messages, reader, view.now, deep, fold)
         self.evaluation_seconds = time.perf_counter() - started
         for outcome in outcomes[len(batch) :]:
             assert outcome is not None
@@ -148,8 +159,8 @@ class _Round:
         """The place of the first message that is left to the next round: nobody behind it may go first."""
         self._done = 0
 
-    def run(self, batch: Sequence[StoredMessage]) -> int:
-        self._evaluate(batch, [0] * len(batch), self._deep)
+    def run(self, batch: Sequence[StoredMessage], fold: bool) -> int:
+        self._evaluate(batch, [0] * len(batch), fold)
         rounds = self._rounds
         while self._heap and not self._is_over():
             with rounds.changing:
@@ -157,7 +168,7 @@ class _Round:
                     self._evaluate_again(1)
                 steps = self._steps_that_hold()
                 rounds._commit(steps)
-            self._done += len(steps)
+            self._done += sum([1 + step.elided // NUMBERS_PER_MESSAGE for step in steps])
             if (
                 self._heap
                 and not self._is_over()
@@ -170,8 +181,8 @@ class _Round:
     def _is_over(self) -> bool:
         return self._barrier is not None and self._heap[0].order > self._barrier
 
-    def _evaluate(self, batch: Sequence[StoredMessage], losses: Sequence[int], deep: bool) -> None:
-        view, outcomes = self._rounds.evaluated(batch, deep)
+    def _evaluate(self, batch: Sequence[StoredMessage], losses: Sequence[int], fold: bool) -> None:
+        view, outcomes = self._rounds.evaluated(batch, self._deep, fold)
         for message, outcome, lost in zip(batch, outcomes, losses, strict=True):
             order = (-(self._rounds._maker.priority(message.queue) or 0), message.seq)
             self._push(_Candidate(order, message, outcome, view, losses=lost))
@@ -187,7 +198,7 @@ class _Round:
         current = self._rounds._store.messages(seqs)
         assert len(current) == len(seqs), "an unprocessed message is never removed"
         by_seq = {message.seq: message for message in current}
-        self._evaluate([by_seq[seq] for seq in seqs], [item.losses + 1 for item in stale], self._deep)
+        self._evaluate([by_seq[seq] for seq in seqs], [item.losses + 1 for item in stale], False)
 
     def _push(self, candidate: _Candidate) -> None:
         candidate.view.waiting += 1
@@ -202,7 +213,12 @@ class _Round:
         outcome, view = candidate.outcome, candidate.view
         if outcome is None:
             return True
-        if candidate.parts is None:
+        folded = outcome.folded
+        if folded is not None:
+            if candidate.message.hops + folded.depth >= self._rounds._hops_max:
+                return True
+            candidate.parts = list(folded.read)
+        elif candidate.parts is None:
             candidate.parts = self._rounds._parts.read(candidate.message.slices, outcome.reads)
         if not view.inside.agree(candidate.parts, outcome.seen):
             return True
@@ -222,10 +238,11 @@ class _Round:
             head = self._pop()
             outcome = head.outcome
             assert outcome is not None
-            step, makers = self._rounds._step(head.message, outcome, head.view.now)
+            number += 1
+            step, makers = self._rounds._step(head.message, outcome, head.view.now, number)
             steps.append(step)
             self._note(head, step)
-            number += 1
+            number += step.elided
             for position, created in enumerate(step.created):
                 number += 1
                 if created.priority is not None:
@@ -250,6 +267,8 @@ class _Round:
     def _note(self, head: _Candidate, step: Step) -> None:
         """Tell all views what a step changes."""
         parts = self._rounds._parts.reset(step.resets) if step.resets else []
+        if head.outcome is not None and head.outcome.folded is not None:
+            parts += head.outcome.folded.changed
         for created in step.created:
             parts += self._rounds._parts.created(created.queue, created.slices, created.entries)
         resets = set(step.resets)
@@ -261,6 +280,6 @@ class _Round:
                 for key in head.message.slices
                 if key not in resets and versions.get(("reset", *key)) == (head.born.get(key) if of_view else None)
             ]
-            changed = parts if kept else [*parts, ("out", head.message.queue)]
+            changed = parts if kept else [*parts, *self._rounds._parts.gone(head.message.queue)]
             number = head.outcome.number if of_view and head.outcome is not None else _OTHER
             view.inside.add(number, changed)

@@ -115,6 +115,7 @@ class Node:
                 receiver=self._receiver,
                 elide=not keep,
                 exact=False,
+                fold=not keep,
             )
             self._opened = opened.pop_all()
         self.failure: BaseException | None = None
@@ -238,6 +239,7 @@ class Node:
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
         expect_queue(self.program, queue)
+        self.engine.fold = False  # they shall hear of every message
         self._subscribers.setdefault(queue, []).append(listener)
 
     # the thread

@@ -98,11 +98,11 @@ class Pipeline:
     # an Evaluator
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         chosen = self._chosen(len(messages))
         started = time.perf_counter()
-        outcomes = (chosen or self._inline).cascade(messages, reader, now, deep)
+        outcomes = (chosen or self._inline).cascade(messages, reader, now, deep, fold)
         seconds = (time.perf_counter() - started) / len(messages)
         if chosen is not None:
             self.counts.spark_rounds += 1

@@ -78,12 +78,12 @@ class SparkEvaluator:
     # an Evaluator
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         assert isinstance(reader, SnapshotReader), "executors read the store themselves"
         shares = divided([self._slices(message) for message in messages], self.tasks)
         assignments = [
-            self._assignment([messages[position].sequence for position in share], reader.snapshot, now, deep)
+            self._assignment([messages[position].sequence for position in share], reader.snapshot, now, deep, fold)
             for share in shares
         ]
         answers = self._answers(assignments)
@@ -94,7 +94,7 @@ class SparkEvaluator:
         lost = [position for number, share in enumerate(shares) if number not in answers for position in share]
         if lost:
             self.lost_tasks += len(shares) - len(answers)
-            _add(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep))
+            _add(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep, fold))
         return outcomes
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
@@ -121,9 +121,9 @@ class SparkEvaluator:
     def _slices(self, message: Message) -> list[tuple[str, str]]:
         return [(name, message.properties[self._slicings[name]].key) for name in message.slices or ()]
 
-    def _assignment(self, seqs: list[int], snapshot: int, now: datetime, deep: bool) -> bytes:
+    def _assignment(self, seqs: list[int], *asked: object) -> bytes:
         limit = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
-        return pickle.dumps((self._digest, self._files, self._store, limit, seqs, snapshot, now, deep))
+        return pickle.dumps((self._digest, self._files, self._store, limit, ("cascade", seqs, *asked)))
 
     def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
         try:
@@ -194,7 +194,7 @@ def evaluate_share(assignment: bytes) -> bytes:
     """Outcomes of some messages."""
     from demaq.rounds.worker import Worker
 
-    digest, files, store, limit, seqs, snapshot, now, deep = pickle.loads(assignment)
+    digest, files, store, limit, request = pickle.loads(assignment)
     worker = _workers.get((digest, store))
     if worker is None:
         _workers.clear()  # another application or a newer version: what was there is not needed again
@@ -203,7 +203,7 @@ def evaluate_share(assignment: bytes) -> bytes:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limit)
     try:
-        answer = pickle.dumps(worker.answer(("cascade", seqs, snapshot, now, deep)), pickle.HIGHEST_PROTOCOL)
+        answer = pickle.dumps(worker.answer(request), pickle.HIGHEST_PROTOCOL)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if worker.has_grown():

@@ -120,6 +120,7 @@ class Changes:
         for slice in step.resets:
             for state in self._reset(slice, number):
                 touched[state.seq] = state
+        self._number += step.elided
         created = tuple([self.append(message) for message in step.created])
         retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
         return Committed(number=number, created=created, retired=retired)

@@ -311,6 +311,7 @@ class MemoryStore:
                 if self._kept[seq].slices[slice] is None:
                     self._kept[seq].slices[slice] = number
                     touched.add(seq)
+        self._number += step.elided
         created = tuple([self._store(message) for message in step.created])
         retired = tuple([seq for seq in sorted(touched) if self._retire(self._kept[seq], number)])
         return Committed(number=number, created=created, retired=retired)

@@ -102,6 +102,8 @@ class Step:
     created: tuple[NewMessage, ...] = ()
     fired: int | None = None
     """The echo message whose timer ends with this step. It counts as processed."""
+    elided: int = 0
+    """So many numbers are taken before those of the messages it creates: by others that have come and gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from demaq.compiler.emit.qualify import Qualifier
 from demaq.compiler.emit.vocabulary import (
     KNOWN,
     MESSAGE,
+    NODE,
     RECORD,
     RULE,
     RUNTIME,
@@ -194,7 +195,7 @@ class BlockEmitter:
         if plan.rule.on_slicing:
             number = list(self.plan.program.slicings).index(plan.rule.target)
             guard = f'if ({fn("not")}({fn("contains")}({RECORD}/@s, "|{number}|"))) then () else '
-        head = f"function({RECORD} as element(), {STATE} as map(*)) as {xs('string')}*"
+        head = f"function({RECORD} as element(), {NODE} as node(), {STATE} as map(*)) as item()*"
         return f"{head} {{ let {MESSAGE} := {message} return {guard}"
 
     def _first(self, plan: RulePlan, lowering: Lowering, inside: bool) -> ast.Template:
@@ -324,8 +325,8 @@ def _has_no_else(node: ast.If) -> bool:
 
 
 def _message(inside: bool) -> str:
-    """The message of a record: where it stands in its batch, or as a document of its own."""
-    return f"{RECORD}/Q{{}}m" if inside else f"{runtime('document')}({RECORD})"
+    """The message: as it came, which may be inside its batch, or as a document of its own."""
+    return NODE if inside else f"{runtime('document')}({NODE})"
 
 
 def _known_context(value: ast.Expr, context: CompilerContext) -> str:
@@ -365,11 +366,15 @@ def _library_names(context: CompilerContext, names: Names) -> Names:
     )
 
 
+_RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-functions/map")
+
+
 @cache
 def runtime_query(body: str) -> str:
     """A query of our own that may use the runtime's functions."""
     with deep_recursion():
-        return print_mapped(ast.Query(NOWHERE, None, None, _runtime_functions(), ast.Template(NOWHERE, (body,)), ()))[0]
+        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *_runtime_functions())
+        return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
 
 
 @cache

@@ -295,7 +295,7 @@ class Lowering:
         queue = self.names.parts[node.queue]
         site = literal(self.sites.number(node.at))
         head = f"{runtime('enqueue')}({RECORD}, {STATE}, {self._rule_number()}, {site}, {literal(queue)}, "
-        parts: list[str | ast.Expr] = [head, self.expr(node.message), ", map { "]
+        parts: list[str | ast.Expr] = [head, *self._document(node.message, queue, site), ", map { "]
         for position, item in enumerate(node.properties):
             name = self.names.parts[item.name]
             where = literal(self.sites.number(item.at))
@@ -308,6 +308,12 @@ class Lowering:
                     [f"{runtime('explicit')}({literal(name)}, {type_}, ", self.expr(item.value), f", {where})"]
                 )
         return self.template(node.at, *parts, " })")
+
+    def _document(self, message: ast.Expr, queue: str, site: str) -> list[str | ast.Expr]:
+        """What is enqueued, as a document of its own. A new element is built in one, anything else is copied."""
+        if isinstance(message, ast.DirectElement) or (isinstance(message, ast.Computed) and message.kind == "element"):
+            return ["document { ", self.expr(message), " }"]
+        return [f"{runtime('message')}(", self.expr(message), f", {literal(queue)}, {site})"]
 
     def reset(self, node: ast.Reset) -> ast.Node:
         if node.slicing is not None:

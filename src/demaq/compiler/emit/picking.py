@@ -11,6 +11,8 @@ from demaq.compiler.emit.vocabulary import SEPARATOR, declared, full_name, liter
 from demaq.compiler.plan import Feature, QueuePlan
 
 RUNTIME_FUNCTIONS = {
+    "node": 3,
+    "result": 2,
     "queue": 2,
     "collection": 2,
     "document": 1,
@@ -21,6 +23,7 @@ RUNTIME_FUNCTIONS = {
     "keys": 1,
     "lookup": 1,
     "enqueue": 7,
+    "message": 3,
     "reset": 4,
     "timeout": 2,
     "explicit": 4,
@@ -37,16 +40,18 @@ def batch_query(plan: QueuePlan) -> str:
     maps: list[str] = []
     picks = _picks(plan, maps)
     function = (
-        "function($batch as document-node(), $rules as array(*), $state as map(*)) as xs:string"
-        f' {{ string-join(for $r in $batch/b/r return ("M", {picks}), "{SEPARATOR}") }}'
+        "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*)) as array(*)"
+        " { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes)"
+        f' return ("M", {picks}), "{SEPARATOR}") }}'
     )
     return f"let {', '.join(maps)} return {function}" if maps else function
 
 
 JOBS_BODY = (
-    "function($batch as document-node(), $rules as array(*), $state as map(*), $documents as array(*),"
-    " $told as xs:string) as xs:string {"
-    f' string-join({declared("jobs")}($batch/b/r, $rules, $state, $documents, $told), "{SEPARATOR}") }}'
+    "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"
+    " $documents as array(*), $told as xs:string) as array(*) {"
+    f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told),"
+    f' "{SEPARATOR}") }}'
 )
 """Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""
 
@@ -73,13 +78,13 @@ def _picks(plan: QueuePlan, maps: list[str]) -> str:
     if not plan.rules:
         return "()"
     if not plan.picks:
-        return " , ".join([f"$rules({position + 1})($r, $state)" for position in plan.always])
+        return " , ".join([f"$rules({position + 1})($r, $m, $state)" for position in plan.always])
     hits = [str(position + 1) for position in plan.always]
     hits += _by_root(plan, maps)
     hits += _by_value(plan, maps)
     for kind in ("element", "attribute"):
         hits += _by_name(plan, kind, maps)
-    return f"let $m := $r/m return sort(distinct-values(({', '.join(hits)}))) ! $rules(.)($r, $state)"
+    return f"sort(distinct-values(({', '.join(hits)}))) ! $rules(.)($r, $m, $state)"
 
 
 def _by_root(plan: QueuePlan, maps: list[str]) -> list[str]:

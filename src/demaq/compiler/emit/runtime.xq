@@ -1,6 +1,7 @@
 module namespace d = "demaq:runtime";
 
-(: What generated rules call. Results are flat sequences of strings: a letter for the kind of record, then its fields. :)
+(: What generated rules call. Results are flat sequences: a letter for the kind of record, then its fields, which are
+   strings, and documents of new messages, which stay nodes. :)
 
 declare namespace demaq = "http://www.demaq.net/demaq";
 declare namespace err = "http://www.w3.org/2005/xqt-errors";
@@ -26,26 +27,50 @@ declare function d:need($kind as xs:string, $name as xs:string) as empty-sequenc
 
 (: rules on messages with the state that was read for them: see rounds/state_argument.py for how that is told :)
 declare function d:jobs(
-  $records as element()*, $rules as array(*), $state as map(*), $documents as array(*), $told as xs:string
-) as xs:string* {
+  $records as element()*, $nodes as array(*), $rules as array(*), $state as map(*), $documents as array(*),
+  $told as xs:string
+) as item()* {
   let $told := parse-json($told)
   let $lists := array:for-each($told?lists, function($places) { array { $places?* ! $documents(xs:integer(.)) } })
   let $records := array { $records }
   for $job in $told?jobs?*
-  return ("M", $rules(xs:integer($job?2))($records(xs:integer($job?1)), d:job-state($job, $state, $documents, $lists)))
+  let $number := xs:integer($job?1)
+  let $record := $records($number)
+  return (
+    "M",
+    $rules(xs:integer($job?2))($record, d:node($record, $number, $nodes), d:job-state($job, $state, $documents, $lists))
+  )
 };
 
+(: a message as it came: in its record, or as a document :)
+declare function d:node($record as element(), $number as xs:integer, $nodes as array(*)) as node() {
+  if (exists($record/m)) then $record/m else $nodes($number)
+};
+
+(: the fields as one string, and the documents :)
+declare function d:result($records as item()*, $separator as xs:string) as array(*) {
+  [string-join($records[. instance of xs:string], $separator), array { $records[not(. instance of xs:string)] }]
+};
+
+(: most jobs have one or two of these :)
 declare function d:job-state($job as array(*), $state as map(*), $documents as array(*), $lists as array(*)) as map(*) {
-  map {
-    "d": $state?d,
-    "intakes": $state?intakes,
-    "message": $job?3[. ne 0] ! $documents(xs:integer(.)),
-    "slice": $job?4[. ne 0] ! $lists(xs:integer(.)),
-    "found": array:for-each($job?5, function($list) { $lists(xs:integer($list)) }),
-    "queues": d:named-lists($job?6, $lists),
-    "collections": d:named-lists($job?7, $lists),
-    "others": array:for-each($job?8, function($pair) { array:for-each($pair, function($place) { $documents(xs:integer($place)) }) })
-  }
+  fold-left(
+    (
+      if ($job?3 eq 0) then () else map:entry("message", $documents(xs:integer($job?3))),
+      if ($job?4 eq 0) then () else map:entry("slice", $lists(xs:integer($job?4))),
+      if (array:size($job?5) eq 0) then ()
+      else map:entry("found", array:for-each($job?5, function($list) { $lists(xs:integer($list)) })),
+      if (map:size($job?6) eq 0) then () else map:entry("queues", d:named-lists($job?6, $lists)),
+      if (map:size($job?7) eq 0) then () else map:entry("collections", d:named-lists($job?7, $lists)),
+      if (array:size($job?8) eq 0) then ()
+      else
+        map:entry("others", array:for-each($job?8, function($pair) {
+          array:for-each($pair, function($place) { $documents(xs:integer($place)) })
+        }))
+    ),
+    $state,
+    function($known, $entry) { map:put($known, map:keys($entry), $entry?*) }
+  )
 };
 
 declare function d:named-lists($numbers as map(*), $lists as array(*)) as map(*) {
@@ -55,8 +80,8 @@ declare function d:named-lists($numbers as map(*), $lists as array(*)) as map(*)
 (: the message and its properties :)
 
 (: a document of its own, whatever the author's prolog says about copies :)
-declare function d:document($record as element()) as document-node() {
-  document { $record/m/node() }
+declare function d:document($message as node()) as document-node() {
+  if ($message instance of document-node()) then $message else document { $message/node() }
 };
 
 declare function d:now($record as element()) as xs:dateTime {
@@ -176,27 +201,15 @@ declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as x
           || string-join(subsequence($distinct, 1, 5) ! string(.), ", "))
 };
 
-(: the properties of a new message: fixed ones are computed, others explicit, else inherited, else computed :)
-declare function d:properties(
-  $document as document-node(), $specs as array(*), $explicit as map(*), $parent as element()
-) as map(*) {
-  fold-left($specs?*, $explicit, function($known, $spec) {
-    let $name := $spec?name
-    let $given := if ($spec?fixed) then () else d:single($name, $known($name))
-    let $inherited := if (exists($given) or not($spec?inherited)) then ()
-                      else $parent/p[@n = $name] ! d:cast($spec?type, string())
-    let $value :=
-      if (exists($given)) then $given
-      else if (exists($inherited)) then $inherited
-      else if (exists($spec?value)) then
-        try { array { d:single($name, $spec?value($document, if ($spec?alone) then $known else d:context($known, $parent))) }?* }
-        catch demaq:propertyError | d:* { error($err:code, $err:description) }
-        catch * {
-          error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
-        }
-      else ()
-    return if (exists($value)) then map:put($known, $name, $value) else map:remove($known, $name)
-  }) => map:remove(("demaq:created", "demaq:functions", "demaq:record"))
+(: the value of a property by its expression :)
+declare function d:computed(
+  $name as xs:string, $value as function(*), $document as document-node(), $known as map(*)
+) as xs:anyAtomicType? {
+  try { array { d:single($name, $value($document, $known)) }?* }
+  catch demaq:propertyError | d:* { error($err:code, $err:description) }
+  catch * {
+    error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
+  }
 };
 
 (: what is known so far for a value that asks for more than the document; also as a record, for functions that look at
@@ -220,15 +233,12 @@ declare function d:functions() as map(*) {
 declare function d:intake($record as element(), $intakes as map(*)) as xs:string* {
   try {
     array {
-      let $document := d:document($record)
+      let $document := d:document($record/m)
       let $intake := $intakes($record/@q)
       let $explicit := map:merge($record/p[@x] ! map:entry(string(@n), d:explicit(@n, @t, string(), "")))
       return
         if (empty($intake)) then ("P", d:property-fields($explicit), "0")
-        else (
-          "P", d:property-fields(d:properties($document, $intake?properties, $explicit, $record)),
-          d:index-fields($document, $intake?indexes)
-        )
+        else ("P", $intake?made($document, $explicit, $record))
     }?*
   }
   catch * {
@@ -239,7 +249,7 @@ declare function d:intake($record as element(), $intakes as map(*)) as xs:string
 (: properties and index entries of a stored message under a changed program; those it keeps are marked with x, and with
    f where their type was another one; what fails is left out and named :)
 declare function d:restate($record as element(), $intakes as map(*)) as xs:string* {
-  let $document := d:document($record)
+  let $document := d:document($record/m)
   let $intake := $intakes($record/@q)
   let $kept := fold-left($record/p[@x], map { "known": map {}, "failed": [] }, function($so-far, $p) {
     d:or-failed($so-far, string($p/@n), function($known) {
@@ -247,9 +257,14 @@ declare function d:restate($record as element(), $intakes as map(*)) as xs:strin
         d:explicit($p/@n, $p/@t, if ($p/@f) then d:cast($p/@f, string($p)) else string($p), ""))
     })
   })
-  let $all := fold-left($intake?properties?*, $kept, function($so-far, $spec) {
-    if ($spec?name = $so-far?failed?*?1) then $so-far
-    else d:or-failed($so-far, $spec?name, function($known) { d:properties($document, [$spec], $known, $record) })
+  let $all := fold-left($intake?each?*, $kept, function($so-far, $property) {
+    let $name := $property?name
+    return
+      if ($name = $so-far?failed?*?1) then $so-far
+      else d:or-failed($so-far, $name, function($known) {
+        let $value := $property?value($document, $known, $record)
+        return if (exists($value)) then map:put($known, $name, $value) else map:remove($known, $name)
+      })
   })
   return (
     "P", d:property-fields($all?known),
@@ -276,6 +291,14 @@ declare function d:property-fields($properties as map(*)) as xs:string* {
     let $value := $properties($name)
     return ($name, d:type($value), string($value), d:key($value))
   )
+};
+
+(: how many properties there are, and the fields of those that were set and are none of the queue's own :)
+declare function d:other-fields($explicit as map(*), $own as xs:string*, $count as xs:integer) as xs:string* {
+  if (map:size($explicit) eq 0) then string($count)
+  else
+    let $fields := d:property-fields(map:remove($explicit, $own))
+    return (string($count + xs:integer(head($fields))), tail($fields))
 };
 
 (: an index holds every value as a string, and as a number where it is one :)
@@ -311,27 +334,22 @@ declare function d:index-fields($document as document-node(), $indexes as array(
 
 declare function d:enqueue(
   $record as element(), $state as map(*), $rule as xs:string, $site as xs:string, $queue as xs:string,
-  $body as item()*, $explicit as map(*)
-) as xs:string* {
-  let $root := d:root($body, $queue, $site)
+  $document as document-node(), $explicit as map(*)
+) as item()* {
   let $intake := $state?intakes($queue)
   return
-    if (empty($intake)) then ("E", $rule, $site, $queue, serialize($root), d:property-fields($explicit), "0")
+    if (empty($intake)) then
+      ("E", $rule, $site, $queue, $document, if (map:size($explicit) eq 0) then "0" else d:property-fields($explicit), "0")
     else
-      let $document := if ($root instance of document-node()) then $root else document { $root }
-      let $properties :=
-        try { array { d:properties($document, $intake?properties, $explicit, $record) }?* }
-        catch demaq:propertyError { error($err:code, $err:description, $site) }
-      return (
-        "E", $rule, $site, $queue, serialize($root), d:property-fields($properties),
-        d:index-fields($document, $intake?indexes)
-      )
+      try { array { "E", $rule, $site, $queue, $document, $intake?made($document, $explicit, $record) }?* }
+      catch demaq:propertyError { error($err:code, $err:description, $site) }
 };
 
-declare function d:root($body as item()*, $queue as xs:string, $site as xs:string) as node() {
-  if (count($body) eq 1 and $body instance of element()) then $body
+(: what is enqueued as a document of its own: it may be a part of another one, or be enqueued twice :)
+declare function d:message($body as item()*, $queue as xs:string, $site as xs:string) as document-node() {
+  if (count($body) eq 1 and $body instance of element()) then document { $body }
   else if (count($body) eq 1 and $body instance of document-node() and count($body/*) eq 1 and empty($body/text()))
-  then $body
+  then document { $body/node() }
   else
     error(QName("http://www.demaq.net/demaq", "demaq:enqueueError"),
       "a message is one element, but " || d:describe($body) || (if (count($body) gt 1) then " were" else " was")

@@ -8,6 +8,8 @@ RUNTIME = "demaq:runtime"
 
 MESSAGE = f"$Q{{{RUNTIME}}}message"
 """The message a rule is evaluated on: its document, or the element that stands for it inside a batch."""
+NODE = f"$Q{{{RUNTIME}}}node"
+"""The same as it came."""
 RECORD = f"$Q{{{RUNTIME}}}record"
 """What is known about the message: queue, time and properties, as an element."""
 STATE = f"$Q{{{RUNTIME}}}state"
