@@ -145,6 +145,22 @@ def test_documents_made_in_one_go_are_in_the_order_in_which_they_were_made() -> 
     assert folding.bodies("out") == ["<all>12345</all>"]
 
 
+def test_a_rule_cannot_tell_what_was_just_made_from_what_was_stored() -> None:
+    program = """
+    declare copy-namespaces no-preserve, no-inherit;
+    create queue a create queue b create queue out
+    create rule one for a if (true()) then do enqueue <b xmlns:p="urn:p" p:x=""><c/></b> into b
+    create rule two for b if (true()) then do enqueue
+      <out>{base-uri(/), "|", sort(in-scope-prefixes(/b/c))}</out> into out
+    """
+    folding = Folding(program)
+    folding.engine.enqueue("a", "<a/>")
+    folding.engine.enqueue("b", '<b xmlns:p="urn:p" p:x=""><c/></b>')
+    folding.run()
+    stored, made = folding.bodies("out")
+    assert made == stored
+
+
 class FoldingLab(Lab):
     def _start(self) -> Engine:
         return Engine(

@@ -7,7 +7,7 @@ around could, and gets a copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from demaq.compiler.context import READING, CompilerContext
@@ -20,6 +20,25 @@ _ALONG = frozenset({"self", "following-sibling", "preceding-sibling"})
 _SEES_THE_TREE = frozenset(
     {"root", "path", "id", "idref", "element-with-id", "base-uri", "document-uri", "lang", "apply"}
 )
+
+
+_TELLS_PARSED_FROM_MADE = frozenset(
+    {"base-uri", "document-uri", "id", "idref", "element-with-id", "in-scope-prefixes", "namespace-uri-for-prefix"}
+    | {"function-lookup", "load-xquery-module", "transform", "apply"}
+)
+
+
+def tells_parsed_from_made(contexts: Iterable[CompilerContext]) -> bool:
+    """Whether a program could tell a document that was parsed from one that a rule has just made."""
+    for context in contexts:
+        used = [key for key in context.names.functions.values() if key[0] == FN]
+        if not _TELLS_PARSED_FROM_MADE.isdisjoint([local for _, local, _ in used]):
+            return True
+        prologs = [context.module.tree.prolog, *[library.prolog for library in context.module.libraries]]
+        setters = [item for prolog in prologs for item in prolog if isinstance(item, ast.Setter)]
+        if any([item.kind in ("copy-namespaces", "base-uri") for item in setters]):
+            return True
+    return False
 
 
 class Focus(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from demaq.compiler.containment import tells_parsed_from_made
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.intake import MadeProperty, intake_query
@@ -51,6 +52,8 @@ class CompiledProgram:
         self.plan = plan
         self.saxon = saxon
         self.emitter = BlockEmitter(plan, modules)
+        self.hands_nodes_on = not tells_parsed_from_made(modules)
+        """Whether rules may be shown what others have just made, before it is text and parsed again."""
         self.functions: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str], Block] = {}
         self._queues: dict[str, CompiledQueue] = {}

@@ -207,6 +207,8 @@ class SaxonEvaluator:
         saxon = self.compiled.saxon
         first = saxon.parsed + 1
         text, nodes = saxon.call_for_documents(function, *args)
+        if not self.compiled.hands_nodes_on:
+            return _Answer(iter(text.split(SEPARATOR)), iter([Document(made) for made in saxon.texts(nodes)]))
         documents = [Document.made(saxon, node, first + position) for position, node in enumerate(nodes)]
         return _Answer(iter(text.split(SEPARATOR)), iter(documents))
 
