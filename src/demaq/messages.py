@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from demaq.documents import Document
@@ -25,6 +25,14 @@ class PropertyValue:
         return PropertyValue("string", text, text)
 
 
+_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+
+
+def transport_properties(properties: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:
+    """Those of how a message came here, which all that it leads to has too."""
+    return {name: value for name, value in properties.items() if name.startswith(_TRANSPORT)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One XML document in one queue, with properties. Stored once, never changed."""
@@ -38,3 +46,7 @@ class Message:
     """Position in the order in which messages were enqueued."""
     slices: frozenset[str] | None = None
     """The slicings it is in a current slice of; None for all whose property it has."""
+    transport: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """Properties of how it came here, which all that it leads to has too."""
+    origin: int | None = None
+    """The root of its causal tree, where that is known."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from demaq.compiler.plan import Index, Plan, SliceRead
 from demaq.documents import Document, write_texts
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
 from demaq.rounds.conversations import Conversation, Left, folded
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _UNKNOWN_YET = ("demaq:id", "demaq:trigger")
 """Properties of a new message that nobody knows before it is stored."""
-_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
 
 _numbers = itertools.count(1 << 60)
 """For messages that are not stored yet: behind all that are."""
@@ -144,8 +143,8 @@ class _Cascade:
         names = message.slices or frozenset()
         slices = tuple([(name, message.properties[program.slicings[name].property].key) for name in sorted(names)])
         order = (-self._cascades.priority(message.queue), next(self._order))
-        origin = message.properties["demaq:origin"].text
-        handed_on = {name: value for name, value in message.properties.items() if name.startswith(_TRANSPORT)}
+        origin = str(message.origin)
+        handed_on = dict(message.transport)
         handed_on["demaq:origin"] = PropertyValue.string(origin)
         conversation = Conversation(place, order)
         self.conversations.append(conversation)
@@ -310,7 +309,7 @@ class _Cascade:
 
 
 def _handed_on(parent: _Pending, action: Enqueued) -> Mapping[str, PropertyValue]:
-    own = {name: value for name, value in action.properties.items() if name.startswith(_TRANSPORT)}
+    own = transport_properties(action.properties)
     return {**parent.handed_on, **own} if own else parent.handed_on
 
 

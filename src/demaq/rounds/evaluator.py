@@ -574,7 +574,7 @@ class RecordWriter:
             return message.properties
         if not asked:
             return {}
-        return {name: value for name, value in message.properties.items() if name in asked}
+        return {name: message.properties[name] for name in asked if name in message.properties}
 
     def asked_for(self, queue: str) -> frozenset[str] | None:
         """Properties that rules of the queue look at or hand on; None for all."""

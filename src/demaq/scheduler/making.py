@@ -9,7 +9,7 @@ from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.program import SYSTEM_ERRORS
-from demaq.messages import PropertyValue
+from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued
@@ -17,8 +17,6 @@ from demaq.scheduler.durations import due_at
 from demaq.scheduler.error_messages import SYSTEM, Failure, Refused, error_body, level_property, route
 from demaq.scheduler.reading import date_time, size_of
 from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
-
-_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
 
 
 class Maker:
@@ -127,8 +125,7 @@ class Maker:
         declared = self.program.queues[queue]
         known = dict(properties)
         if trigger is not None:
-            transport = {k: v for k, v in trigger.properties.items() if k.startswith(_TRANSPORT)}
-            known = {**transport, **known}
+            known = {**transport_properties(trigger.properties), **known}
             hops = trigger.hops + 1 if hops is None else hops
         timer = None
         if declared.kind == "echo":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.store.protocol import Store, StoredMessage
 
@@ -35,11 +35,38 @@ class Documents:
             id=str(stored.seq),
             queue=stored.queue,
             document=self.of(stored),
-            properties={**system_properties(stored), **stored.properties},
+            properties=StoredProperties(stored),
             created=stored.created,
             sequence=stored.seq,
             slices=frozenset([slicing for slicing, _ in stored.slices]),
+            transport=transport_properties(stored.properties),
+            origin=stored.origin,
         )
+
+
+class StoredProperties(Mapping[str, PropertyValue]):
+    """All properties of a stored message. Those that only the system knows are made when somebody asks."""
+
+    __slots__ = ("_all", "_stored")
+
+    def __init__(self, stored: StoredMessage) -> None:
+        self._stored = stored
+        self._all: dict[str, PropertyValue] | None = None
+
+    def __getitem__(self, name: str) -> PropertyValue:
+        found = self._stored.properties.get(name)
+        return self._everything()[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._everything())
+
+    def __len__(self) -> int:
+        return len(self._everything())
+
+    def _everything(self) -> dict[str, PropertyValue]:
+        if self._all is None:
+            self._all = {**system_properties(self._stored), **self._stored.properties}
+        return self._all
 
 
 def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
