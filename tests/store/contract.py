@@ -374,6 +374,18 @@ class StoreContract:
         assert store.snapshot() == 1
         assert seqs(store.pending(9)) == [1]
 
+    def test_pending_messages_can_be_asked_for_but_for_some(self, store: Store):
+        store.append([new(priority=priority) for priority in (0, 5, 0, 5)])
+        assert seqs(store.pending(9, but=[2, 3])) == [4, 1]
+        assert seqs(store.pending(1, but=[2])) == [4]
+
+    def test_numbers_of_what_came_and_went_are_taken(self, store: Store):
+        store.append([new()])
+        [done] = store.commit([Step(processed=1, elided=6, created=(new("left", trigger=4),))], elide=True)
+        assert (done.number, done.created) == (2, (9,))
+        assert store.snapshot() == 9
+        assert seqs(store.queue("left", 9)) == [9]
+
     def test_pending_messages_come_by_priority_then_by_age(self, store: Store):
         store.append([new(priority=priority) for priority in (0, 5, -3, 5, None, 0)])
         assert seqs(store.pending(9)) == [2, 4, 1, 6, 3]

@@ -17,7 +17,7 @@ from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
-from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Rounds
+from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
 ROUND_MESSAGES_FIRST = 50
@@ -25,6 +25,9 @@ ROUND_SECONDS = 1.0
 """Rounds are made as large as can be evaluated in about this time."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
+AGAIN_SHARE_MAX = 0.2
+ROUNDS_ALONE = 10
+"""Where more than this share of a round had to be evaluated again, so many rounds do not begin ahead of their time."""
 ATTEMPTS_MAX = 5
 """A message whose processing fails so often for reasons of the system is parked."""
 
@@ -47,15 +50,22 @@ class Engine:
         elide: bool = False,
         exact: bool = True,
         fold: bool = False,
+        ahead: bool = False,
     ) -> None:
         """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
 
         With `elide` messages that come and go within a round never reach the store. With `exact` no message is ever
         processed before an older one of its priority; without it a long backlog is worked off conversation by
         conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
-        nothing is left is one step, and `observe` does not hear of the messages that came and went in it.
+        nothing is left is one step, and `observe` does not hear of the messages that came and went in it. With `ahead`
+        the next round is evaluated while one is committed, by an evaluator that takes calls from another thread.
         """
         self.fold = fold
+        self._ahead = ahead
+        self._begun: Evaluation | None = None
+        """The next round, where it has begun."""
+        self._rounds_alone = 0
+        """So many rounds are not to begin ahead, because too much of what was evaluated ahead did not hold."""
         self._elide = elide
         self._exact = exact
         self.plan = plan
@@ -64,7 +74,7 @@ class Engine:
         self.store = store
         self.clock = clock
         self.hops_max = hops_max
-        self.maker = Maker(plan, evaluator)
+        self.maker = Maker(plan, receiver or evaluator)
         self.round_messages_max: int | None = None
         """Fewer messages in a round than the evaluator takes."""
         self._round_messages = ROUND_MESSAGES_FIRST
@@ -180,30 +190,61 @@ class Engine:
         are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
         a message has failed too often and is parked.
         """
-        batch, all_of_them = self._next_batch()
-        if not batch:
+        begun = self._begun or self._begin()
+        if begun is None:
             return 0
+        self._begun = None
         try:
-            done = self._rounds.run(batch, deep=all_of_them or not self._exact, fold=self.fold)
-            self._adapt(len(batch), self._rounds.evaluation_seconds)
+            done = self._rounds.end(begun, lambda: self._begin_ahead(begun.batch))
+            self._adapt(len(begun.batch), begun.seconds)
+            if self._rounds.evaluated_again > len(begun.batch) * AGAIN_SHARE_MAX:
+                self._rounds_alone = ROUNDS_ALONE
             return done
         except AlreadyProcessed as fault:
-            return self._one_by_one(batch, fault)
+            return self._one_by_one(begun.batch, fault)
         except (StoreError, EvaluatorUnavailable):
+            self.forget_ahead()
             raise
         except Exception as fault:
-            return self._one_by_one(batch, fault)
+            return self._one_by_one(begun.batch, fault)
+
+    def _begin(self) -> Evaluation | None:
+        batch, all_of_them = self._next_batch()
+        if not batch:
+            return None
+        return self._rounds.begin(batch, deep=all_of_them or not self._exact, fold=self.fold)
+
+    def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
+        """Begin the round behind one with these messages."""
+        if not self._ahead or self._exact or self._attempts or len(batch) < self._round_messages:
+            return
+        if self._rounds_alone:
+            self._rounds_alone -= 1
+            return
+        following = self._pending(self._round_messages, but=[message.seq for message in batch])
+        if following:
+            self._begun = self._rounds.begin(following, deep=True, fold=self.fold)
+            self._begun.start()
+
+    def forget_ahead(self) -> None:
+        """Evaluate the next messages anew: something has changed that is no change of messages."""
+        if self._begun is not None:
+            self._rounds.forget(self._begun)
+            self._begun = None
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
         """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
         limit = self.round_messages_max or self._round_messages
-        # What belongs to another program nobody here knows what to do with.
-        pending = [message for message in self.store.pending(limit) if message.queue in self.program.queues]
+        pending = self._pending(limit)
         if self._attempts:
             for position, message in enumerate(pending):
                 if message.seq in self._attempts:
                     return pending[: max(position, 1)], False  # what it leads to is tried for itself
         return pending, len(pending) < limit
+
+    def _pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+        # What belongs to another program nobody here knows what to do with.
+        return [message for message in self.store.pending(limit, but) if message.queue in self.program.queues]
 
     def _adapt(self, messages: int, seconds: float) -> None:
         """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""
@@ -281,6 +322,7 @@ class Engine:
 
     def _one_by_one(self, batch: Sequence[StoredMessage], fault: Exception) -> int:
         """A round has failed: what is left of it is tried one message at a time, and given up after some attempts."""
+        self.forget_ahead()
         left = [message for message in batch if not self._is_processed(message.seq)]
         if not left:
             raise fault
@@ -316,6 +358,8 @@ class Engine:
         ]
         with self._rounds.changing:
             self._commit(steps)
+            self._rounds.taken(due)
+            self._rounds.arrived([message for step in steps for message in step.created])
         return len(due)
 
     # garbage

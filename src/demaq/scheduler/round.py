@@ -4,6 +4,9 @@ All messages of a round are evaluated at once, before any of them is committed. 
 priority first, then oldest first, and what a message makes takes its place in that order. An outcome that has seen what
 it must have seen is committed; any other is evaluated again as things are now, with its neighbours.
 
+A round can begin while the one before it is committed: its messages are evaluated on a snapshot without what that one
+does, which is then a change like any other.
+
 Senders and clients change things at any time. What they do counts as done after all messages that were evaluated
 before it, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. Only a reset
 never leaves out what arrived before it: it must have seen all it releases.
@@ -53,6 +56,61 @@ class View:
         """Outcomes of messages that are still to be made, by the number of the outcome and action that make them."""
         self.waiting = 0
         """How many messages evaluated on it have not been committed yet."""
+        self.is_held = True
+        """Whether messages are still being evaluated on it."""
+
+
+class Evaluation:
+    """A round that has begun: messages on their way through the evaluator."""
+
+    def __init__(
+        self,
+        batch: Sequence[StoredMessage],
+        deep: bool,
+        view: View,
+        evaluate: Callable[[], Sequence[Outcome | None]],
+    ) -> None:
+        self.batch = batch
+        self.deep = deep
+        self.view = view
+        self.outcomes: Sequence[Outcome | None] = []
+        self.seconds = 0.0
+        """How long it took."""
+        self._evaluate = evaluate
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Evaluate in the background."""
+        self._thread = threading.Thread(target=self._run, name="demaq-ahead", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until the outcomes are there. Raises what went wrong."""
+        self.leave()
+        if self._thread is None:
+            self._run()
+        if self._error is not None:
+            raise self._error
+
+    def leave(self) -> None:
+        """Until it is over, whatever came of it."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        started = time.perf_counter()
+        try:
+            found = self._evaluate()
+        except BaseException as error:
+            self._error = error
+            return
+        self.seconds = time.perf_counter() - started
+        self.outcomes = found[: len(self.batch)]
+        for outcome in found[len(self.batch) :]:
+            assert outcome is not None
+            assert outcome.parent is not None, "behind the messages come those they make"
+            self.view.children[outcome.parent] = outcome
 
 
 @dataclass(slots=True)
@@ -100,8 +158,8 @@ class Rounds:
         """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
         self._views: list[View] = []
         self._again_messages = AGAIN_MESSAGES_FIRST
-        self.evaluation_seconds = 0.0
-        """How long the first evaluation of the last round took."""
+        self.evaluated_again = 0
+        """How many messages of the last round were."""
 
     # from outside
 
@@ -118,49 +176,61 @@ class Rounds:
 
     # a round
 
-    def run(self, batch: Sequence[StoredMessage], deep: bool, fold: bool) -> int:
-        """Process messages, with `deep` also all that they lead to; the answer is how many were processed.
+    def begin(self, batch: Sequence[StoredMessage], deep: bool, fold: bool) -> Evaluation:
+        """Begin a round with messages on the newest snapshot, with `deep` also with all that they lead to.
 
         With `fold` a conversation that nobody else has a part in is one step.
         """
-        try:
-            return _Round(self, deep).run(batch, fold)
-        finally:
-            self._views.clear()
-
-    def evaluated(
-        self, batch: Sequence[StoredMessage], deep: bool, fold: bool
-    ) -> tuple[View, Sequence[Outcome | None]]:
-        """Outcomes of messages on the newest snapshot."""
         with self.changing:
             snapshot = self._store.snapshot()
-            for view in self._views:
-                view.inside.include(view.outside)  # others will have seen it
             view = View(self._clock())
             self._views.append(view)
         reader = SnapshotReader(self._store, snapshot, self._documents)
         messages: list[Message] = [self._documents.message(message) for message in batch]
-        started = time.perf_counter()
-        outcomes = self._evaluator.cascade(messages, reader, view.now, deep, fold)
-        self.evaluation_seconds = time.perf_counter() - started
-        for outcome in outcomes[len(batch) :]:
-            assert outcome is not None
-            assert outcome.parent is not None, "behind the messages come those they make"
-            view.children[outcome.parent] = outcome
-        return view, outcomes[: len(batch)]
+        return Evaluation(batch, deep, view, lambda: self._evaluator.cascade(messages, reader, view.now, deep, fold))
+
+    def end(self, begun: Evaluation, meanwhile: Callable[[], None] = lambda: None) -> int:
+        """Commit a round that has begun; the answer is how many messages were processed.
+
+        What is to happen `meanwhile` is called when the messages are evaluated, before anything is committed.
+        """
+        self.evaluated_again = 0
+        try:
+            begun.wait()
+            meanwhile()
+            return _Round(self, begun).run()
+        finally:
+            begun.view.is_held = False
+            self._views[:] = [view for view in self._views if view.is_held]
+
+    def forget(self, begun: Evaluation) -> None:
+        """Leave a round that has begun."""
+        begun.leave()
+        with self.changing:
+            self._views.remove(begun.view)
+
+    def evaluated_now(self, batch: Sequence[StoredMessage], deep: bool) -> Evaluation:
+        """Messages of a round that is being committed, once more, as things are now."""
+        self.evaluated_again += len(batch)
+        with self.changing:
+            for view in self._views:
+                view.inside.include(view.outside)  # others will have seen it
+            evaluation = self.begin(batch, deep, fold=False)
+        evaluation.wait()
+        return evaluation
 
 
 class _Round:
-    def __init__(self, rounds: Rounds, deep: bool) -> None:
+    def __init__(self, rounds: Rounds, begun: Evaluation) -> None:
         self._rounds = rounds
-        self._deep = deep
+        self._deep = begun.deep
         self._heap: list[_Candidate] = []
         self._barrier: tuple[int, int] | None = None
         """The place of the first message that is left to the next round: nobody behind it may go first."""
         self._done = 0
+        self._take(begun, [0] * len(begun.batch))
 
-    def run(self, batch: Sequence[StoredMessage], fold: bool) -> int:
-        self._evaluate(batch, [0] * len(batch), fold)
+    def run(self) -> int:
         rounds = self._rounds
         while self._heap and not self._is_over():
             with rounds.changing:
@@ -181,11 +251,12 @@ class _Round:
     def _is_over(self) -> bool:
         return self._barrier is not None and self._heap[0].order > self._barrier
 
-    def _evaluate(self, batch: Sequence[StoredMessage], losses: Sequence[int], fold: bool) -> None:
-        view, outcomes = self._rounds.evaluated(batch, self._deep, fold)
-        for message, outcome, lost in zip(batch, outcomes, losses, strict=True):
+    def _take(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
+        """Put messages that were evaluated in their places."""
+        for message, outcome, lost in zip(evaluation.batch, evaluation.outcomes, losses, strict=True):
             order = (-(self._rounds._maker.priority(message.queue) or 0), message.seq)
-            self._push(_Candidate(order, message, outcome, view, losses=lost))
+            self._push(_Candidate(order, message, outcome, evaluation.view, losses=lost))
+        evaluation.view.is_held = False
 
     def _evaluate_again(self, limit: int) -> None:
         """Take outcomes that no longer hold off the front, and ask again as things are now."""
@@ -198,7 +269,8 @@ class _Round:
         current = self._rounds._store.messages(seqs)
         assert len(current) == len(seqs), "an unprocessed message is never removed"
         by_seq = {message.seq: message for message in current}
-        self._evaluate([by_seq[seq] for seq in seqs], [item.losses + 1 for item in stale], False)
+        evaluation = self._rounds.evaluated_now([by_seq[seq] for seq in seqs], self._deep)
+        self._take(evaluation, [item.losses + 1 for item in stale])
 
     def _push(self, candidate: _Candidate) -> None:
         candidate.view.waiting += 1
@@ -249,7 +321,7 @@ class _Round:
                     action = makers[position] if position < len(makers) else -1
                     self._lead_on(created, number, head.view, outcome.number, action)
         views = self._rounds._views
-        views[:] = [view for view in views if view.waiting]
+        views[:] = [view for view in views if view.waiting or view.is_held]
         return steps
 
     def _lead_on(self, created: NewMessage, number: int, view: View, outcome: int, action: int) -> None:

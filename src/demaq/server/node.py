@@ -116,6 +116,7 @@ class Node:
                 elide=not keep,
                 exact=False,
                 fold=not keep,
+                ahead=True,
             )
             self._opened = opened.pop_all()
         self.failure: BaseException | None = None
@@ -152,6 +153,7 @@ class Node:
         self._work.set()
         if self._thread is not None:
             self._thread.join()
+        self.engine.forget_ahead()
         self._opened.close()
 
     def hurry(self) -> None:
@@ -205,6 +207,7 @@ class Node:
         """Replace a collection; the answer is its version. Raises a MessageError where it must be refused."""
         texts = collection_texts(self.program, name, documents)
         with self._turn:
+            self.engine.forget_ahead()
             return self.store.load_collection(name, texts)
 
     def collect_garbage(self) -> int:

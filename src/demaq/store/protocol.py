@@ -228,8 +228,8 @@ class Store(Protocol):
 
     # reading, as it is now
 
-    def pending(self, limit: int) -> list[StoredMessage]:
-        """Unprocessed messages that have a priority: highest first, then oldest first."""
+    def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+        """Unprocessed messages that have a priority, but for these: highest first, then oldest first."""
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         """The oldest unprocessed messages of a queue that nobody processes, for whoever takes them."""

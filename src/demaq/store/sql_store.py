@@ -115,8 +115,13 @@ class SqlStore:
 
     # reading, as it is now
 
-    def pending(self, limit: int) -> list[StoredMessage]:
-        return [_message(row) for row in self._database.rows(self._database.sql["pending"], {"limit": limit})]
+    def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+        asked: dict[str, object] = {"limit": limit}
+        name = "pending"
+        if but:
+            asked["but"] = encode_numbers(but)
+            name = "other_pending"
+        return [_message(row) for row in self._database.rows(self._database.sql[name], asked)]
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         rows = self._database.rows(self._database.sql["waiting"], {"queue": queue, "limit": limit})

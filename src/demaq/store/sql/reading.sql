@@ -35,6 +35,11 @@ WHERE c.name = ? ORDER BY d.position
 -- name: pending
 SELECT * FROM stored_messages WHERE processed IS NULL AND priority IS NOT NULL ORDER BY priority DESC, seq LIMIT :limit
 
+-- name: other_pending
+SELECT * FROM stored_messages
+WHERE processed IS NULL AND priority IS NOT NULL AND seq NOT IN (SELECT value FROM json_each(:but))
+ORDER BY priority DESC, seq LIMIT :limit
+
 -- name: waiting
 SELECT * FROM stored_messages WHERE queue = :queue AND processed IS NULL AND priority IS NULL ORDER BY seq LIMIT :limit
 

@@ -44,6 +44,11 @@ WHERE c.name = %s ORDER BY d.position
 SELECT * FROM stored_messages WHERE processed IS NULL AND priority IS NOT NULL
 ORDER BY priority DESC, seq LIMIT %(limit)s
 
+-- name: other_pending
+SELECT * FROM stored_messages
+WHERE processed IS NULL AND priority IS NOT NULL AND seq NOT IN (SELECT value::bigint FROM json_array_elements_text(%(but)s::json) AS value)
+ORDER BY priority DESC, seq LIMIT %(limit)s
+
 -- name: waiting
 SELECT * FROM stored_messages WHERE queue = %(queue)s AND processed IS NULL AND priority IS NULL
 ORDER BY seq LIMIT %(limit)s

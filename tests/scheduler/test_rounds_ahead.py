@@ -1,0 +1,126 @@
+"""The next round is evaluated while one is committed: what comes of it is the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from demaq.compiler.planner import make_plan
+from demaq.errors import SystemFault
+from demaq.messages import Message
+from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.rounds.process import ProcessEvaluator
+from demaq.scheduler.engine import Engine
+from demaq.scheduler.receiving import Sent
+from demaq.store import SqliteStore
+from demaq.testing.lab import load_text
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ROUND = 7
+
+FEW_SLICES = """
+create queue in create queue totals create queue log
+create property k as xs:integer queue in value //k
+create slicing s on k
+create rule some for s if (count(qs:slice()) ge 4) then
+  (do enqueue <total k="{qs:slicekey()}" n="{count(qs:queue("totals"))}">{sum(qs:slice()//v)}</total> into totals,
+   do reset)
+create rule seen for in if (count(qs:queue("log")[/l/k = qs:message()//k]) lt 3) then
+  do enqueue <l>{//k}</l> into log
+create rule again for in if (//v mod 7 = 0) then do enqueue <m>{//k}<v>{//v + 1}</v></m> into in
+"""
+
+
+class Counting(ProcessEvaluator):
+    """Says how often it was asked ahead of time."""
+
+    messages_max = ROUND
+    ahead = 0
+    losing = -1
+    """The number of the call that fails, counted from 0."""
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
+    ) -> Sequence[Outcome | None]:
+        self.ahead += threading.current_thread() is not threading.main_thread()
+        self.losing -= 1
+        if self.losing == -1:
+            raise RuntimeError("lost")
+        return super().cascade(messages, reader, now, deep, fold)
+
+
+@contextmanager
+def engine_for(program: str, folder: Path, ahead: bool) -> Iterator[tuple[Engine, Counting]]:
+    loaded = load_text(program)
+    store = SqliteStore(folder)
+    evaluator = Counting(loaded.files(), folder)
+    try:
+        engine = Engine(
+            make_plan(loaded), evaluator, store, lambda: NOW, elide=True, exact=False, fold=True, ahead=ahead
+        )
+        engine._round_messages = ROUND
+        yield engine, evaluator
+        engine.forget_ahead()
+    finally:
+        evaluator.close()
+        store.close()
+
+
+def end(folder: Path, ahead: bool, messages: int, slices: int) -> tuple[dict[str, list[str]], int]:
+    """What is there in the end, and how many rounds began ahead of their time."""
+    with engine_for(FEW_SLICES, folder / f"{ahead} {slices}", ahead) as (engine, evaluator):
+        for start in range(0, messages, 50):
+            sent = [Sent(f"<m><k>{n % slices}</k><v>{n}</v></m>") for n in range(start, start + 50)]
+            engine.enqueue_all("in", sent)
+        while engine.run_round():
+            pass
+        snapshot = engine.store.snapshot()
+        left = {q: [m.body for m in engine.store.queue(q, snapshot)] for q in ("in", "totals", "log")}
+        return left, evaluator.ahead
+
+
+@pytest.mark.parametrize("slices", [2, 5, 100])
+def test_it_ends_as_if_each_round_had_waited_for_the_one_before_it(slices: int, tmp_path: Path) -> None:
+    expected, none = end(tmp_path, ahead=False, messages=100, slices=slices)
+    found, some = end(tmp_path, ahead=True, messages=100, slices=slices)
+    assert found == expected
+    assert none == 0
+    assert some > 0
+
+
+def test_where_too_much_does_not_hold_rounds_wait_for_each_other(tmp_path: Path) -> None:
+    _, meeting = end(tmp_path, ahead=True, messages=200, slices=1)
+    _, apart = end(tmp_path, ahead=True, messages=200, slices=1000)
+    assert 0 < meeting < apart
+
+
+def test_a_round_that_fails_ahead_is_tried_again_in_its_turn(tmp_path: Path) -> None:
+    with engine_for(FEW_SLICES, tmp_path / "store", ahead=True) as (engine, evaluator):
+        engine.enqueue_all("in", [Sent(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(3 * ROUND)])
+        evaluator.losing = 1
+        while True:
+            with suppress(SystemFault):
+                if not engine.run_round():
+                    break
+        assert evaluator.losing < -1
+        assert evaluator.ahead > 0
+        assert sum([waiting for _, waiting in engine.store.counts().values()]) == len(engine.store.waiting("log", 100))
+
+
+def test_what_arrives_counts_as_done_behind_all_that_was_evaluated(tmp_path: Path) -> None:
+    program = """
+    create queue in create queue seen create queue out
+    create rule count for in if (true()) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
+    """
+    with engine_for(program, tmp_path / "store", ahead=True) as (engine, evaluator):
+        engine.enqueue_all("in", [Sent("<m/>") for _ in range(2 * ROUND)])
+        engine.run_round()
+        assert evaluator.ahead == 1
+        engine.enqueue("seen", "<s/>")
+        engine.run_round()
+        assert {m.body for m in engine.store.waiting("out", 100)} == {"<n>0</n>"}
