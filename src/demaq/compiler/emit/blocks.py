@@ -181,7 +181,7 @@ class BlockEmitter:
         head = self._rule_head(plan, f"{STATE}?message" if plan.meets_others else _message(inside))
         body = lowering.expr(rule.body)
         assert isinstance(body, ast.If)
-        fires = _firing(body, literal(number))
+        fires = _firing(body, number)
         function = ast.Template(
             NOWHERE,
             (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_failure(number)} }} }}"),
@@ -195,7 +195,7 @@ class BlockEmitter:
         if plan.rule.on_slicing:
             number = list(self.plan.program.slicings).index(plan.rule.target)
             guard = f'if ({fn("not")}({fn("contains")}({RECORD}/@s, "|{number}|"))) then () else '
-        head = f"function({RECORD} as element(), {NODE} as node(), {STATE} as map(*)) as item()*"
+        head = f"function({RECORD}, {NODE}, {STATE})"
         return f"{head} {{ let {MESSAGE} := {message} return {guard}"
 
     def _first(self, plan: RulePlan, lowering: Lowering, inside: bool) -> ast.Template:
@@ -222,7 +222,7 @@ class BlockEmitter:
             refuse_deep_nesting(value)
             lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
             known = _known_context(value, context)
-            head = f"function({MESSAGE} as document-node(), {KNOWN} as map(*)) {{ {known}{MESSAGE} ! {fn('data')}("
+            head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
             function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {xs(prop.type)}(.) }}"))
             if not known and not lowering.asks_known:
                 self.alone.add(property_entry(prop, value))
@@ -231,7 +231,7 @@ class BlockEmitter:
 
     def _index(self, index: Index, context: CompilerContext) -> list[Function]:
         lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
-        head = f"function({MESSAGE} as document-node()) {{ {MESSAGE} ! "
+        head = f"function({MESSAGE}) {{ {MESSAGE} ! "
         function = ast.Template(NOWHERE, (head, lowering.expr(index.expr), " }"))
         return [(("index", str(index.number)), index.expr.at, function)]
 
@@ -316,7 +316,7 @@ def _firing(body: ast.If, number: str) -> ast.If:
     inner = body.then
     if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
         return ast.If(body.at, body.condition, _firing(inner, number), body.otherwise)
-    noted = ast.Template(NOWHERE, (f'("F", {number}, ', inner, ")"))
+    noted = ast.Template(NOWHERE, (f"({literal(SEPARATOR.join(['F', number]))}, ", inner, ")"))
     return ast.If(body.at, body.condition, noted, body.otherwise)
 
 

@@ -1,6 +1,7 @@
 """The queries that make the properties and index entries of new messages, one for each queue that has any.
 
-    made     document, explicit properties, parent's record   the fields of all properties, then of all index entries
+    made     the fields of all properties and then of all index entries, of a document with explicit properties, the
+             record of its parent, and the place in the program that makes it
     each     for every property a map of its name and how its value is found, for who wants to know which one fails
 
 A fixed property is computed; any other is what somebody has set, else what the parent has, else computed. Everything
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from demaq.compiler.emit.vocabulary import declared, literal
+from demaq.compiler.emit.vocabulary import SEPARATOR, declared, literal
 
 _KEY_IS_NOT_TEXT = frozenset({"dateTime", "dateTimeStamp", "date", "time", "float", "double"})
 
@@ -32,11 +33,14 @@ class MadeProperty:
 
 def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
     """A function of the properties' values, in their order, and of indexes; its value is a map."""
-    members = [f"function($document, $known, $parent) {{ {_value(p, n + 1)} }}" for n, p in enumerate(properties)]
+    members = [
+        f"function($document, $known, $parent, $site) {{ {_value(prop, number + 1)} }}"
+        for number, prop in enumerate(properties)
+    ]
     names = [f'map {{ "name": {literal(p.name)}, "value": $each({n + 1}) }}' for n, p in enumerate(properties)]
     made = (
-        f"function($document, $explicit, $parent) {{ {_lets(properties)}"
-        f" return ({_fields(properties)}, {_entries(has_indexes)}) }}"
+        f"function($document, $explicit, $parent, $site) {{ {_lets(properties)}"
+        f' return string-join(({_fields(properties)}, {_entries(has_indexes)}), "{SEPARATOR}") }}'
     )
     return (
         "function($values as array(*), $indexes as array(*)) as map(*) {"
@@ -50,12 +54,12 @@ def _value(prop: MadeProperty, number: int) -> str:
     name = literal(prop.name)
     ways: list[str] = []
     if not prop.is_fixed:
-        ways.append(f"{declared('single')}({name}, $known({name}))")
+        ways.append(f"{declared('single')}({name}, $known({name}), $site)")
     if prop.is_inherited:
         ways.append(f"($parent/p[@n = {name}] ! {declared('cast')}({literal(prop.type)}, string()))")
     if prop.is_computed:
         known = "map {}" if prop.is_alone else f"{declared('context')}($known, $parent)"
-        ways.append(f"{declared('computed')}({name}, $values({number}), $document, {known})")
+        ways.append(f"{declared('computed')}({name}, $values({number}), $document, {known}, $site)")
     if not ways:
         return "()"
     *first, last = ways

@@ -23,6 +23,7 @@ from demaq.compiler.emit.vocabulary import (
     RECORD,
     RULE,
     RUNTIME,
+    SEPARATOR,
     STATE,
     declared,
     fn,
@@ -294,7 +295,7 @@ class Lowering:
     def enqueue(self, node: ast.Enqueue) -> ast.Node:
         queue = self.names.parts[node.queue]
         site = literal(self.sites.number(node.at))
-        head = f"{runtime('enqueue')}({RECORD}, {STATE}, {self._rule_number()}, {site}, {literal(queue)}, "
+        head = f"{runtime('enqueue')}({RECORD}, {STATE}, {self._known_fields(site, queue)}, {site}, {literal(queue)}, "
         parts: list[str | ast.Expr] = [head, *self._document(node.message, queue, site), ", map { "]
         for position, item in enumerate(node.properties):
             name = self.names.parts[item.name]
@@ -308,6 +309,13 @@ class Lowering:
                     [f"{runtime('explicit')}({literal(name)}, {type_}, ", self.expr(item.value), f", {where})"]
                 )
         return self.template(node.at, *parts, " })")
+
+    def _known_fields(self, site: str, queue: str) -> str:
+        """The fields of a record that are known before the rule is evaluated."""
+        fields = SEPARATOR.join(["", site.strip('"'), queue])
+        if self.rule is None:
+            return f"{fn('concat')}({literal('E' + SEPARATOR)}, {RULE}, {literal(fields)})"
+        return literal(f"E{SEPARATOR}{self.rule.number}{fields}")
 
     def _document(self, message: ast.Expr, queue: str, site: str) -> list[str | ast.Expr]:
         """What is enqueued, as a document of its own. A new element is built in one, anything else is copied."""

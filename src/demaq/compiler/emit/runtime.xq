@@ -1,7 +1,9 @@
 module namespace d = "demaq:runtime";
 
 (: What generated rules call. Results are flat sequences: a letter for the kind of record, then its fields, which are
-   strings, and documents of new messages, which stay nodes. :)
+   strings, and documents of new messages, which stay nodes.
+
+   What is called for every message has no types: checking them costs more than what it does. :)
 
 declare namespace demaq = "http://www.demaq.net/demaq";
 declare namespace err = "http://www.w3.org/2005/xqt-errors";
@@ -43,7 +45,7 @@ declare function d:jobs(
 };
 
 (: a message as it came: in its record, or as a document :)
-declare function d:node($record as element(), $number as xs:integer, $nodes as array(*)) as node() {
+declare function d:node($record, $number, $nodes) {
   if (exists($record/m)) then $record/m else $nodes($number)
 };
 
@@ -53,7 +55,7 @@ declare function d:result($records as item()*, $separator as xs:string) as array
 };
 
 (: most jobs have one or two of these :)
-declare function d:job-state($job as array(*), $state as map(*), $documents as array(*), $lists as array(*)) as map(*) {
+declare function d:job-state($job, $state, $documents, $lists) {
   fold-left(
     (
       if ($job?3 eq 0) then () else map:entry("message", $documents(xs:integer($job?3))),
@@ -189,7 +191,7 @@ declare function d:key($value as xs:anyAtomicType) as xs:string {
       default return string($value)
 };
 
-declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as xs:anyAtomicType? {
+declare function d:single($name, $values, $site) {
   if (count($values) le 1) then $values
   else
     let $distinct := distinct-values($values, "http://www.w3.org/2005/xpath-functions/collation/codepoint")
@@ -198,17 +200,16 @@ declare function d:single($name as xs:string, $values as xs:anyAtomicType*) as x
       else
         error(QName("http://www.demaq.net/demaq", "demaq:propertyError"),
           "property " || $name || " has " || count($distinct) || " different values: "
-          || string-join(subsequence($distinct, 1, 5) ! string(.), ", "))
+          || string-join(subsequence($distinct, 1, 5) ! string(.), ", "), $site)
 };
 
 (: the value of a property by its expression :)
-declare function d:computed(
-  $name as xs:string, $value as function(*), $document as document-node(), $known as map(*)
-) as xs:anyAtomicType? {
-  try { array { d:single($name, $value($document, $known)) }?* }
-  catch demaq:propertyError | d:* { error($err:code, $err:description) }
+declare function d:computed($name, $value, $document, $known, $site) {
+  try { array { d:single($name, $value($document, $known), $site) }?* }
+  catch demaq:propertyError { error($err:code, $err:description, $site) }
+  catch d:* { error($err:code, $err:description) }
   catch * {
-    error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, string($err:code))
+    error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "property " || $name || ": " || $err:description, $site)
   }
 };
 
@@ -238,7 +239,7 @@ declare function d:intake($record as element(), $intakes as map(*)) as xs:string
       let $explicit := map:merge($record/p[@x] ! map:entry(string(@n), d:explicit(@n, @t, string(), "")))
       return
         if (empty($intake)) then ("P", d:property-fields($explicit), "0")
-        else ("P", $intake?made($document, $explicit, $record))
+        else ("P", $intake?made($document, $explicit, $record, ""))
     }?*
   }
   catch * {
@@ -262,7 +263,7 @@ declare function d:restate($record as element(), $intakes as map(*)) as xs:strin
     return
       if ($name = $so-far?failed?*?1) then $so-far
       else d:or-failed($so-far, $name, function($known) {
-        let $value := $property?value($document, $known, $record)
+        let $value := $property?value($document, $known, $record, "")
         return if (exists($value)) then map:put($known, $name, $value) else map:remove($known, $name)
       })
   })
@@ -294,7 +295,7 @@ declare function d:property-fields($properties as map(*)) as xs:string* {
 };
 
 (: how many properties there are, and the fields of those that were set and are none of the queue's own :)
-declare function d:other-fields($explicit as map(*), $own as xs:string*, $count as xs:integer) as xs:string* {
+declare function d:other-fields($explicit, $own, $count) {
   if (map:size($explicit) eq 0) then string($count)
   else
     let $fields := d:property-fields(map:remove($explicit, $own))
@@ -325,24 +326,22 @@ declare function d:lookup($keys as xs:string*) as xs:string* {
   string(count($keys)), $keys
 };
 
-declare function d:index-fields($document as document-node(), $indexes as array(*)) as xs:string* {
+declare function d:index-fields($document, $indexes) {
   let $found := for $index in $indexes?*, $entry in d:entries($index?value($document)) return ($index?number, $entry)
   return (string(count($found) idiv 2), $found)
 };
 
 (: actions :)
 
-declare function d:enqueue(
-  $record as element(), $state as map(*), $rule as xs:string, $site as xs:string, $queue as xs:string,
-  $document as document-node(), $explicit as map(*)
-) as item()* {
+(: $fields are those that are known beforehand :)
+declare function d:enqueue($record, $state, $fields, $site, $queue, $document, $explicit) {
   let $intake := $state?intakes($queue)
-  return
-    if (empty($intake)) then
-      ("E", $rule, $site, $queue, $document, if (map:size($explicit) eq 0) then "0" else d:property-fields($explicit), "0")
-    else
-      try { array { "E", $rule, $site, $queue, $document, $intake?made($document, $explicit, $record) }?* }
-      catch demaq:propertyError { error($err:code, $err:description, $site) }
+  return (
+    $fields, $document,
+    if (exists($intake)) then $intake?made($document, $explicit, $record, $site)
+    else if (map:size($explicit) eq 0) then ("0", "0")
+    else (d:property-fields($explicit), "0")
+  )
 };
 
 (: what is enqueued as a document of its own: it may be a part of another one, or be enqueued twice :)
@@ -382,7 +381,7 @@ as xs:string* {
 };
 
 declare function d:timeout($values as item()*, $site as xs:string) as xs:anyAtomicType? {
-  for $value in d:single("timeout", data($values))
+  for $value in d:single("timeout", data($values), $site)
   return
     if ($value instance of xs:dateTime or $value instance of xs:dayTimeDuration) then $value
     else if ($value castable as xs:dayTimeDuration) then xs:dayTimeDuration($value)
@@ -398,7 +397,9 @@ declare function d:explicit($name as xs:string, $type as xs:string, $values as i
 as xs:anyAtomicType? {
   if ($type = "timeout") then d:timeout($values, $site)
   else try {
-    array { d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .)) }?*
+    array {
+      d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .), $site)
+    }?*
   }
   catch d:* { error($err:code) }
   catch demaq:propertyError { error($err:code, $err:description, $site) }
