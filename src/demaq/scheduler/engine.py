@@ -23,6 +23,10 @@ from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessa
 ROUND_MESSAGES_FIRST = 50
 ROUND_SECONDS = 1.0
 """Rounds are made as large as can be evaluated in about this time."""
+ROUND_CHARACTERS_MAX = 32_000_000
+"""The messages of a round are hardly larger than this together, unless there is only one."""
+PENDING_MESSAGES_FIRST = 200
+"""So many messages are asked for before anything is known about their size."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
 AGAIN_SHARE_MAX = 0.2
@@ -64,6 +68,8 @@ class Engine:
         self._ahead = ahead
         self._begun: Evaluation | None = None
         """The next round, where it has begun."""
+        self._is_last = False
+        """Whether no messages waited behind those of the round that has begun last."""
         self._rounds_alone = 0
         """So many rounds are not to begin ahead, because too much of what was evaluated ahead did not hold."""
         self._elide = elide
@@ -212,16 +218,17 @@ class Engine:
         batch, all_of_them = self._next_batch()
         if not batch:
             return None
+        self._is_last = all_of_them
         return self._rounds.begin(batch, deep=all_of_them or not self._exact, fold=self.fold)
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
         """Begin the round behind one with these messages."""
-        if not self._ahead or self._exact or self._attempts or len(batch) < self._round_messages:
+        if not self._ahead or self._exact or self._attempts or self._is_last:
             return
         if self._rounds_alone:
             self._rounds_alone -= 1
             return
-        following = self._pending(self._round_messages, but=[message.seq for message in batch])
+        following, self._is_last = self._pending(self._round_messages, but=[message.seq for message in batch])
         if following:
             self._begun = self._rounds.begin(following, deep=True, fold=self.fold)
             self._begun.start()
@@ -234,17 +241,32 @@ class Engine:
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
         """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
-        limit = self.round_messages_max or self._round_messages
-        pending = self._pending(limit)
+        pending, all_of_them = self._pending(self.round_messages_max or self._round_messages)
         if self._attempts:
             for position, message in enumerate(pending):
                 if message.seq in self._attempts:
                     return pending[: max(position, 1)], False  # what it leads to is tried for itself
-        return pending, len(pending) < limit
+        return pending, all_of_them
 
-    def _pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+    def _pending(self, limit: int, but: Sequence[int] = ()) -> tuple[list[StoredMessage], bool]:
+        """The next messages, and whether they are all there are.
+
+        No more than so many, and hardly more than a round may hold in memory.
+        """
+        found: list[StoredMessage] = []
+        all_of_them = False
+        asked = min(limit, PENDING_MESSAGES_FIRST)
+        while asked and not all_of_them:
+            more = self.store.pending(asked, [*but, *[message.seq for message in found]])
+            found += more
+            left = ROUND_CHARACTERS_MAX - sum([len(message.body) for message in found])
+            if left <= 0:
+                break
+            all_of_them = len(more) < asked
+            average = (ROUND_CHARACTERS_MAX - left) // max(1, len(found)) + 1
+            asked = min(limit - len(found), max(1, left // average))
         # What belongs to another program nobody here knows what to do with.
-        return [message for message in self.store.pending(limit, but) if message.queue in self.program.queues]
+        return [message for message in found if message.queue in self.program.queues], all_of_them
 
     def _adapt(self, messages: int, seconds: float) -> None:
         """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""

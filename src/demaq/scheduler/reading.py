@@ -13,6 +13,7 @@ from demaq.rounds.changes import index_name
 from demaq.store.protocol import Store, StoredMessage
 
 DOCUMENTS_MAX = 20_000
+DOCUMENTS_CHARACTERS_MAX = 32_000_000
 """How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
 
 
@@ -21,13 +22,16 @@ class Documents:
 
     def __init__(self) -> None:
         self._known: OrderedDict[int, Document] = OrderedDict()
+        self._characters = 0
 
     def of(self, stored: StoredMessage) -> Document:
         document = self._known.get(stored.seq)
         if document is None:
             document = self._known[stored.seq] = Document(stored.body)
-            if len(self._known) > DOCUMENTS_MAX:
-                self._known.popitem(last=False)
+            self._characters += len(stored.body)
+            while len(self._known) > DOCUMENTS_MAX or self._characters > DOCUMENTS_CHARACTERS_MAX:
+                _, forgotten = self._known.popitem(last=False)
+                self._characters -= len(forgotten.text)
         return document
 
     def message(self, stored: StoredMessage) -> Message:
