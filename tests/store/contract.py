@@ -379,6 +379,23 @@ class StoreContract:
         assert seqs(store.pending(9, but=[2, 3])) == [4, 1]
         assert seqs(store.pending(1, but=[2])) == [4]
 
+    def test_many_slices_and_many_lookups_are_as_each_alone(self, store: Store):
+        store.append([new(slices=(("s", key),), entries=(("i", value),)) for key, value in ("ax", "by", "ay", "cx")])
+        store.append([new(slices=(("s", "a"), ("s", "b")), entries=(("i", "x"), ("i", "y")))])
+        store.commit([Step(processed=seq) for seq in range(1, 6)])
+        before = store.snapshot()
+        store.commit([Step(resets=(("s", "a"),)), Step(resets=(("s", "c"),))])
+        for snapshot in (3, before, store.snapshot()):
+            slices = store.slices("s", ["a", "b", "c", "nobody"], snapshot)
+            lookups = store.lookups("i", ["x", "y", "z"], snapshot)
+            assert {key: seqs(found) for key, found in slices.items()} == {
+                key: seqs(store.slice("s", key, snapshot)) for key in ("a", "b", "c", "nobody")
+            }
+            assert {value: seqs(found) for value, found in lookups.items()} == {
+                value: seqs(store.lookup("i", [value], snapshot)) for value in ("x", "y", "z")
+            }
+        assert store.slices("s", [], before) == {}
+
     def test_numbers_of_what_came_and_went_are_taken(self, store: Store):
         store.append([new()])
         [done] = store.commit([Step(processed=1, elided=6, created=(new("left", trigger=4),))], elide=True)

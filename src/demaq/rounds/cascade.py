@@ -368,6 +368,11 @@ class _Overlay:
         added = {m.id: m for entry in entries for m in self._entries.get((index.number, entry), ())}
         return self._visible([*found, *added.values()])
 
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        known = self.ended.union(self._base_slices)
+        unread = {slicing: {key for key in keys if (slicing, key) not in known} for slicing, keys in slices.items()}
+        self._base.expect({slicing: keys for slicing, keys in unread.items() if keys}, entries)
+
     def collection(self, name: str) -> Sequence[Document]:
         return self._base.collection(name)
 

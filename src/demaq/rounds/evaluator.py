@@ -37,7 +37,7 @@ from demaq.rounds.outcomes import (
 )
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
-from demaq.rounds.state import Job, StateBuilder, property_element
+from demaq.rounds.state import Job, StateBuilder, Wanted, property_element
 from demaq.rounds.state_argument import with_state, without_state
 
 BATCH_MESSAGES_MAX = 200
@@ -243,7 +243,7 @@ class SaxonEvaluator:
         reader: StateReader,
     ) -> None:
         builder = StateBuilder(self.compiled, reader)
-        jobs = [builder.job(n, messages[n], self.compiled.rules[number], keys) for n, number, keys in wanted]
+        jobs = builder.jobs([Wanted(n, messages[n], self.compiled.rules[number], keys) for n, number, keys in wanted])
         results: dict[int, Outcome] = {}
         pending = list(range(len(jobs)))
         while pending:

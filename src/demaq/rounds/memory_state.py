@@ -69,5 +69,8 @@ class MemoryState:
             found.update({message.id: message for message in self._entries.get((index.number, entry), [])})
         return list(found.values())
 
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        """It is all here."""
+
     def collection(self, name: str) -> Sequence[Document]:
         return self._collections.get(name, [])

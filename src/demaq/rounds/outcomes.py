@@ -178,3 +178,6 @@ class StateReader(Protocol):
         """Messages of the index's queue that have one of the entries."""
 
     def collection(self, name: str) -> Sequence[Document]: ...
+
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        """Keys by slicing and entries by index that will be asked for one by one: who is far away fetches them now."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from demaq.compiler.plan import CollectionRead, QueueByKey, RulePlan, SliceRead, WholeQueue
+from demaq.compiler.plan import CollectionRead, Index, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram
@@ -58,6 +59,15 @@ class Job:
         )
 
 
+class Wanted(NamedTuple):
+    """A rule that wants state for a message of a batch, with the keys it has computed."""
+
+    number: int
+    message: Message
+    rule: RulePlan
+    keys: list[list[str]]
+
+
 class StateBuilder:
     """Reads each piece of state once for all jobs of a batch."""
 
@@ -68,9 +78,32 @@ class StateBuilder:
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
         self._collections: dict[str, Sequence[Document]] = {}
 
-    def job(self, number: int, message: Message, rule: RulePlan, keys: list[list[str]]) -> Job:
-        job = Job(number, message, rule)
-        remaining = iter(keys)
+    def jobs(self, wanted: Sequence[Wanted]) -> list[Job]:
+        self._expect(wanted)
+        return [self._job(each) for each in wanted]
+
+    def _expect(self, wanted: Sequence[Wanted]) -> None:
+        """Have what is far away fetched at once."""
+        slices: dict[str, set[str]] = {}
+        entries: dict[int, tuple[Index, set[str]]] = {}
+        for each in wanted:
+            remaining = iter(each.keys)
+            for read in each.rule.reads:
+                if isinstance(read, SliceRead):
+                    slices.setdefault(read.slicing, set()).add(self._slice_key(each.message, read.slicing))
+                elif isinstance(read, QueueByKey):
+                    for lookup in read.lookups:
+                        asked = [key for key in next(remaining) if key != SCAN]
+                        entries.setdefault(lookup.index.number, (lookup.index, set()))[1].update(asked)
+        self.reader.expect(slices, entries)
+
+    def _slice_key(self, message: Message, slicing: str) -> str:
+        return message.properties[self.compiled.plan.program.slicings[slicing].property].key
+
+    def _job(self, wanted: Wanted) -> Job:
+        message, rule = wanted.message, wanted.rule
+        job = Job(wanted.number, message, rule)
+        remaining = iter(wanted.keys)
         for read in rule.reads:
             match read:
                 case SliceRead():
@@ -96,8 +129,7 @@ class StateBuilder:
         return bool(needs)
 
     def _read_slice(self, job: Job, message: Message, slicing: str) -> None:
-        prop = self.compiled.plan.program.slicings[slicing].property
-        key = message.properties[prop].key
+        key = self._slice_key(message, slicing)
         if (slicing, key) not in self._slices:
             self._slices[(slicing, key)] = self.reader.slice(slicing, key)
         job.slice = list(self._slices[(slicing, key)])

@@ -109,15 +109,32 @@ class SnapshotReader:
         self._store = store
         self.snapshot = snapshot
         self._documents = documents
+        self._slices: dict[tuple[str, str], Sequence[Message]] = {}
+        self._entries: dict[tuple[int, str], Sequence[Message]] = {}
+        """What was expected."""
+
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        for slicing, keys in slices.items():
+            wanted = [key for key in keys if (slicing, key) not in self._slices]
+            for key, stored in self._store.slices(slicing, wanted, self.snapshot).items():
+                self._slices[(slicing, key)] = self._messages(stored)
+        for number, (index, values) in entries.items():
+            wanted = [value for value in values if (number, value) not in self._entries]
+            for value, stored in self._store.lookups(index_name(index), wanted, self.snapshot).items():
+                self._entries[(number, value)] = self._messages(stored)
 
     def queue(self, name: str) -> Sequence[Message]:
         return self._messages(self._store.queue(name, self.snapshot))
 
     def slice(self, slicing: str, key: str) -> Sequence[Message]:
-        return self._messages(self._store.slice(slicing, key, self.snapshot))
+        expected = self._slices.get((slicing, key))
+        return self._messages(self._store.slice(slicing, key, self.snapshot)) if expected is None else expected
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
-        return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
+        if any([(index.number, entry) not in self._entries for entry in entries]):
+            return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
+        found = {message.id: message for entry in entries for message in self._entries[(index.number, entry)]}
+        return sorted(found.values(), key=lambda message: message.sequence)
 
     def collection(self, name: str) -> Sequence[Document]:
         return [Document(body) for body in self._store.collection(name)[1]]

@@ -168,6 +168,12 @@ class MemoryStore:
             found = [self._kept[seq] for seq in sorted(seqs)]
             return [_stored(kept, snapshot) for kept in found if kept.visible(snapshot)]
 
+    def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return {key: self.slice(slicing, key, snapshot) for key in keys}
+
+    def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return {value: self.lookup(index, [value], snapshot) for value in values}
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         with self._lock:
             version, documents = self._collections.get(name, (0, []))

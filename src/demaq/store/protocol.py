@@ -223,6 +223,12 @@ class Store(Protocol):
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
         """Visible messages that have one of the values in the index, in order, each once."""
 
+    def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        """Many slices at once, by their keys."""
+
+    def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        """Many look-ups in one index at once, by their values."""
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         """Version and documents; version 0 where nothing was loaded."""
 

@@ -109,6 +109,20 @@ class SqlStore:
         )
         return [_message(row, snapshot) for row in rows]
 
+    def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return self._by_text("slices", keys, {"slicing": slicing, "snapshot": snapshot})
+
+    def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return self._by_text("lookups", values, {"index": index, "snapshot": snapshot})
+
+    def _by_text(self, statement: str, texts: Sequence[str], asked: dict[str, Any]) -> dict[str, list[StoredMessage]]:
+        """Messages by the first column of a statement, one list for each of the texts."""
+        found: dict[str, list[StoredMessage]] = {text: [] for text in texts}
+        wanted = encode_texts(list(found))
+        for text, *row in self._database.rows(self._database.sql[statement], {**asked, "wanted": wanted}):
+            found[text].append(_message(row, asked["snapshot"]))
+        return found
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         rows = self._database.rows(self._database.sql["collection"], [name])
         return (rows[0][0] if rows else 0), [body for _, body in rows if body is not None]

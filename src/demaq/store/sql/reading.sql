@@ -27,6 +27,28 @@ SELECT * FROM stored_messages WHERE seq IN (
 )
 ORDER BY seq
 
+-- name: slices
+SELECT found.key, s.* FROM (
+    SELECT e.key AS key, e.seq AS seq FROM json_each(:wanted) AS w CROSS JOIN slice_members AS e
+    WHERE e.slicing = :slicing AND e.ended = 0 AND e.key = w.value AND e.seq <= :snapshot
+    UNION ALL
+    SELECT key, seq FROM slice_members
+    WHERE slicing = :slicing AND ended > :snapshot AND seq <= :snapshot AND key IN (SELECT value FROM json_each(:wanted))
+) AS found CROSS JOIN stored_messages AS s
+WHERE s.seq = found.seq
+ORDER BY s.seq
+
+-- name: lookups
+SELECT found.value, s.* FROM (
+    SELECT e.value AS value, e.seq AS seq FROM json_each(:wanted) AS w CROSS JOIN index_entries AS e
+    WHERE e.name = :index AND e.retired = 0 AND e.value = w.value AND e.seq <= :snapshot
+    UNION ALL
+    SELECT value, seq FROM index_entries
+    WHERE name = :index AND retired > :snapshot AND seq <= :snapshot AND value IN (SELECT value FROM json_each(:wanted))
+) AS found CROSS JOIN stored_messages AS s
+WHERE s.seq = found.seq
+ORDER BY s.seq
+
 -- An empty collection has a version too: one row without a body.
 -- name: collection
 SELECT c.version, d.body FROM collections AS c LEFT JOIN collection_documents AS d ON d.name = c.name

@@ -35,6 +35,32 @@ SELECT * FROM stored_messages WHERE seq IN (
 )
 ORDER BY seq
 
+-- name: slices
+SELECT found.key, s.* FROM (
+    SELECT e.key AS key, e.seq AS seq
+    FROM json_array_elements_text(%(wanted)s::json) AS w(key) JOIN slice_members AS e
+      ON e.slicing = %(slicing)s AND e.ended = 0 AND left(e.key, 200) = left(w.key, 200) AND e.key = w.key
+    WHERE e.seq <= %(snapshot)s
+    UNION ALL
+    SELECT key, seq FROM slice_members
+    WHERE slicing = %(slicing)s AND ended > %(snapshot)s AND seq <= %(snapshot)s
+      AND key = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
+) AS found JOIN stored_messages AS s ON s.seq = found.seq
+ORDER BY s.seq
+
+-- name: lookups
+SELECT found.value, s.* FROM (
+    SELECT e.value AS value, e.seq AS seq
+    FROM json_array_elements_text(%(wanted)s::json) AS w(value) JOIN index_entries AS e
+      ON e.name = %(index)s AND e.retired = 0 AND left(e.value, 200) = left(w.value, 200) AND e.value = w.value
+    WHERE e.seq <= %(snapshot)s
+    UNION ALL
+    SELECT value, seq FROM index_entries
+    WHERE name = %(index)s AND retired > %(snapshot)s AND seq <= %(snapshot)s
+      AND value = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
+) AS found JOIN stored_messages AS s ON s.seq = found.seq
+ORDER BY s.seq
+
 -- An empty collection has a version too: one row without a body.
 -- name: collection
 SELECT c.version, d.body FROM collections AS c LEFT JOIN collection_documents AS d ON d.name = c.name
