@@ -19,7 +19,10 @@ NOW = 10**17
 STATEMENTS: dict[str, Any] = {
     "slice": {"slicing": "s", "key": "k", "snapshot": 10**6},
     "lookup": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "slices": {"slicing": "s", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "lookups": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
     "pending": {"limit": 5},
+    "other_pending": {"limit": 5, "but": "[1, 2, 3]"},
     "waiting": {"queue": "mailbox", "limit": 5},
     "due_timers": {"now": 0, "limit": 5},
     "first_timers": {"limit": 5},
