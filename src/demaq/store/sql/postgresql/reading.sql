@@ -37,10 +37,10 @@ ORDER BY seq
 
 -- name: slices
 SELECT found.key, s.* FROM (
-    SELECT e.key AS key, e.seq AS seq
-    FROM json_array_elements_text(%(wanted)s::json) AS w(key) JOIN slice_members AS e
-      ON e.slicing = %(slicing)s AND e.ended = 0 AND left(e.key, 200) = left(w.key, 200) AND e.key = w.key
-    WHERE e.seq <= %(snapshot)s
+    SELECT key, seq FROM slice_members
+    WHERE slicing = %(slicing)s AND ended = 0 AND seq <= %(snapshot)s
+      AND left(key, 200) = ANY (ARRAY(SELECT left(json_array_elements_text(%(wanted)s::json), 200)))
+      AND key = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
     UNION ALL
     SELECT key, seq FROM slice_members
     WHERE slicing = %(slicing)s AND ended > %(snapshot)s AND seq <= %(snapshot)s
@@ -50,10 +50,10 @@ ORDER BY s.seq
 
 -- name: lookups
 SELECT found.value, s.* FROM (
-    SELECT e.value AS value, e.seq AS seq
-    FROM json_array_elements_text(%(wanted)s::json) AS w(value) JOIN index_entries AS e
-      ON e.name = %(index)s AND e.retired = 0 AND left(e.value, 200) = left(w.value, 200) AND e.value = w.value
-    WHERE e.seq <= %(snapshot)s
+    SELECT value, seq FROM index_entries
+    WHERE name = %(index)s AND retired = 0 AND seq <= %(snapshot)s
+      AND left(value, 200) = ANY (ARRAY(SELECT left(json_array_elements_text(%(wanted)s::json), 200)))
+      AND value = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
     UNION ALL
     SELECT value, seq FROM index_entries
     WHERE name = %(index)s AND retired > %(snapshot)s AND seq <= %(snapshot)s
