@@ -504,6 +504,16 @@ class StoreContract:
         assert done.created == (3, 5)
         assert store.append([new(request="c")]) == [5]
 
+    def test_requests_are_found_by_how_they_begin(self, store: Store):
+        store.append([new(request=name) for name in ("a:1:x", "a:10", "a:1:", "a:1:\U0001f600", "a:", "b")])
+        assert store.requested("a:1:") == {"a:1:": 3, "a:1:x": 1, "a:1:\U0001f600": 4}
+        assert list(store.requested("a:")) == ["a:", "a:10", "a:1:", "a:1:x", "a:1:\U0001f600"]
+        assert store.requested("c") == {}
+        long = "l" * 300
+        store.append([new(request=long), new(request=f"{long}er")])
+        assert store.requested(long) == {long: 7, f"{long}er": 8}
+        assert store.requested(f"{long}e") == {f"{long}er": 8}
+
     def test_a_request_is_remembered_for_a_day_after_its_message_was_removed(self, store: Store, clock: Clock):
         store.append([new(request="a")])
         store.commit([Step(processed=1)])

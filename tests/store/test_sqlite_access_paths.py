@@ -50,6 +50,7 @@ def plan(folder: Path, statement: str) -> list[str]:
         "limit",
         "now",
         "after",
+        "end",
         "due",
         "seq",
         "priority",

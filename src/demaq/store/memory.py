@@ -267,6 +267,10 @@ class MemoryStore:
         with self._lock:
             return self._evolution[2] if self._evolution is not None and self._holds(digest) else 0
 
+    def requested(self, beginning: str) -> dict[str, int]:
+        with self._lock:
+            return {name: seq for name, seq in sorted(self._requests.items()) if name.startswith(beginning)}
+
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         with self._lock:
             found = {}

@@ -285,6 +285,9 @@ class Store(Protocol):
     def restated(self, digest: str) -> int:
         """Up to which number messages were looked at for the next version; 0 where nothing noted for it still holds."""
 
+    def requested(self, beginning: str) -> dict[str, int]:
+        """Requests that begin like that and are still remembered, each with the number of its message."""
+
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         """The properties that messages will have under the next version, as far as they are there."""
 

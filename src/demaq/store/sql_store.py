@@ -31,6 +31,10 @@ TRANSIENT_BATCH = 10_000
 """So many transient messages are removed in one transaction when a store is opened."""
 
 
+LAST_CHARACTER = "\U0010ffff"
+"""Behind whatever else a text may go on with."""
+
+
 def system_time() -> datetime:
     return datetime.now(UTC)
 
@@ -205,6 +209,10 @@ class SqlStore:
 
     def restated(self, digest: str) -> int:
         return evolving.noted_up_to(self._database, digest)
+
+    def requested(self, beginning: str) -> dict[str, int]:
+        end = beginning + LAST_CHARACTER
+        return dict(self._database.rows(self._database.sql["requests"], {"after": beginning, "end": end}))
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         return evolving.next_properties(self._database, seqs)

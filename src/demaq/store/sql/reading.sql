@@ -120,3 +120,6 @@ SELECT queue, visible, unprocessed FROM queue_counts WHERE visible > 0 ORDER BY 
 
 -- name: newest_program
 SELECT number, digest, files FROM programs ORDER BY number DESC LIMIT 1
+
+-- name: requests
+SELECT request, seq FROM requests WHERE request >= :after AND request < :end ORDER BY request

@@ -141,3 +141,9 @@ SELECT queue, visible, unprocessed FROM queue_counts WHERE visible > 0 ORDER BY 
 
 -- name: newest_program
 SELECT number, digest, files FROM programs ORDER BY number DESC LIMIT 1
+
+-- name: requests
+SELECT request, seq FROM requests
+WHERE left(request, 200) >= left(%(after)s, 200) AND left(request, 200) <= left(%(end)s, 200)
+  AND request >= %(after)s AND request < %(end)s
+ORDER BY left(request, 200), request
