@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from demaq.compiler.plan import Plan
 from demaq.documents import parse_document
@@ -19,6 +20,8 @@ from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
 from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
+
+T = TypeVar("T")
 
 ROUND_MESSAGES_FIRST = 50
 ROUND_SECONDS = 1.0
@@ -148,15 +151,27 @@ class Engine:
         """Store received messages, all or none."""
         return self._append(messages)
 
-    def append_checked(self, messages: Sequence[NewMessage]) -> list[bool]:
-        """Store messages from outside that were checked elsewhere, all or none; the answer is which are new."""
+    def append_checked(
+        self, messages: Sequence[NewMessage], hear: Callable[[Sequence[int]], None] = lambda numbers: None
+    ) -> list[bool]:
+        """Store messages from outside that were checked elsewhere, all or none; the answer is which are new.
+
+        `hear` is told their numbers before anybody processes them.
+        """
         with self._rounds.changing:
             last = self.store.snapshot()
             new: list[bool] = []
-            for number in self._append(messages):
+            numbers = self._append(messages)
+            for number in numbers:
                 new.append(number > last)
                 last = max(last, number)
+            hear(numbers)
         return new
+
+    def while_nothing_changes(self, act: Callable[[], T]) -> T:
+        """Do something while no message is stored or processed."""
+        with self._rounds.changing:
+            return act()
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """Store messages from outside, all or none. Raises the MessageError of the first that must be refused."""

@@ -40,7 +40,8 @@ class StoreAtRest:
         given = explicit_properties(self._plan.program, queue, properties)
         return self._engine.enqueue(queue, body, given, request)
 
-    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
+    def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
+        """As a node does, but that nobody is there to watch what becomes of them."""
         expect_program(self._store, digest)
         return self._engine.append_checked(messages)
 

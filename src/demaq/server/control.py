@@ -86,7 +86,12 @@ class ControlServer:
                 body = base64.b64decode(request["body"])
                 return self._node.enqueue(request["queue"], body, request["properties"], request["request"])
             case "append":
-                return self._node.append([from_json(item) for item in request["messages"]], request["digest"])
+                messages = [from_json(item) for item in request["messages"]]
+                return self._node.append(messages, request["digest"], request["watch"])
+            case "watch":
+                return self._node.watch(request["watch"], request["messages"])
+            case "watched":
+                return self._node.watched(request["watch"])
             case "enqueue_all":
                 sent = [Sent(base64.b64decode(body), given, name) for body, given, name in request["messages"]]
                 return self._node.enqueue_all(request["queue"], sent)
@@ -112,9 +117,18 @@ class RemoteNode:
         encoded = base64.b64encode(body).decode()
         return int(self._ask(do="enqueue", queue=queue, body=encoded, properties=properties, request=request))
 
-    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
-        """Store messages that were checked here; the answer is which are new."""
-        return list(self._ask(do="append", messages=[to_json(message) for message in messages], digest=digest))
+    def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
+        """Store messages that were checked here; the answer is which are new. With `watch`, they are watched."""
+        encoded = [to_json(message) for message in messages]
+        return list(self._ask(do="append", messages=encoded, digest=digest, watch=watch))
+
+    def watch(self, name: str, seqs: Sequence[int]) -> None:
+        """Watch what becomes of messages."""
+        self._ask(do="watch", watch=name, messages=list(seqs))
+
+    def watched(self, name: str) -> dict[str, Any]:
+        """What has become of them."""
+        return dict(self._ask(do="watched", watch=name))
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """All or none of the messages, in one transaction."""

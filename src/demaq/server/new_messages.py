@@ -16,6 +16,9 @@ def to_json(message: NewMessage) -> dict[str, Any]:
         "body": message.body,
         "properties": {name: [value.type, value.text, value.key] for name, value in message.properties.items()},
         "created": message.created.isoformat(),
+        "rule": message.rule,
+        "trigger": message.trigger,
+        "origin": message.origin,
         "priority": message.priority,
         "slices": message.slices,
         "entries": message.entries,
@@ -27,13 +30,16 @@ def to_json(message: NewMessage) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> NewMessage:
-    """A message from outside: no rule has made it, and no other message."""
+    """A message from outside. Where it has a rule and a cause, it is a copy of one that rules have made."""
     timer = data["timer"]
     return NewMessage(
         queue=data["queue"],
         body=data["body"],
         properties={name: PropertyValue(*parts) for name, parts in data["properties"].items()},
         created=datetime.fromisoformat(data["created"]),
+        rule=data["rule"],
+        trigger=data["trigger"],
+        origin=data["origin"],
         priority=data["priority"],
         slices=tuple([(slicing, key) for slicing, key in data["slices"]]),
         entries=tuple([(index, value) for index, value in data["entries"]]),

@@ -25,12 +25,14 @@ from typing import Any
 from demaq.compiler.planner import make_plan
 from demaq.errors import OperatorError, StoreDamaged
 from demaq.language.load import load_program
+from demaq.language.program import Program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
 from demaq.scheduler.receiving import Sent
+from demaq.server.watching import Watch
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
 from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
@@ -46,6 +48,8 @@ GARBAGE_STEP = 500
 PAUSE_SECONDS_FIRST = 0.1
 PAUSE_SECONDS_MAX = 10.0
 """How long the node waits after a fault of the system before it tries again: each time twice as long."""
+WATCHES_MAX = 10
+"""So many commands may watch what becomes of their messages; of more, the first are forgotten."""
 FAULTS_MAX_WHEN_STOPPING = 5
 """So often in a row a node that is to stop tries to process what is left."""
 
@@ -57,7 +61,7 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class Node:
     def __init__(
         self,
-        application: Paths,
+        application: Paths | Program,
         store: str | os.PathLike[str],
         keep: timedelta = timedelta(0),
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
@@ -77,7 +81,7 @@ class Node:
         """
         if pipeline != "inline" and not is_local(master):
             raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use a local master")
-        self.program = load_program(application)
+        self.program = application if isinstance(application, Program) else load_program(application)
         self.keep = keep
         self._clock = clock or _utc_now
         self.folder = Path(store)
@@ -126,6 +130,7 @@ class Node:
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
         self._news: list[StoredMessage] = []
         """What subscribers are still to be told."""
+        self._watches: dict[str, Watch] = {}
         self._turn = threading.RLock()
         """Held during a round, and by whoever must not interfere with one."""
         self._work = threading.Event()
@@ -181,15 +186,32 @@ class Node:
         self._work.set()
         return seq
 
-    def append(self, messages: Sequence[NewMessage], digest: str) -> list[bool]:
+    def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
         """Store messages that were checked elsewhere under the program of this digest; the answer is which are new.
 
-        One whose `request` is known already is not stored again.
+        One whose `request` is known already is not stored again. With `watch`, they are watched under that name.
         """
         expect_program(self.store, digest)
-        new = self.engine.append_checked(messages)
+        new = self.engine.append_checked(messages, lambda seqs: self._watch(watch, seqs) if watch is not None else None)
         self._work.set()
         return new
+
+    def watch(self, name: str, seqs: Sequence[int]) -> None:
+        """Watch what becomes of messages, as far as they are still to be processed."""
+        self.engine.while_nothing_changes(lambda: self._watch(name, seqs))
+
+    def watched(self, name: str) -> dict[str, Any]:
+        """What has become of them until now, and what keeps the node from going on if something does."""
+        watch = self._watches.get(name, Watch())
+        return {**self.engine.while_nothing_changes(watch.state), "fault": self.fault}
+
+    def _watch(self, name: str, seqs: Sequence[int]) -> None:
+        if name not in self._watches:
+            while len(self._watches) >= WATCHES_MAX:
+                del self._watches[next(iter(self._watches))]
+            self._watches[name] = Watch()
+        processed = [m for m in self.store.messages(seqs) if self.engine.maker.priority(m.queue) is not None]
+        self._watches[name].add(processed)
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """Store messages, all or none; durable on return. Raises a MessageError where one must be refused."""
@@ -299,6 +321,8 @@ class Node:
         return min(max((due - self._clock()).total_seconds(), 0.0), IDLE_SECONDS_MAX)
 
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
+        for watch in self._watches.values():
+            watch.committed(steps, committed)
         if not self._subscribers:
             return
         for step, done in zip(steps, committed, strict=True):
