@@ -50,3 +50,5 @@ class Message:
     """Properties of how it came here, which all that it leads to has too."""
     origin: int | None = None
     """The root of its causal tree, where that is known."""
+    only_rule: str | None = None
+    """The only rule that is to act on it; None for all."""

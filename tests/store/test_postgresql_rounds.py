@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from demaq.bulk.finding import Filters
+from demaq.bulk.replaying import Beside, Replay, Report
 from demaq.errors import StoreError
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
+from demaq.scheduler.running_again import copies_of
 from demaq.store.postgresql import PostgresqlStore
+from demaq.store.protocol import NewMessage
 from tests.programs import program
 from tests.store.server import Server
 
@@ -63,3 +67,24 @@ def test_nothing_is_lost_or_doubled_when_all_connections_are(server: Server, eng
         drain(engine)  # the evaluator's
     drain(engine)
     assert bodies(engine, "b") == ["<y><k>1</k>0</y>", "<y><k>2</k>1</y>"]
+
+
+def test_messages_are_run_again_once(engine: Engine):
+    engine.enqueue("a", "<m><k>1</k></m>")
+    drain(engine)
+    hands = Beside(engine.plan, engine.store, engine.evaluator)
+
+    class Target:
+        def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
+            return engine.append_checked(messages)
+
+    for stored in (1, 0):
+        found = hands.find(Filters(queues=("a",)), engine.store.snapshot(), lambda numbers: None).newest()
+        report = Report()
+        Replay(store=engine.store, target=Target(), digest="", name="").run(hands, found, report)
+        assert (report.stored, report.known) == (stored, 1 - stored)
+        drain(engine)
+    assert bodies(engine, "b") == ["<y><k>1</k>0</y>", "<y><k>1</k>1</y>"]
+    [original, copy] = engine.store.stored("a", 0, 9)
+    assert copies_of(engine.store, original.seq) == [copy.seq]
+    assert copy.slices == original.slices == (("s", "1"),)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +20,7 @@ from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import Arrival
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.rounds.time_limit import at_most
 from demaq.scheduler.error_messages import Refused
 from demaq.scheduler.intake import explicit_properties
 from demaq.scheduler.making import Maker
@@ -54,7 +52,7 @@ def check(assignment: bytes) -> bytes:
     """The task: an Assignment to a list of Checked, in order."""
     work: Assignment = pickle.loads(assignment)
     checker = _checker(work.digest, work.files)
-    with _at_most(RULE_TIMEOUT_SECONDS + len(work.items) * FURTHER_MESSAGE_SECONDS):
+    with at_most(RULE_TIMEOUT_SECONDS + len(work.items) * FURTHER_MESSAGE_SECONDS):
         return pickle.dumps(checker.check(work))
 
 
@@ -124,18 +122,3 @@ def _checker(digest: str, files: Mapping[str, str]) -> Checker:
         _checkers.clear()  # the program that was loaded for before is history
         _checkers[digest] = Checker(files)
     return _checkers[digest]
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """End this process where the block takes longer: nothing else interrupts an expression that never ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

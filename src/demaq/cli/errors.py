@@ -23,7 +23,7 @@ from demaq.cli.stores import (
     store_option,
     width,
 )
-from demaq.language.program import SYSTEM_ERRORS, Program
+from demaq.scheduler.error_messages import error_queues
 from demaq.server.control import as_json as message_json
 from demaq.store.protocol import StoredMessage
 
@@ -56,16 +56,6 @@ def errors(folder: Path, queue: str | None, everything: bool, limit: int, after:
         if not found:
             nothing(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
     more(found, limit, lambda message: message.seq)
-
-
-def error_queues(program: Program | None) -> list[str]:
-    """The queues that errors go to: the system's own, and those named by rules, queues and modules."""
-    if program is None:
-        return [SYSTEM_ERRORS]
-    named = [module.errorqueue for module in program.modules]
-    named += [queue.errorqueue for queue in program.queues.values()]
-    named += [rule.errorqueue for rule in program.rules]
-    return list(dict.fromkeys([SYSTEM_ERRORS, *[name for name in named if name is not None]]))
 
 
 def error_lines(message: StoredMessage) -> list[str]:

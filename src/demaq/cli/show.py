@@ -10,6 +10,7 @@ import click
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
 from demaq.scheduler.reading import system_properties
+from demaq.scheduler.running_again import copies_of, first_number, is_copy
 from demaq.server.control import as_json as message_json
 from demaq.store.protocol import StoredMessage
 from demaq.store.sqlite import SqliteStore
@@ -36,6 +37,7 @@ def show(message_id: str, folder: Path, limit: int, after: str | None, as_json: 
         causes = _causes(store, message)
         found = [seq for seq in store.caused_by(message.seq) if seq > behind]
         effects = [store.message(seq) for seq in found[:limit]]
+        copies = [seq for seq in copies_of(store, first_number(message)) if seq != message.seq]
     caused = [effect for effect in effects if effect is not None]
     if as_json:
         show_json(
@@ -43,10 +45,12 @@ def show(message_id: str, folder: Path, limit: int, after: str | None, as_json: 
                 **message_json(message),
                 "causes": [_short(cause) for cause in causes],
                 "caused": [_short(effect) for effect in caused],
+                "copies": [str(seq) for seq in copies],
             }
         )
     else:
-        for line in (*_state(message), *_chain(message, causes), *_effects(caused, len(found))):
+        chain, effects_told = _chain(message, causes), _effects(caused, len(found))
+        for line in (*_state(message), *_lineage(message, copies), *chain, *effects_told):
             click.echo(line)
         click.echo(message.body)
     more(found, limit, lambda seq: seq)
@@ -96,6 +100,15 @@ def _chain(message: StoredMessage, causes: list[StoredMessage]) -> list[str]:
         between = len(lines) - CHAIN_SHOWN_MAX
         lines[CHAIN_SHOWN_MAX - 1 : -1] = [f"  … and {counted(between, 'message')} between …"]
     return ["caused by", *lines]
+
+
+def _lineage(message: StoredMessage, copies: list[int]) -> list[str]:
+    lines = [f"runs message {first_number(message)} again"] if is_copy(message) else []
+    if copies:
+        shown = ", ".join([str(seq) for seq in copies[:CHAIN_SHOWN_MAX]])
+        further = " too" if is_copy(message) else ""
+        lines.append(f"run again{further} as message {shown}{', …' * (len(copies) > CHAIN_SHOWN_MAX)}")
+    return lines
 
 
 def _effects(caused: list[StoredMessage], count: int) -> list[str]:

@@ -8,6 +8,15 @@ HEADER = "demaq:header."
 ERROR_LEVEL = "demaq:errorLevel"
 """What an error message knows besides: how far up it has come, see `demaq.scheduler.error_messages`."""
 
+REPLAY_OF = "demaq:replayOf"
+"""On a message that is run again: the number of the one it is a copy of, and of the first one where that is a copy."""
+REPLAY_RULE = "demaq:replayRule"
+"""On such a copy, where not all rules of its queue are to act on it: the one that does."""
+FAILED_REPLAY_OF = "demaq:failedReplayOf"
+"""On the error message about such a copy: what the copy has as `demaq:replayOf`."""
+INITIAL = "demaq:initial."
+"""What a value of a message is called in the error message about it, so that the message can be run again."""
+
 SYSTEM_PROPERTIES = {
     "demaq:id": "string",
     "demaq:queue": "string",
@@ -17,6 +26,9 @@ SYSTEM_PROPERTIES = {
     "demaq:trigger": "string",
     "demaq:origin": "string",
     ERROR_LEVEL: "integer",
+    REPLAY_OF: "string",
+    REPLAY_RULE: "string",
+    FAILED_REPLAY_OF: "string",
     "demaq:arrived": "dateTime",
     "demaq:sender": "string",
     "demaq:connection": "string",

@@ -136,6 +136,9 @@ class SaxonEvaluator:
             for start in range(0, len(numbers), BATCH_MESSAGES_MAX):
                 part = numbers[start : start + BATCH_MESSAGES_MAX]
                 self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
+        for message, outcome in zip(messages, outcomes, strict=True):
+            if message.only_rule is not None:
+                outcome.keep_only(message.only_rule)
         return outcomes
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
@@ -155,6 +158,8 @@ class SaxonEvaluator:
     def rules(self, message: Message) -> list[AskedRule]:
         """The rules that a message is given to, in their order."""
         plans = self.compiled.plan.queues[message.queue].rules
+        if message.only_rule is not None:
+            plans = tuple([plan for plan in plans if plan.rule.name == message.only_rule])
         return [AskedRule(name=p.rule.name, number=p.rule.number, at=Location.of(p.rule.decl.at)) for p in plans]
 
     def evaluate_rule(self, message: Message, number: int, reader: StateReader, now: datetime) -> Outcome:

@@ -134,6 +134,12 @@ class Outcome:
     folded: Folded | None = None
     """For the outcome of a whole conversation."""
 
+    def keep_only(self, rule: str) -> None:
+        """As if no other rule had been asked."""
+        self.fired = [name for name in self.fired if name == rule]
+        self.actions = [action for action in self.actions if action.rule == rule]
+        self.errors = [error for error in self.errors if error.rule == rule]
+
     def add(self, other: Outcome) -> None:
         """Go on with what further rules do."""
         self.fired += other.fired

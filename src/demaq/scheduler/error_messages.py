@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from xml.sax.saxutils import escape, quoteattr
 
+from lxml import etree
+
 from demaq.language.program import SYSTEM_ERRORS, Program, Rule
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
@@ -24,6 +26,8 @@ RULE, QUEUE, MODULE, SYSTEM = range(4)
 INITIAL_TEXT_MAX = 100_000
 """So many characters of a text that is no document are shown in the message about it."""
 
+_INITIAL_BEGIN, _INITIAL_END = "<initialMessage>", "</initialMessage></error>"
+_TEXT_BEGIN = "<initialText>"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -48,6 +52,20 @@ class Refused:
     is_document: bool
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
     """It has none; errors about stored messages inherit theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReport:
+    """What an error message says."""
+
+    kind: str
+    rule: str | None
+    queue: str
+    message: int | None
+    """The number of the message that it is about; None for one that was never stored."""
+    code: str
+    initial: str | None
+    """The text of that message; None where it is no document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,40 @@ def _initial(message: StoredMessage | Refused) -> str:
     if message.is_document:
         return f"<initialMessage>{message.text}</initialMessage>"
     return f"<initialText>{_text(message.text[:INITIAL_TEXT_MAX])}</initialText>"
+
+
+def read_error(body: str) -> ErrorReport | None:
+    """What `error_body` has written; None for any other text."""
+    # Only the head is parsed: the message inside may be as deep as one may be.
+    head, mark, rest = body.partition(_INITIAL_BEGIN)
+    if not mark:
+        head, mark, _ = body.partition(_TEXT_BEGIN)
+        rest = ""
+    try:
+        root = etree.fromstring(f"{head}</error>") if mark else None
+    except etree.XMLSyntaxError:
+        return None
+    if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None:
+        return None
+    about = root.findtext("messageId")
+    return ErrorReport(
+        kind=str(root[0].tag),
+        rule=root.findtext("rule"),
+        queue=root.findtext("queue") or "",
+        message=int(about) if about is not None and about.isdigit() else None,
+        code=root.findtext("code") or "",
+        initial=rest.removesuffix(_INITIAL_END) if rest.endswith(_INITIAL_END) else None,
+    )
+
+
+def error_queues(program: Program | None) -> list[str]:
+    """The queues that errors go to: the system's own, and those named by rules, queues and modules."""
+    if program is None:
+        return [SYSTEM_ERRORS]
+    named = [module.errorqueue for module in program.modules]
+    named += [queue.errorqueue for queue in program.queues.values()]
+    named += [rule.errorqueue for rule in program.rules]
+    return list(dict.fromkeys([SYSTEM_ERRORS, *[name for name in named if name is not None]]))
 
 
 def level_property(level: int) -> dict[str, PropertyValue]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.program import SYSTEM_ERRORS
+from demaq.language.system_properties import FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
 from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
@@ -100,7 +102,21 @@ class Maker:
                     queue, level = SYSTEM_ERRORS, SYSTEM
                     continue
             break
-        return queue, document, properties | level_property(level), entries
+        return queue, document, properties | level_property(level) | self._of_initial(message), entries
+
+    def _of_initial(self, message: StoredMessage | Refused) -> dict[str, PropertyValue]:
+        """All that it takes to run the message of an error again, besides its text."""
+        if isinstance(message, Refused):
+            return {}
+        settable = [
+            p.name for p in self.program.properties_of(message.queue) if p.decl is not None and p.variant != "fixed"
+        ]
+        found = {INITIAL + name: message.properties[name] for name in settable if name in message.properties}
+        if REPLAY_OF in message.properties:
+            found[FAILED_REPLAY_OF] = message.properties[REPLAY_OF]
+        if REPLAY_RULE in message.properties:
+            found[INITIAL + REPLAY_RULE] = message.properties[REPLAY_RULE]
+        return found
 
     def parked(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
         """The message about a message that has made the system itself fail: whatever happens, it can be written."""
@@ -124,6 +140,7 @@ class Maker:
     ) -> NewMessage:
         declared = self.program.queues[queue]
         known = dict(properties)
+        cause = (None, None) if trigger is None else (trigger.seq, trigger.origin)
         if trigger is not None:
             known = {**transport_properties(trigger.properties), **known}
             hops = trigger.hops + 1 if hops is None else hops
@@ -136,11 +153,11 @@ class Maker:
             properties=known,
             created=now,
             rule=rule,
-            trigger=trigger.seq if trigger is not None else None,
-            origin=trigger.origin if trigger is not None else None,
+            trigger=cause[0],
+            origin=cause[1],
             hops=hops or 0,
             priority=self.priority(queue),
-            slices=self._slices(queue, document, known, now, rule, trigger) if self._slicings[queue] else (),
+            slices=self._slices(queue, document.text, known, now, rule, cause) if self._slicings[queue] else (),
             entries=tuple([(index_name(self.plan.indexes[number - 1]), value) for number, value in entries]),
             timer=timer,
             transient=declared.mode == "transient",
@@ -148,15 +165,21 @@ class Maker:
             request=request,
         )
 
+    def standing_for(self, copy: NewMessage, rule: str | None, trigger: int | None, origin: int | None) -> NewMessage:
+        """A new message with the maker and the cause of another one, whose place it takes."""
+        slices = self._slices(copy.queue, copy.body, copy.properties, copy.created, rule, (trigger, origin))
+        return replace(copy, rule=rule, trigger=trigger, origin=origin, slices=slices)
+
     def _slices(
         self,
         queue: str,
-        document: Document,
+        body: str,
         properties: Mapping[str, PropertyValue],
         now: datetime,
         rule: str | None,
-        trigger: StoredMessage | None,
+        cause: tuple[int | None, int | None],
     ) -> tuple[tuple[str, str], ...]:
+        trigger, origin = cause
         found: list[tuple[str, str]] = []
         for slicing in self._slicings[queue]:
             key: str | None
@@ -164,9 +187,9 @@ class Maker:
                 case "demaq:id":
                     key = OWN_NUMBER
                 case "demaq:origin":
-                    key = OWN_NUMBER if trigger is None else str(trigger.origin)
+                    key = OWN_NUMBER if origin is None else str(origin)
                 case "demaq:trigger":
-                    key = None if trigger is None else str(trigger.seq)
+                    key = None if trigger is None else str(trigger)
                 case "demaq:queue":
                     key = queue
                 case "demaq:rule":
@@ -174,7 +197,7 @@ class Maker:
                 case "demaq:created":
                     key = date_time(now)
                 case "demaq:size":
-                    key = str(size_of(document.text))
+                    key = str(size_of(body))
                 case name:
                     key = properties[name].key if name in properties else None
             if key is not None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
+from demaq.language.system_properties import REPLAY_RULE
 from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.store.protocol import Store, StoredMessage
@@ -45,6 +46,7 @@ class Documents:
             slices=frozenset([slicing for slicing, _ in stored.slices]),
             transport=transport_properties(stored.properties),
             origin=stored.origin,
+            only_rule=stored.properties[REPLAY_RULE].text if REPLAY_RULE in stored.properties else None,
         )
 
 

@@ -1,0 +1,335 @@
+"""`demaq replay`: stored or failed messages once more."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from demaq.bulk.executors import Place
+from demaq.bulk.finding import Filters, Finder, Finding, Found
+from demaq.bulk.replaying import Beside, Hands, OnSpark, Replay, Report
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.progress import progress
+from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
+from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told
+from demaq.cli.times import TimeOrAge
+from demaq.compiler.plan import Plan
+from demaq.compiler.planner import make_plan
+from demaq.errors import StoreError
+from demaq.language.load import load_program, load_program_texts
+from demaq.language.naming.suggestions import unknown
+from demaq.rounds.process import ProcessEvaluator
+from demaq.server.at_rest import writable
+from demaq.server.control import RemoteNode, running_node
+from demaq.server.node import Node
+from demaq.server.watching import Watch
+from demaq.spark.pipeline import PipelineName
+from demaq.store.protocol import Store
+
+SPARK_NUMBERS_MIN = 200_000
+SPARK_COPIES_MIN = 20_000
+"""Fewer numbers are looked through, and fewer copies made, more quickly than Spark starts, on two cores."""
+LOOK_EVERY_SECONDS = 0.1
+KEEP = timedelta(days=36_500)
+"""A replay on a store at rest removes nothing: how long messages are kept is said when the application runs."""
+SHOWN_MAX = 10
+"""So many numbers of messages are shown."""
+NAME_LENGTH_MAX = 100
+
+
+@click.command(cls=ExampleFirst, example="$ demaq replay --error 'err:*' --rule bill --since 2d --store orders")
+@click.argument("application", nargs=-1, metavar="[APP...]")
+@store_option
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Messages of this queue; may be repeated.")
+@click.option("--rule", metavar="RULE", help="Messages that this rule is about; only this rule acts on them.")
+@click.option(
+    "--error", "codes", multiple=True, metavar="CODE", help="Messages that failed with this code or kind: err:XPTY*, *."
+)
+@click.option(
+    "--since", type=TimeOrAge(), metavar="TIME", help="Stored, or failed, at this time or later; or an age: 2h."
+)
+@click.option("--until", type=TimeOrAge(), metavar="TIME", help="Stored, or failed, before this time.")
+@click.option("--name", default="", metavar="NAME", help="Run them again under this name, whatever was run before.")
+@click.option("--dry-run", is_flag=True, help="Show what would be run again, and change nothing.")
+@pipeline_option("auto")
+@master_option
+@conf_option
+@json_option
+def replay(
+    application: tuple[str, ...],
+    folder: Path,
+    queues: tuple[str, ...],
+    rule: str | None,
+    codes: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
+    name: str,
+    dry_run: bool,
+    pipeline: PipelineName,
+    master: str,
+    conf: tuple[SparkOption, ...],
+    as_json: bool,
+) -> int:
+    """Run stored or failed messages again.
+
+    Copies of them are put into their queues, and processed by the node that runs on the store, or else right here.
+    Each is run again once: an interrupted replay is run again and goes on. With APP, a store at rest is brought under
+    that application first.
+    """
+    if not (queues or rule or codes):
+        raise click.UsageError("say what to run again: --queue, --rule or --error (--error '*' for all that failed)")
+    if len(name) > NAME_LENGTH_MAX or not name.isprintable():
+        raise click.UsageError(f"--name is one line of at most {NAME_LENGTH_MAX} characters")
+    filters = Filters(queues=queues, rule=rule, codes=codes, since=since, until=until)
+    spark = _Spark(pipeline, master, conf, folder)
+    with told():
+        node = running_node(folder)
+        if application and node is not None:
+            raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
+        if application and not dry_run:
+            _bring_under(application, spark)
+        known = _program(folder, application if dry_run else ())
+        with reading(folder) as store:
+            work = _Work(store, known, filters, name, spark)
+            Finder(known.plan, filters).check()
+            if dry_run:
+                with ExitStack() as opened:
+                    found = work.find(opened)
+                _show_plan(found, work.before(found.newest()), filters, as_json)
+                return 0
+            found, report, numbers = work.run()
+        state = _processed(node, work.watch, numbers, known, spark)
+    _show(found, report, state, filters, as_json)
+    return 1 if report.refused or state["failed"] else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Spark:
+    """How the operator wants Spark to be used."""
+
+    pipeline: PipelineName
+    master: str
+    conf: tuple[SparkOption, ...]
+    folder: Path
+
+    def is_for(self, count: int, minimum: int) -> bool:
+        return self.pipeline == "spark" or (self.pipeline == "auto" and count >= minimum)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The application that messages are run again under."""
+
+    plan: Plan
+    files: Mapping[str, str]
+    digest: str
+
+
+def _program(folder: Path, application: Sequence[str]) -> _Known:
+    with reading(folder) as store:
+        last = store.program()
+    if last is None:
+        raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+    _, digest, files = last
+    if not application:
+        return _Known(make_plan(load_program_texts(files)), files, digest)
+    program = load_program(application)
+    return _Known(make_plan(program), {str(Path(f).resolve()): text for f, text in program.files().items()}, digest)
+
+
+class _Work:
+    """Finding messages and storing their copies."""
+
+    def __init__(self, store: Store, known: _Known, filters: Filters, name: str, spark: _Spark) -> None:
+        self._store = store
+        self._known = known
+        self._filters = filters
+        self._name = name
+        self._spark = spark
+        self._last = store.snapshot()
+        self._on_spark: OnSpark | None = None
+        self.watch = uuid.uuid4().hex
+
+    def run(self) -> tuple[Finding, Report, list[int]]:
+        """What was found, what was done, and the numbers of the copies that wait to be processed."""
+        report = Report()
+        with ExitStack() as opened:
+            found = self.find(opened)
+            newest = found.newest()
+            hands = self._hands(opened, len(newest), SPARK_COPIES_MIN)
+            target = writable(self._spark.folder)
+            opened.callback(target.close)
+            with progress("storing copies", len(newest)) as advance:
+                numbers = self._replay(target, advance).run(hands, newest, report)
+        return found, report, numbers
+
+    def find(self, opened: ExitStack) -> Finding:
+        hands = self._hands(opened, self._last, SPARK_NUMBERS_MIN)
+        with progress("looking for messages", self._last) as advance:
+            return hands.find(self._filters, self._last, advance)
+
+    def before(self, found: Sequence[Found]) -> int:
+        return len(self._replay(None, lambda done: None).known(found))
+
+    def _replay(self, target: Any, advance: Callable[[int], None]) -> Replay:
+        return Replay(
+            store=self._store,
+            target=target,
+            digest=self._known.digest,
+            name=self._name,
+            watch=self.watch,
+            advance=advance,
+        )
+
+    def _hands(self, opened: ExitStack, count: int, minimum: int) -> Hands:
+        """Spark where so much is to be done, and where it runs already; else a process beside this one."""
+        files, folder = self._known.files, self._spark.folder
+        if self._on_spark is None and self._spark.is_for(count, minimum):
+            running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, folder))
+            self._on_spark = OnSpark(running.session, Place.of(files, folder))
+        if self._on_spark is not None:
+            return self._on_spark
+        evaluator = ProcessEvaluator(files, folder)
+        opened.callback(evaluator.close)
+        return Beside(self._known.plan, self._store, evaluator)
+
+
+def _bring_under(application: Sequence[str], spark: _Spark) -> None:
+    """Make this the application of a store at rest, as a run would."""
+    Node(application, spark.folder, keep=KEEP, tell=_tell).stop()
+
+
+def _processed(
+    node: RemoteNode | None, watch: str, numbers: Sequence[int], known: _Known, spark: _Spark
+) -> dict[str, Any]:
+    """Wait until the copies are processed; what has become of them."""
+    if node is not None:
+        node.watch(watch, numbers)
+        return _wait(lambda: node.watched(watch))
+    if not numbers:
+        return Watch().state()
+    program = load_program_texts(known.files)
+    here = Node(
+        program,
+        spark.folder,
+        keep=KEEP,
+        tell=_tell,
+        pipeline=spark.pipeline,
+        master=spark.master,
+        spark_options=dict(spark.conf),
+    )
+    try:
+        here.watch(watch, numbers)
+        here.start()
+        return _wait(lambda: _alive(here).watched(watch))
+    finally:
+        here.stop()
+
+
+def _alive(node: Node) -> Node:
+    if node.failure is not None:
+        raise StoreError(f"processing has stopped: {node.failure}")
+    return node
+
+
+def _wait(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    state = ask()
+    total = state["waiting"] + state["processed"]
+    done, fault = 0, None
+    with progress("processing", total) as advance:
+        while True:
+            advance(state["processed"] - done)
+            done = state["processed"]
+            if not state["waiting"]:
+                return state
+            if state["fault"] not in (None, fault):
+                fault = state["fault"]
+                _tell(f"the node has trouble and tries again: {fault}")
+            time.sleep(LOOK_EVERY_SECONDS)
+            state = ask()
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+
+
+def _show_plan(found: Finding, before: int, filters: Filters, as_json: bool) -> None:
+    newest = found.newest()
+    groups = Counter([(item.queue, item.rule, item.code) for item in newest])
+    if as_json:
+        counts = [{"queue": q, "rule": r, "code": c, "messages": count} for (q, r, c), count in groups.items()]
+        show_json(
+            {
+                "found": len(newest),
+                "known": before,
+                "groups": counts,
+                "messages": [str(item.first) for item in newest],
+                "impossible": dict(found.impossible),
+            }
+        )
+        return
+    click.echo(f"{counted(len(newest) - before, 'message')} would be run again{_known(before)}")
+    for (queue, rule, code), count in sorted(groups.items(), key=lambda group: -group[1]):
+        by = f", rule {rule}" if rule else ""
+        click.echo(f"  {count:,} of queue {queue}{by}{f', {code}' if code else ''}")
+    if newest:
+        shown = ", ".join([str(item.first) for item in newest[:SHOWN_MAX]])
+        click.echo(f"  {'message' if len(newest) == 1 else 'messages'} {shown}{', …' * (len(newest) > SHOWN_MAX)}")
+    _show_impossible(found, filters)
+
+
+def _show(found: Finding, report: Report, state: Mapping[str, Any], filters: Filters, as_json: bool) -> None:
+    if as_json:
+        errors = [{"code": code, "rule": rule, "messages": count} for code, rule, count in state["errors"]]
+        show_json(
+            {
+                "found": len(found.newest()),
+                "stored": report.stored,
+                "known": report.known,
+                "refused": dict(report.refused),
+                "impossible": dict(found.impossible),
+                "processed": state["processed"],
+                "failed": state["failed"],
+                "errors": errors,
+            }
+        )
+        return
+    fine = state["processed"] - state["failed"]
+    outcome = f": {fine:,} processed without errors" if state["processed"] else ""
+    outcome += f", {state['failed']:,} failed again" if state["failed"] else ""
+    click.echo(f"{counted(report.stored, 'message')} run again{_known(report.known)}{outcome}")
+    for code, rule, count in state["errors"]:
+        click.echo(f"  {counted(count, 'error')} {code}{f' in rule {rule}' if rule else ''}")
+    for seq, code, rule in state["examples"]:
+        click.echo(f"  message {seq}: {code}{f' in rule {rule}' if rule else ''}", err=True)
+    if report.refused:
+        kinds = ", ".join([f"{count:,} {kind}" for kind, count in sorted(report.refused.items())])
+        click.echo(f"{counted(report.refused.total(), 'message')} not taken by the application: {kinds}")
+        for example in report.examples:
+            click.echo(f"  {example}", err=True)
+    _show_impossible(found, filters)
+
+
+def _known(count: int) -> str:
+    return f", {count:,} run again before (--name NAME runs them once more)" if count else ""
+
+
+def _show_impossible(found: Finding, filters: Filters) -> None:
+    for reason, count in sorted(found.impossible.items()):
+        click.echo(f"{counted(count, 'message')} cannot be run again: {reason}")
+    if filters.codes and not found.found and not found.impossible and found.seen:
+        patterns = [code for code in filters.codes if code not in found.seen]
+        if patterns:
+            _tell(unknown("error", patterns[0], sorted(found.seen)))
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
