@@ -8,8 +8,11 @@ name, so that a program that brings it back finds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
+from typing import Protocol
 
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
@@ -21,10 +24,10 @@ from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival, Received
 from demaq.scheduler.reading import system_properties
-from demaq.store.protocol import IndexEntry, Restated, SliceKey, Store, StoredMessage
+from demaq.store.protocol import Restated, SliceKey, Store, StoredMessage
 
 BATCH_MESSAGES = 1_000
-"""So many messages are evaluated at once and noted in one transaction."""
+"""So many messages are evaluated at once."""
 PAGE_MESSAGES = 200
 """So many messages of a queue are read at once."""
 EXAMPLES_MAX = 5
@@ -34,27 +37,39 @@ FORMER = "demaq:former."
 _SYSTEM = "demaq:"
 
 
-class Backfill:
-    """Restates messages for the next version of the program, from where it was left."""
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """What becomes of a message."""
 
-    def __init__(self, plan: Plan, evaluator: Evaluator, store: Store, digest: str, old: Program | None) -> None:
-        """`old` is the program that was active last, if it is known."""
-        self._plan = plan
-        self._program = plan.program
-        self._evaluator = evaluator
+    restated: Restated | None
+    """None where it stays as it is."""
+    failures: tuple[str, ...] = ()
+    """Values that could not be computed, and why."""
+
+
+class Restating(Protocol):
+    """Whoever works out what messages will be."""
+
+    @property
+    def batch_messages(self) -> int:
+        """How many messages are worked on at once, and noted in one transaction."""
+
+    def restate(self, messages: Sequence[StoredMessage]) -> Sequence[Restatement]:
+        """One for each message. They come in order; what those before them have become is noted where it matters."""
+
+
+class Backfill:
+    """Notes what messages will be under the next version of the program, from where it was left."""
+
+    def __init__(self, restating: Restating, store: Store, digest: str, in_order: bool) -> None:
+        """With `in_order` messages are worked out when all before them are noted; without it, meanwhile."""
+        self._restating = restating
         self._store = store
         self._digest = digest
-        self._old = old
-        self._known_slicings = frozenset(store.slicings())
-        self._declared = {
-            queue: {p.name: p for p in self._program.properties_of(queue) if p.decl is not None}
-            for queue in self._program.queues
-        }
-        self._inheriting = {
-            queue
-            for queue, properties in self._declared.items()
-            if any([prop.variant == "inherited" for prop in properties.values()])
-        }
+        self._in_order = in_order
+        self.looked_at = 0
+        self.changed = 0
+        """How many messages have other values than before."""
         self.failed = 0
         """How many values could not be computed."""
         self.examples: list[str] = []
@@ -64,7 +79,7 @@ class Backfill:
     ) -> None:
         """Note what the messages of these queues will be, and that those of others are given up.
 
-        `progress` hears after every transaction how many messages were looked at since the start.
+        `progress` hears again and again how many messages were looked at since the start.
         """
         # Which queues are given up is said anew at every start: then the beginning is looked at again.
         after = self._store.restated(self._digest) if not discarded else 0
@@ -72,31 +87,94 @@ class Backfill:
             self._store.restate(self._digest, [], 0)  # forgets what was noted for others
         pages = [stored_messages(self._store, queue, after) for queue in sorted({*queues, *discarded})]
         messages = merge(*pages, key=lambda message: message.seq)
-        done = 0
-        while batch := list(islice(messages, BATCH_MESSAGES)):
-            given_up = [Restated(seq=m.seq, discarded=True) for m in batch if m.queue in discarded]
-            kept = self._restated([message for message in batch if message.queue not in discarded])
-            self._store.restate(self._digest, given_up + kept, batch[-1].seq)
-            done += len(batch)
-            progress(done)
+        batch = self._next(messages)
+        worked_out: tuple[list[Restated], int] | None = None
+        with ThreadPoolExecutor(1, "demaq-backfill") as pool:
+            while batch:
+                if worked_out is not None and self._in_order:
+                    self._note(worked_out)
+                    worked_out = None
+                # While these are worked out, those before them are noted and the next ones are read.
+                following = pool.submit(self._note_and_read, worked_out, messages)
+                given_up = [Restated(seq=m.seq, discarded=True) for m in batch if m.queue in discarded]
+                kept = self._restated([message for message in batch if message.queue not in discarded])
+                worked_out = (given_up + kept, batch[-1].seq)
+                self.looked_at += len(batch)
+                batch = following.result()
+                progress(self.looked_at)
+        if worked_out is not None:
+            self._note(worked_out)
 
-    def _restated(self, batch: Sequence[StoredMessage]) -> list[Restated]:
-        """Messages are in order, so that one comes behind the one that caused it; it may have to wait for that."""
+    def _note_and_read(
+        self, worked_out: tuple[list[Restated], int] | None, messages: Iterator[StoredMessage]
+    ) -> list[StoredMessage]:
+        if worked_out is not None:
+            self._note(worked_out)
+        return self._next(messages)
+
+    def _note(self, worked_out: tuple[list[Restated], int]) -> None:
+        self._store.restate(self._digest, *worked_out)
+
+    def _next(self, messages: Iterator[StoredMessage]) -> list[StoredMessage]:
+        return list(islice(messages, self._restating.batch_messages))
+
+    def _restated(self, messages: Sequence[StoredMessage]) -> list[Restated]:
         found: list[Restated] = []
-        triggers = {m.trigger for m in batch if m.trigger is not None and m.queue in self._inheriting}
-        properties = self._store.next_properties(sorted(triggers))
-        waiting = {message.seq: message for message in batch}
+        for message, answer in zip(messages, self._restating.restate(messages), strict=True):
+            for reason in answer.failures:
+                self._fail(message, reason)
+            if answer.restated is not None:
+                found.append(answer.restated)
+                self.changed += answer.restated.properties is not None
+        return found
+
+    def _fail(self, message: StoredMessage, reason: str) -> None:
+        self.failed += 1
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(f"message {message.seq} of {message.queue}: {reason}")
+
+
+class Restater:
+    """Works out what messages will be, with an evaluator."""
+
+    def __init__(
+        self, plan: Plan, evaluator: Evaluator, store: Store, old: Program | None, known_slicings: Collection[str]
+    ) -> None:
+        """`old` is the program that was active last, if it is known; `known_slicings` are those that hold messages."""
+        self._plan = plan
+        self._program = plan.program
+        self._evaluator = evaluator
+        self._store = store
+        self._old = old
+        self._known_slicings = frozenset(known_slicings)
+        self._declared = {
+            queue: {p.name: p for p in self._program.properties_of(queue) if p.decl is not None}
+            for queue in self._program.queues
+        }
+        self._slicings = {queue: self._program.slicings_of(queue) for queue in self._program.queues}
+        self._index_names = {index.number: index_name(index) for index in plan.indexes}
+        self._inheriting = inheriting_queues(self._program)
+
+    @property
+    def batch_messages(self) -> int:
+        return BATCH_MESSAGES
+
+    def restate(self, messages: Sequence[StoredMessage]) -> list[Restatement]:
+        """Messages are in order, so that one comes behind the one that caused it; it may have to wait for that."""
+        found: dict[int, Restatement] = {}
+        triggers = {m.trigger for m in messages if m.trigger is not None and m.queue in self._inheriting}
+        properties = self._store.next_properties(sorted(triggers)) if triggers else {}
+        waiting = {message.seq: message for message in messages}
         while waiting:
             ready = [m for m in waiting.values() if m.trigger not in waiting or m.queue not in self._inheriting]
             arrivals = [self._arrival(message, properties.get(message.trigger or 0, {})) for message in ready]
             for message, answer in zip(ready, self._evaluator.restate_many(arrivals), strict=True):
                 del waiting[message.seq]
-                restated = self._restate(message, answer)
-                if restated is not None:
-                    found.append(restated)
-                    if message.seq in triggers and restated.properties is not None:
-                        properties[message.seq] = restated.properties
-        return found
+                found[message.seq] = self._restatement(message, answer)
+                restated = found[message.seq].restated
+                if message.seq in triggers and restated is not None and restated.properties is not None:
+                    properties[message.seq] = restated.properties
+        return [found[message.seq] for message in messages]
 
     def _arrival(self, message: StoredMessage, inherited: Mapping[str, PropertyValue]) -> Arrival:
         kept: dict[str, PropertyValue] = {}
@@ -119,19 +197,21 @@ class Backfill:
             inherited=inherited,
         )
 
-    def _restate(self, message: StoredMessage, answer: Received | MessageError) -> Restated | None:
+    def _restatement(self, message: StoredMessage, answer: Received | MessageError) -> Restatement:
         if isinstance(answer, MessageError):
-            self._fail(message, answer.message)
-            return None  # it stays as it is
-        for name, reason in answer.failures:
-            self._fail(message, reason if reason.startswith("property ") else f"property {name}: {reason}")
+            return Restatement(None, (answer.message,))
+        failures = [
+            reason if reason.startswith("property ") else f"property {name}: {reason}"
+            for name, reason in answer.failures
+        ]
         properties = {**self._set_aside(message, answer), **answer.properties}
-        return Restated(
+        restated = Restated(
             seq=message.seq,
             properties=None if properties == message.properties else properties,
             slices=self._slices(message, properties),
-            entries=self._entries(answer),
+            entries=tuple([(self._index_names[number], value) for number, value in answer.entries]),
         )
+        return Restatement(restated, tuple(failures))
 
     def _set_aside(self, message: StoredMessage, answer: Received) -> dict[str, PropertyValue]:
         """What stays of the former properties beside those that the program declares."""
@@ -154,12 +234,12 @@ class Backfill:
         return prop.variant == "fixed" and before is not None and before.variant != "fixed"
 
     def _slices(self, message: StoredMessage, properties: Mapping[str, PropertyValue]) -> tuple[SliceKey, ...]:
-        if message.retired is not None:
+        if message.retired is not None or not self._slicings[message.queue]:
             return ()
         current = dict(message.slices)
         system = system_properties(message)
         found: list[SliceKey] = []
-        for slicing in self._program.slicings_of(message.queue):
+        for slicing in self._slicings[message.queue]:
             value = properties.get(slicing.property) or system.get(slicing.property)
             if value is None:
                 continue
@@ -178,13 +258,16 @@ class Backfill:
             return False
         return message.queue in self._old.properties[before.property].values
 
-    def _entries(self, answer: Received) -> tuple[IndexEntry, ...]:
-        return tuple([(index_name(self._plan.indexes[number - 1]), value) for number, value in answer.entries])
 
-    def _fail(self, message: StoredMessage, reason: str) -> None:
-        self.failed += 1
-        if len(self.examples) < EXAMPLES_MAX:
-            self.examples.append(f"message {message.seq} of {message.queue}: {reason}")
+def inheriting_queues(program: Program) -> frozenset[str]:
+    """Queues whose messages may have values of the messages that caused them."""
+    return frozenset(
+        [
+            queue
+            for queue in program.queues
+            if any([p.variant == "inherited" and p.decl is not None for p in program.properties_of(queue)])
+        ]
+    )
 
 
 def stored_messages(store: Store, queue: str, after: int = 0) -> Iterator[StoredMessage]:

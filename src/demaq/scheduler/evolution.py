@@ -20,7 +20,7 @@ from demaq.language.load import load_program_texts
 from demaq.language.program import Program
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
-from demaq.scheduler.backfill import Backfill, stored_messages
+from demaq.scheduler.backfill import Backfill, Restater, Restating, inheriting_queues, stored_messages
 from demaq.scheduler.making import Maker
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
@@ -41,6 +41,18 @@ class Evolution:
     """Queues whose messages are given up."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolved:
+    """What was done to bring a store under a program."""
+
+    looked_at: int = 0
+    """Messages that were looked at, in this run."""
+    changed: int = 0
+    """Those of them that have got other values."""
+    failed: int = 0
+    """Values that could not be computed."""
+
+
 def evolve(
     plan: Plan,
     evaluator: Evaluator,
@@ -48,25 +60,38 @@ def evolve(
     clock: Callable[[], datetime],
     discard: Collection[str] = (),
     tell: Callable[[str], None] = lambda line: None,
-) -> None:
+    restating: Callable[[Restater, Evolution], Restating] = lambda restater, evolution: restater,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Evolved | None:
     """Make this the store's program before anything is processed. Raises QueueNotEmpty where that would lose messages.
 
-    `discard` names queues whose messages may be given up; `tell` hears what changes before it does.
+    `discard` names queues whose messages may be given up; `tell` hears what changes before it does. `restating` may put
+    somebody else in the place of who works out what messages will be; `progress` hears how many were looked at. The
+    answer is what was done, or None where this was the program already.
     """
     files = _files(plan.program)
     digest = _digest(plan.program, files)
     active = store.program()
     if active is not None and active[1] == digest and store.indexes().issuperset(_index_names(plan)):
-        return
+        return None
+    evolved = Evolved()
     if active is not None or store.snapshot() > 0:
         evolution = find_evolution(plan, store, active[2] if active is not None else None, discard)
         for difference in evolution.differences:
             tell(str(difference))
-        _fill_in(evolution, plan, evaluator, store, digest, tell)
+        restater = Restater(plan, evaluator, store, evolution.old, store.slicings())
+        backfill = Backfill(
+            restating(restater, evolution),
+            store,
+            digest,
+            not evolution.queues.isdisjoint(inheriting_queues(plan.program)),
+        )
+        evolved = _fill_in(evolution, backfill, store, tell, progress)
     maker = Maker(plan, evaluator)
     priorities = {queue: maker.priority(queue) for queue in plan.program.queues}
     indexes = tuple(_index_names(plan))
     store.activate(NextProgram(digest=digest, files=files, indexes=indexes, priorities=priorities), clock())
+    return evolved
 
 
 def find_evolution(
@@ -94,21 +119,28 @@ def find_evolution(
 
 
 def _fill_in(
-    evolution: Evolution, plan: Plan, evaluator: Evaluator, store: Store, digest: str, tell: Callable[[str], None]
-) -> None:
+    evolution: Evolution,
+    backfill: Backfill,
+    store: Store,
+    tell: Callable[[str], None],
+    progress: Callable[[int], None],
+) -> Evolved:
     counts = store.counts()
     for queue in sorted(evolution.discarded):
         tell(f"queue {queue}: {_messages(counts[queue][0])} discarded")
     concerned = sum([counts[queue][0] for queue in evolution.queues if queue in counts])
     if concerned:
         tell(f"filling in {_messages(concerned)}")
-    backfill = Backfill(plan, evaluator, store, digest, evolution.old)
+    told = 0
 
-    def progress(done: int) -> None:
-        if done % PROGRESS_MESSAGES == 0:
+    def heard(done: int) -> None:
+        nonlocal told
+        progress(done)
+        if done - told >= PROGRESS_MESSAGES:
+            told = done
             tell(f"{_messages(done)} looked at")
 
-    backfill.run(evolution.queues, evolution.discarded, progress)
+    backfill.run(evolution.queues, evolution.discarded, heard)
     if backfill.failed:
         values = "1 value" if backfill.failed == 1 else f"{backfill.failed:,} values"
         tell(f"{values} could not be computed and will be absent:")
@@ -116,6 +148,7 @@ def _fill_in(
             tell(f"  {example}")
         if backfill.failed > len(backfill.examples):
             tell(f"  and {backfill.failed - len(backfill.examples):,} more")
+    return Evolved(looked_at=backfill.looked_at, changed=backfill.changed, failed=backfill.failed)
 
 
 # --- what may be lost ------------------------------------------------------------------------------------------------
