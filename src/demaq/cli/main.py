@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "send": ("demaq.cli.send:send", "Put messages into a queue."),
     "load": ("demaq.cli.load:load", "Put many documents into a queue, checked on Spark."),
     "replay": ("demaq.cli.replay:replay", "Run stored or failed messages again."),
+    "backfill": (
+        "demaq.cli.backfill:backfill",
+        "Compute what a changed application needs to know of stored messages.",
+    ),
     "export": ("demaq.cli.export:export", "Write the messages of a queue into a folder."),
     "take": ("demaq.cli.take:take", "Take the oldest messages of a queue that no rule pertains to."),
     "messages": ("demaq.cli.messages:messages", "List the messages of a queue, oldest first."),

@@ -17,6 +17,7 @@ import click
 from demaq.bulk.executors import Place
 from demaq.bulk.finding import Filters, Finder, Finding, Found
 from demaq.bulk.replaying import Beside, Hands, OnSpark, Replay, Report
+from demaq.cli.backfill import filled_in
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.progress import progress
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
@@ -205,7 +206,8 @@ class _Work:
 
 def _bring_under(application: Sequence[str], spark: _Spark) -> None:
     """Make this the application of a store at rest, as a run would."""
-    Node(application, spark.folder, keep=KEEP, tell=_tell).stop()
+    program = load_program(application)
+    filled_in(program, spark.folder, (), spark.pipeline, spark.master, spark.conf)
 
 
 def _processed(

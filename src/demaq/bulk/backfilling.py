@@ -1,0 +1,125 @@
+"""Work out on Spark what stored messages are under a changed program.
+
+The executors read the messages by themselves and answer with properties, slices and index entries; who asks notes them.
+Messages that cause each other are looked at in one task, in order, because one may inherit from the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from demaq.bulk.executors import Place, opened
+from demaq.errors import ProgramError
+from demaq.language.load import load_program_texts
+from demaq.language.program import Program
+from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.rounds.time_limit import at_most
+from demaq.scheduler.backfill import Restatement, Restater, Restating
+from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
+from demaq.spark.rounds import divided
+from demaq.store.protocol import Restated, StoredMessage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_MESSAGES = 2_000
+"""So many messages are looked at in one task; a wave has one task for each core."""
+
+_log = logging.getLogger("demaq.node")
+
+
+class SparkRestater:
+    """A Restating on Spark. What costs a worker its life is asked of the one beside."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        place: Place,
+        old_files: Mapping[str, str] | None,
+        known_slicings: Sequence[str],
+        beside: Restating,
+    ) -> None:
+        self._session = session
+        self._place = place
+        self._old_files = old_files
+        self._known_slicings = tuple(known_slicings)
+        self._beside = beside
+        self._tasks = max(int(session.sparkContext.defaultParallelism), 1)
+
+    @property
+    def batch_messages(self) -> int:
+        return self._tasks * TASK_MESSAGES
+
+    def restate(self, messages: Sequence[StoredMessage]) -> Sequence[Restatement]:
+        causes = [[("", str(m.seq)), ("", str(m.seq if m.trigger is None else m.trigger))] for m in messages]
+        shares = divided(causes, self._tasks)
+        answers = self._answers([[messages[position].seq for position in share] for share in shares])
+        found: dict[int, Restatement] = {}
+        for number, share in enumerate(shares):
+            if number in answers:
+                restatements: Sequence[Restatement] = [_unpacked(*packed) for packed in pickle.loads(answers[number])]
+            else:
+                restatements = self._beside.restate([messages[position] for position in share])
+            found.update(zip(share, restatements, strict=True))
+        return [found[position] for position in range(len(messages))]
+
+    def _answers(self, shares: Sequence[Sequence[int]]) -> dict[int, bytes]:
+        assignments = [pickle.dumps((self._place, self._old_files, self._known_slicings, share)) for share in shares]
+        try:
+            return dict(enumerate(run_tasks(self._session, assignments, restate_some)))
+        except TasksFailed as failed:
+            for number, reason in failed.failures.items():
+                _log.warning("task %d of a backfill failed: %s", number, reason.strip().split("\n")[-1])
+            return failed.answers
+        except JobFailed as failed:
+            _log.warning("%s; going on beside", failed)
+            return {}
+
+
+# --- on an executor --------------------------------------------------------------------------------------------------
+
+_restaters: dict[str, Restater] = {}
+
+
+def restate_some(assignment: bytes) -> bytes:
+    place, old_files, known_slicings, seqs = pickle.loads(assignment)
+    here = opened(place)
+    if place.name not in _restaters:
+        _restaters.clear()
+        old = _program(old_files)
+        _restaters[place.name] = Restater(here.plan, here.evaluator, here.store, old, known_slicings)
+    messages = here.store.messages(seqs)
+    with at_most(RULE_TIMEOUT_SECONDS + len(messages) * FURTHER_MESSAGE_SECONDS):
+        answers = _restaters[place.name].restate(messages)
+    return pickle.dumps([_packed(answer) for answer in answers], pickle.HIGHEST_PROTOCOL)
+
+
+def _program(files: Mapping[str, str] | None) -> Program | None:
+    try:
+        return load_program_texts(files) if files is not None else None
+    except ProgramError:
+        return None
+
+
+_Packed = tuple[tuple[object, ...] | None, tuple[str, ...]]
+
+
+def _packed(answer: Restatement) -> _Packed:
+    """As plain tuples, which travel fastest."""
+    restated = answer.restated
+    if restated is None:
+        return None, answer.failures
+    return (restated.seq, restated.properties, restated.slices, restated.entries), answer.failures
+
+
+def _unpacked(restated: tuple[object, ...] | None, failures: tuple[str, ...]) -> Restatement:
+    if restated is None:
+        return Restatement(None, failures)
+    seq, properties, slices, entries = restated
+    return Restatement(
+        Restated(seq=seq, properties=properties, slices=slices, entries=entries),  # type: ignore[arg-type]
+        failures,
+    )

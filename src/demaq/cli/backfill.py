@@ -1,0 +1,124 @@
+"""`demaq backfill`: a changed application on an old store, ahead of the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from demaq.cli.applications import show
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.progress import progress
+from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
+from demaq.cli.stores import counted, json_option, show_json, store_option, told
+from demaq.errors import ProgramError
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.load import load_program
+from demaq.language.program import Program
+from demaq.scheduler.evolution import Evolved
+from demaq.server.filling_in import fill_in
+from demaq.spark.pipeline import PipelineName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_MESSAGES_MIN = 50_000
+"""Fewer messages are filled in more quickly than Spark starts and warms up, on two cores."""
+
+
+@click.command(cls=ExampleFirst, example="$ demaq backfill orders.dmq --store orders")
+@click.argument("application", nargs=-1, required=True, metavar="APP...")
+@store_option
+@click.option(
+    "--discard",
+    multiple=True,
+    metavar="QUEUE",
+    help="Give up the messages of a queue that the changed application has no use for. May be repeated.",
+)
+@pipeline_option("auto")
+@master_option
+@conf_option
+@json_option
+def backfill(
+    application: tuple[str, ...],
+    folder: Path,
+    discard: tuple[str, ...],
+    pipeline: PipelineName,
+    master: str,
+    conf: tuple[SparkOption, ...],
+    as_json: bool,
+) -> int:
+    """Compute what a changed application needs to know of stored messages.
+
+    New properties, slicings and indexes are filled in, and the application is that of the store from then on. No rule
+    fires. `demaq run` does the same when it starts; this does it ahead, and on Spark. Run again after an interruption,
+    it goes on.
+    """
+    try:
+        program = load_program(application)
+    except ProgramError as error:
+        show([Diagnostic.of(item) for item in (error, *error.others)])
+        return 1
+    with told():
+        done = filled_in(program, folder, discard, pipeline, master, conf)
+    if as_json:
+        counts = done or Evolved()
+        show_json({"messages": counts.looked_at, "changed": counts.changed, "failed": counts.failed})
+    elif done is None:
+        click.echo("nothing has changed since the application ran last")
+    else:
+        failed = f", {counted(done.failed, 'value')} could not be computed" if done.failed else ""
+        click.echo(f"{counted(done.looked_at, 'message')} looked at, {done.changed:,} with other properties{failed}")
+    return 0
+
+
+def filled_in(
+    program: Program,
+    folder: Path,
+    discard: tuple[str, ...],
+    pipeline: PipelineName,
+    master: str,
+    conf: tuple[SparkOption, ...],
+) -> Evolved | None:
+    """Bring a store under a program, with a bar that shows how far it is."""
+    with _spark(pipeline, master, conf, folder) as spark:
+        return fill_in(program, folder, discard, _tell, spark.session, spark.progress)
+
+
+@dataclass(slots=True)
+class _Spark:
+    """Starts Spark when it is worth it. From then on it is known how many messages there are: a bar can be shown."""
+
+    pipeline: PipelineName
+    start: Callable[[], SparkSession]
+    show_bar: Callable[[int], Callable[[int], None]]
+    _advance: Callable[[int], None] = field(default=lambda done: None)
+    _done: int = 0
+
+    def session(self, messages: int) -> SparkSession | None:
+        is_for_spark = self.pipeline == "spark" or (self.pipeline == "auto" and messages >= SPARK_MESSAGES_MIN)
+        found = self.start() if is_for_spark else None
+        self._advance = self.show_bar(messages)
+        return found
+
+    def progress(self, done: int) -> None:
+        self._advance(done - self._done)
+        self._done = done
+
+
+@contextmanager
+def _spark(pipeline: PipelineName, master: str, conf: tuple[SparkOption, ...], folder: Path) -> Iterator[_Spark]:
+    with ExitStack() as opened:
+        yield _Spark(
+            pipeline,
+            lambda: opened.enter_context(started_spark(master, conf, folder)).session,
+            lambda messages: opened.enter_context(progress("filling in", messages)),
+        )
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
