@@ -42,6 +42,7 @@ def plan(folder: Path, statement: str) -> list[str]:
     connection = sqlite3.connect(folder / FILE_NAME)
     names = {
         "queue",
+        "but",
         "snapshot",
         "slicing",
         "key",
@@ -97,6 +98,8 @@ def test_reads_cost_the_same_beside_a_hundred_times_as_many_messages(store: Sqli
         "queue": lambda: store.queue("q", store.snapshot()),
         "slice": lambda: store.slice("s", "k", store.snapshot()),
         "lookup": lambda: store.lookup("i", ["v", "w"], store.snapshot()),
+        "slices": lambda: store.slices("s", ["k", "l"], store.snapshot()),
+        "lookups": lambda: store.lookups("i", ["v", "w"], store.snapshot()),
         "pending": lambda: store.pending(3),
         "due timers": lambda: store.due_timers(MORNING, 3),
         "next due": lambda: store.next_due(),

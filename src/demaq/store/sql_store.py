@@ -125,6 +125,8 @@ class SqlStore:
         wanted = encode_texts(list(found))
         for text, *row in self._database.rows(self._database.sql[statement], {**asked, "wanted": wanted}):
             found[text].append(_message(row, asked["snapshot"]))
+        for messages in found.values():
+            messages.sort(key=lambda message: message.seq)
         return found
 
     def collection(self, name: str) -> tuple[int, list[str]]:

@@ -27,6 +27,7 @@ SELECT * FROM stored_messages WHERE seq IN (
 )
 ORDER BY seq
 
+-- In no order: whoever asks sorts what he finds for each.
 -- name: slices
 SELECT found.key, s.* FROM (
     SELECT e.key AS key, e.seq AS seq FROM json_each(:wanted) AS w CROSS JOIN slice_members AS e
@@ -36,7 +37,6 @@ SELECT found.key, s.* FROM (
     WHERE slicing = :slicing AND ended > :snapshot AND seq <= :snapshot AND key IN (SELECT value FROM json_each(:wanted))
 ) AS found CROSS JOIN stored_messages AS s
 WHERE s.seq = found.seq
-ORDER BY s.seq
 
 -- name: lookups
 SELECT found.value, s.* FROM (
@@ -47,7 +47,6 @@ SELECT found.value, s.* FROM (
     WHERE name = :index AND retired > :snapshot AND seq <= :snapshot AND value IN (SELECT value FROM json_each(:wanted))
 ) AS found CROSS JOIN stored_messages AS s
 WHERE s.seq = found.seq
-ORDER BY s.seq
 
 -- An empty collection has a version too: one row without a body.
 -- name: collection

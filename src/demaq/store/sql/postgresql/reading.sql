@@ -35,6 +35,7 @@ SELECT * FROM stored_messages WHERE seq IN (
 )
 ORDER BY seq
 
+-- In no order: whoever asks sorts what he finds for each.
 -- name: slices
 SELECT found.key, s.* FROM (
     SELECT key, seq FROM slice_members
@@ -46,7 +47,6 @@ SELECT found.key, s.* FROM (
     WHERE slicing = %(slicing)s AND ended > %(snapshot)s AND seq <= %(snapshot)s
       AND key = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
 ) AS found JOIN stored_messages AS s ON s.seq = found.seq
-ORDER BY s.seq
 
 -- name: lookups
 SELECT found.value, s.* FROM (
@@ -59,7 +59,6 @@ SELECT found.value, s.* FROM (
     WHERE name = %(index)s AND retired > %(snapshot)s AND seq <= %(snapshot)s
       AND value = ANY (ARRAY(SELECT json_array_elements_text(%(wanted)s::json)))
 ) AS found JOIN stored_messages AS s ON s.seq = found.seq
-ORDER BY s.seq
 
 -- An empty collection has a version too: one row without a body.
 -- name: collection
