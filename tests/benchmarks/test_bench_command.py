@@ -4,63 +4,151 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from demaq.benchmarks import memory, retained, throughput
+from demaq.benchmarks import backlog, breakdown, memory, pipeline, retained, rules_per_queue
 from demaq.benchmarks.crash import Summary
+from demaq.benchmarks.figures import WrongResult
 from demaq.benchmarks.retained import SMALLEST
-from demaq.benchmarks.workloads import W2
 from demaq.cli import main as cli
 
-SMALL = ["--messages", "80", "--retained", str(SMALLEST), "--latency", "2", "--memory", "100"]
+TINY = pipeline.Sizes(
+    steps=60,
+    look_ups=20,
+    invoices=(40,),
+    backlog=(20,),
+    retained=(SMALLEST,),
+    rules=(3,),
+    rules_messages=5,
+    message_bytes=(4_000,),
+    size_messages=5,
+    latency=2,
+)
+ALONE = ["--pipeline", "inline", "--runs", "1"]
 
 
 @pytest.fixture(autouse=True)
-def one_run(monkeypatch):
-    """Medians are for those who look at the figures."""
-    monkeypatch.setattr(throughput, "RUNS", 1)
+def tiny(monkeypatch):
+    """Medians are for those who look at the figures, and Spark is measured by those who have the time."""
+    monkeypatch.setattr(pipeline, "Sizes", lambda: TINY)
+    monkeypatch.setattr(breakdown, "INVOICES", 8)
+    monkeypatch.setattr(backlog, "SYSTEMS", {"node, inline": backlog.SYSTEMS["node, inline"]})
     monkeypatch.setattr(retained, "RUNS", 1)
+    monkeypatch.setattr(retained, "start_seconds", lambda store: 1.0)
+    monkeypatch.setattr(rules_per_queue, "CONDITIONS", {"told apart by a value": '/order/kind = "{n}"'})
     monkeypatch.setattr(memory, "SAMPLES", 2)
 
 
-def test_the_engine_is_measured_in_all_its_parts(tmp_path: Path, capsys):
-    assert cli.run(cli.demaq, ["bench", "engine", "--json", "--folder", str(tmp_path), *SMALL]) == 0
+Json = dict[str, Any]
 
-    figures = json.loads(capsys.readouterr().out)
-    for workload in ("W1 transform", "W2 procurement"):
-        for commits in ("one commit each", "grouped"):
-            names = [figure["name"] for figure in figures if figure["group"] == f"{workload}, {commits}"]
-            expected = ["engine", "by hand", "the engine's speed, by hand = 1"]
-            expected += ["engine, written to disk", "by hand, written to disk"]
-            assert names[:5] == expected
-        (whole,) = [figure for figure in figures if "parts" in figure and figure["group"].startswith(workload)]
-        assert {"receive", "evaluate", "validate and build", "commit"} <= whole["parts"].keys()
-    named = {(figure["group"], figure["name"]) for figure in figures}
-    assert {name for group, name in named if group.startswith("latency")} == {"p50", "p99"}
-    for reads in retained.READS.values():
-        assert (f"a message that {reads}, among many retained", f"{SMALLEST:,} retained") in named
-    assert ("a node starts, until its first message is processed", f"on {SMALLEST:,} messages") in named
-    assert ("memory over 100 messages", "its evaluator, in the end") in named
-    assert all([figure["value"] >= 0 for figure in figures])
+
+def measured(capsys, *options: str) -> list[Json]:
+    assert cli.run(cli.demaq, ["bench", "--json", *ALONE, *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == 1
+    assert {"cores", "python", "saxon", "spark", "sqlite"} <= document["machine"].keys()
+    assert document["settings"]["runs"] == 1
+    for figure in document["figures"]:
+        assert {"group", "name", "value", "unit", "at"} <= figure.keys()
+        assert figure["value"] >= 0
+        assert ("reached" in figure) == ("target" in figure)
+    figures: list[Json] = document["figures"]
+    return figures
+
+
+def named(figures: list[Json], group: str, name: str) -> list[Json]:
+    return [figure for figure in figures if (figure["group"], figure["name"]) == (group, name)]
+
+
+def test_a_workload_is_measured_beside_code_by_hand(tmp_path: Path, capsys):
+    figures = measured(capsys, "--workload", "W2", "--folder", str(tmp_path))
+
+    speeds = named(figures, "throughput", "speed")
+    systems = [(figure["at"]["per_commit"], figure["at"]["system"]) for figure in speeds]
+    assert systems == [(n, system) for n in (1, 100, 1000) for system in ("node, inline", "by hand")]
+    ratios = named(figures, "throughput", "ratio")
+    assert [ratio.get("target") for ratio in ratios] == [None, "at least 1.0", None]
+    assert ratios[1]["value"] == pytest.approx(speeds[2]["value"] / speeds[3]["value"])
+    (step,) = named(figures, "a step", "time")
+    assert {"receive", "evaluate", "validate and build", "commit"} <= step["parts"].keys()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_results_that_differ_are_an_error(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.setattr(throughput, "refused_requests", lambda requests: requests + 1)
-    monkeypatch.setattr(throughput, "WORKLOADS", (W2,))
-    monkeypatch.setattr("demaq.benchmarks.engine.memory.measure", lambda *_: [])
+def test_look_ups_and_latency_are_measured_and_drawn(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr(breakdown, "measure", lambda *_: [])
+    chart = tmp_path / "look-ups.svg"
+    figures = measured(capsys, "--workload", "W3", "--latency", "--chart", str(chart))
 
-    assert cli.run(cli.demaq, ["bench", "engine", "--folder", str(tmp_path), *SMALL]) == 1
+    costs = [cost["at"] for cost in named(figures, "look-ups", "cost") if cost["at"]["per_commit"] == 100]
+    assert [(cost["invoices"], cost["system"]) for cost in costs] == [(40, "node, inline"), (40, "by hand")]
+    assert [figure["name"] for figure in figures if figure["group"] == "latency"] == ["p50", "p99"]
+    drawn = chart.read_text(encoding="utf-8")
+    assert "W3: a look-up among many invoices" in drawn
+    assert "One message through three steps" in drawn
 
-    assert "the figures mean nothing: W2: " in capsys.readouterr().err
+
+def test_what_grows_is_measured_and_shown_in_tables(tmp_path: Path, capsys):
+    curves = [word for curve in ("backlog", "retained", "rules", "size") for word in ("--curve", curve)]
+
+    assert cli.run(cli.demaq, ["bench", *ALONE, *curves, "--folder", str(tmp_path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    for expected in (
+        ["a backlog worked off, steps/s", "20 waiting"],
+        ["most memory of a process (evaluator) meanwhile, MB", "20 waiting"],
+        ["among retained messages, µs for each step", f"{SMALLEST:,} retained"],
+        ["rules on one queue, µs for each step", "3 rules"],
+        ["W1 by the size of messages, µs for each step, and beside code by hand", "4.0 KB"],
+    ):
+        assert any([all([part in line for part in expected]) for line in lines]), expected
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("sizes", ["5000,1000", "10", "many", ""])
-def test_sizes_that_cannot_be_measured_are_wrong_usage(sizes, capsys):
-    assert cli.run(cli.demaq, ["bench", "engine", "--retained", sizes]) == 2
+def test_answers_that_differ_are_an_error(capsys, monkeypatch):
+    def disagreeing(*_):
+        raise WrongResult("W1: by hand and node, inline do not agree")
 
-    assert "--retained" in capsys.readouterr().err
+    monkeypatch.setattr(pipeline, "_part", disagreeing)
+
+    assert cli.run(cli.demaq, ["bench"]) == 1
+
+    assert "the figures mean nothing: W1: by hand and node, inline do not agree" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--pipeline", "auto", "--pipeline", "spark"], "there is one Spark at a time"),
+        (["--runs", "0"], "--runs"),
+        (["--curve", "time"], "--curve"),
+        (["--runs", "3", "engine"], "do not go with `engine`"),
+        (["engine", "--retained", "many"], "--retained"),
+    ],
+)
+def test_what_cannot_be_measured_is_wrong_usage(options, told, capsys):
+    assert cli.run(cli.demaq, ["bench", *options]) == 2
+
+    assert told in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_drawn_is_told_before_anything_is_measured(tmp_path: Path, capsys):
+    for name, told in (("chart.gif", "neither .svg nor .png"), ("nowhere/chart.svg", "there is no folder")):
+        assert cli.run(cli.demaq, ["bench", "--chart", str(tmp_path / name)]) == 1
+
+        assert told in capsys.readouterr().err
+
+
+def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path, capsys):
+    small = ["--retained", "40", "--memory", "100"]
+
+    assert cli.run(cli.demaq, ["bench", "engine", "--json", "--folder", str(tmp_path), *small]) == 0
+
+    figures = {(figure["group"], figure["name"]) for figure in json.loads(capsys.readouterr().out)}
+    assert ("a node starts, until its first message is processed", "on 40 messages") in figures
+    assert ("memory over 100 messages", "its evaluator, in the end") in figures
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_campaign_of_crashes_says_what_it_found(tmp_path: Path, capsys):

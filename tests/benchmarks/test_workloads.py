@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
 from demaq.benchmarks.by_hand import BY_HAND
-from demaq.benchmarks.workloads import RESTRICTIONS, W2, WORKLOADS, Workload, invoices, refused_requests
+from demaq.benchmarks.comparison import canonical
+from demaq.benchmarks.message_sizes import of_size
+from demaq.benchmarks.workloads import (
+    APPLICATIONS,
+    RESTRICTIONS,
+    W1,
+    W2,
+    Workload,
+    invoice,
+    invoices,
+    questions_among,
+    refused_requests,
+)
 from demaq.language.load import check_application
 from demaq.rounds.compiled import static_check
 from demaq.testing import Lab
 
 ARRIVALS = 80
+INVOICES = 120
+W3 = questions_among(INVOICES)
+WORKLOADS = (W1, W2, W3)
 every_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=[workload.name for workload in WORKLOADS])
+
+
+def lying_there(workload: Workload) -> list[bytes]:
+    return {"W1": [], "W2": invoices(), "W3": [invoice(number) for number in range(INVOICES)]}[workload.name]
 
 
 def by_engine(workload: Workload) -> tuple[list[str], int]:
     with Lab(workload.application, collections={"legal": [RESTRICTIONS]}) as lab:
-        if workload is W2:
-            for body in invoices():
-                lab.enqueue("invoices", body)
+        for body in lying_there(workload):
+            lab.enqueue("invoices", body)
         for number in range(ARRIVALS):
             lab.enqueue(workload.queue, workload.message(number))
         steps = lab.run_until_idle()
@@ -30,7 +47,7 @@ def by_engine(workload: Workload) -> tuple[list[str], int]:
         return [message.body for queue in queues for message in lab.made(queue)], steps
 
 
-def by_hand(workload: Workload, folder: Path, grouped: bool, monkeypatch) -> tuple[list[str], int]:
+def by_hand(workload: Workload, folder: Path, per_commit: int, monkeypatch) -> tuple[list[str], int]:
     made: list[str] = []
     with BY_HAND[workload.name](folder) as system:
         make = system.make
@@ -40,21 +57,16 @@ def by_hand(workload: Workload, folder: Path, grouped: bool, monkeypatch) -> tup
             make(queue, message)
 
         monkeypatch.setattr(system, "make", recorded)
-        if workload is W2:
-            system.receive("invoices", invoices(), grouped=True)
-        system.receive(workload.queue, [workload.message(number) for number in range(ARRIVALS)], grouped)
-        return made, system.work(grouped)
-
-
-def canonical(bodies: list[str]) -> Counter[str]:
-    return Counter([etree.canonicalize(body) for body in bodies])
+        system.receive("invoices", lying_there(workload), 1000)
+        bodies = [workload.message(number) for number in range(ARRIVALS)]
+        return made, system.process_all(workload.queue, bodies, per_commit)
 
 
 @every_workload
-@pytest.mark.parametrize("grouped", [False, True])
-def test_the_engine_and_the_code_by_hand_make_the_same_messages(workload, grouped, tmp_path, monkeypatch):
+@pytest.mark.parametrize("per_commit", [1, 30])
+def test_the_engine_and_the_code_by_hand_make_the_same_messages(workload, per_commit, tmp_path, monkeypatch):
     engine, engine_steps = by_engine(workload)
-    hand, hand_steps = by_hand(workload, tmp_path, grouped, monkeypatch)
+    hand, hand_steps = by_hand(workload, tmp_path, per_commit, monkeypatch)
 
     assert canonical(engine) == canonical(hand)
     assert engine_steps == hand_steps == ARRIVALS * workload.steps
@@ -67,20 +79,36 @@ def test_every_seventh_customer_and_every_eleventh_request_is_refused():
     assert sum([body.startswith("<offer>") for body in made]) == ARRIVALS - refused_requests(ARRIVALS)
 
 
-@every_workload
+def test_every_look_up_finds_the_four_invoices_of_its_customer():
+    made, _ = by_engine(W3)
+
+    assert len(made) == ARRIVALS
+    assert all(["<count>4</count>" in body for body in made])
+    assert len(set(made)) == INVOICES // 4
+
+
+@pytest.mark.parametrize("workload", [W1, W2], ids=["W1", "W2"])
 def test_messages_that_arrive_have_about_a_kilobyte(workload):
     assert 900 <= len(workload.message(1)) <= 1100
 
 
+@pytest.mark.parametrize("size", [500, 4_000, 256_000])
+def test_messages_of_w1_can_be_made_smaller_and_larger(size):
+    body = of_size(size).message(1)
+
+    assert 0.9 * size <= len(body) <= 1.1 * size
+    assert etree.fromstring(body).find("offerRequest/items/item") is not None
+
+
 def test_w1_makes_messages_of_about_300_bytes():
-    made, _ = by_engine(WORKLOADS[0])
+    made, _ = by_engine(W1)
 
     assert len(made) == ARRIVALS - ARRIVALS // 10
     assert 250 <= sum([len(body) for body in made]) / len(made) <= 350
 
 
-@pytest.mark.parametrize("name", ["w1", "w2", "retained", "crash"])
+@pytest.mark.parametrize("name", ["w1", "w2", "w3", "chain", "retained", "crash"])
 def test_the_applications_have_no_problems(name):
-    file = WORKLOADS[0].application.with_name(f"{name}.dmq")
+    file = APPLICATIONS / f"{name}.dmq"
 
     assert [item.render() for item in check_application(file, static_check).diagnostics] == []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -20,9 +19,6 @@ from lxml import etree
 from lxml.etree import SubElement, _Element
 
 from demaq.benchmarks.workloads import RESTRICTIONS
-
-PER_COMMIT = 100
-"""So many messages are stored, or processed, in one transaction where commits are grouped."""
 
 WAITING, KEPT = 0, 1
 """A message waits to be processed, or stays: somebody takes it one day, or it belongs to a slice."""
@@ -35,7 +31,7 @@ PRAGMA wal_autocheckpoint = 4000;
 CREATE TABLE messages (seq INTEGER PRIMARY KEY, queue TEXT NOT NULL, body TEXT NOT NULL, state INTEGER NOT NULL);
 CREATE INDEX waiting ON messages (seq) WHERE state = 0;
 CREATE TABLE slices (key TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (key, seq)) WITHOUT ROWID;
-CREATE TABLE unpaid (customer TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (customer, seq)) WITHOUT ROWID;
+CREATE TABLE invoices (customer TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (customer, seq)) WITHOUT ROWID;
 """
 _INSERT = "INSERT INTO messages (seq, queue, body, state) VALUES (?, ?, ?, ?)"
 _WAITING = "SELECT seq, body FROM messages WHERE state = 0 ORDER BY seq LIMIT ?"
@@ -45,8 +41,9 @@ _JOIN_SLICE = "INSERT INTO slices (key, seq, kind) VALUES (?, ?, ?)"
 _SLICE = "SELECT seq, kind FROM slices WHERE key = ? ORDER BY seq"
 _BODY = "SELECT body FROM messages WHERE seq = ?"
 _RESET = "DELETE FROM slices WHERE key = ?"
-_ADD_UNPAID = "INSERT INTO unpaid (customer, seq) VALUES (?, ?)"
-_IS_UNPAID = "SELECT 1 FROM unpaid WHERE customer = ? LIMIT 1"
+_ADD_INVOICE = "INSERT INTO invoices (customer, seq) VALUES (?, ?)"
+_HAS_INVOICE = "SELECT 1 FROM invoices WHERE customer = ? LIMIT 1"
+_INVOICES = "SELECT body FROM invoices JOIN messages USING (seq) WHERE customer = ? ORDER BY seq"
 
 _parser = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -54,10 +51,13 @@ _parser = etree.XMLParser(resolve_entities=False, no_network=True)
 class ByHand(ABC):
     """Queues in a table: messages arrive, and are processed in order. Must be closed."""
 
+    answers_in = ""
+    """The queue of what comes out in the end."""
+
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.made: Counter[str] = Counter()
-        """How many messages were made, by the name of their root elements."""
+        self.answers: list[str] = []
+        """What came out. Whoever compares may clear it."""
         self._connection = sqlite3.connect(folder / "by-hand.db", isolation_level=None, cached_statements=256)
         self._connection.executescript(_TABLES)
         self._do = self._connection.execute
@@ -65,18 +65,25 @@ class ByHand(ABC):
         self._trees: dict[int, _Element] = {}
         """Documents of messages that are in work. After a restart they would be parsed again."""
 
-    def receive(self, queue: str, bodies: Sequence[bytes], grouped: bool) -> None:
-        per_commit = PER_COMMIT if grouped else 1
+    def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
+        """Messages arrive in groups, each of which is processed at once; the answer is how many were processed."""
+        steps = 0
+        for start in range(0, len(bodies), per_commit):
+            self.receive(queue, bodies[start : start + per_commit], per_commit)
+            steps += self.work(per_commit)
+        return steps
+
+    def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
         for start in range(0, len(bodies), per_commit):
             self._do("BEGIN IMMEDIATE")
             for body in bodies[start : start + per_commit]:
                 self._store(queue, etree.fromstring(body, _parser), body.decode())
             self._do("COMMIT")
 
-    def work(self, grouped: bool) -> int:
+    def work(self, per_commit: int) -> int:
         """Process until nothing is left; the answer is how many messages it were."""
         steps = 0
-        while waiting := self._do(_WAITING, (PER_COMMIT if grouped else 1,)).fetchall():
+        while waiting := self._do(_WAITING, (per_commit,)).fetchall():
             self._do("BEGIN IMMEDIATE")
             for seq, body in waiting:
                 tree = self._trees.get(seq)
@@ -105,8 +112,10 @@ class ByHand(ABC):
         return WAITING
 
     def make(self, queue: str, message: _Element) -> None:
-        self.made[message.tag] += 1
-        self._store(queue, message, etree.tostring(message, encoding="unicode"))
+        body: str = etree.tostring(message, encoding="unicode")
+        if queue == self.answers_in:
+            self.answers.append(body)
+        self._store(queue, message, body)
 
     def keep(self, seq: int) -> None:
         """Processed, but not released yet."""
@@ -128,6 +137,8 @@ class ByHand(ABC):
 class TransformByHand(ByHand):
     """W1."""
 
+    answers_in = "offers"
+
     def arrived(self, seq: int, queue: str, message: _Element) -> int:
         return KEPT if queue == "offers" else WAITING
 
@@ -145,7 +156,7 @@ def _offer(message: _Element) -> _Element:
     for item in items[:2]:
         SubElement(offer, "line", name=item.get("name", ""), kilograms=item.get("kilograms", ""))
     total = sum([float(item.get("kilograms", "0")) * float(item.get("price", "0")) for item in items])
-    SubElement(offer, "total").text = str(total).removesuffix(".0")
+    SubElement(offer, "total").text = _number(total)
     SubElement(offer, "terms").text = "Payment within thirty days of the invoice, delivery free to the door."
     return offer
 
@@ -153,6 +164,7 @@ def _offer(message: _Element) -> _Element:
 class ProcurementByHand(ByHand):
     """W2."""
 
+    answers_in = "customer"
     RESULTS = ("customerInfoResult", "restrictionsResult", "capacityResult")
     DECISIONS = ("offer", "refusal")
 
@@ -170,7 +182,7 @@ class ProcurementByHand(ByHand):
 
     def arrived(self, seq: int, queue: str, message: _Element) -> int:
         if queue == "invoices":
-            self._do(_ADD_UNPAID, (message.findtext("customerID"), seq))
+            self._do(_ADD_INVOICE, (message.findtext("customerID"), seq))
             return KEPT
         if queue in ("crm", "customer"):
             self._do(_JOIN_SLICE, (message.findtext("requestID"), seq, message.tag))
@@ -190,7 +202,7 @@ class ProcurementByHand(ByHand):
 
     def _check_credit_rating(self, seq: int, message: _Element) -> None:
         result = _about("customerInfoResult", message)
-        unpaid = self._do(_IS_UNPAID, (message.findtext("customerID"),)).fetchone()
+        unpaid = self._do(_HAS_INVOICE, (message.findtext("customerID"),)).fetchone()
         SubElement(result, "refuse" if unpaid else "accept")
         self.make("crm", result)
         self.drop(seq)
@@ -238,12 +250,39 @@ class ProcurementByHand(ByHand):
         return etree.fromstring(self._do(_BODY, (seq,)).fetchone()[0], _parser) if tree is None else tree
 
 
+class LookUpByHand(ByHand):
+    """W3."""
+
+    answers_in = "answers"
+
+    def arrived(self, seq: int, queue: str, message: _Element) -> int:
+        if queue == "invoices":
+            self._do(_ADD_INVOICE, (message.findtext("customerID"), seq))
+        return WAITING if queue == "questions" else KEPT
+
+    def process(self, seq: int, message: _Element) -> None:
+        rows = self._do(_INVOICES, (message.findtext("customerID"),)).fetchall()
+        invoices = [etree.fromstring(body, _parser) for (body,) in rows]
+        answer = etree.Element("answer")
+        _copy_into(answer, message.iter("customerID"))
+        SubElement(answer, "count").text = str(len(invoices))
+        total = sum([float(invoice.findtext("total", "0")) for invoice in invoices])
+        SubElement(answer, "total").text = _number(total)
+        self.make("answers", answer)
+        self.drop(seq)
+
+
 def _about(name: str, message: _Element, *parts: str) -> _Element:
     """A new element with copies of the request's ID and other parts of a message."""
     made = etree.Element(name)
     for part in ("requestID", *parts):
         _copy_into(made, message.iter(part))
     return made
+
+
+def _number(value: float) -> str:
+    """As XQuery writes it."""
+    return str(value).removesuffix(".0")
 
 
 def _copy_into(made: _Element, found: Iterator[_Element]) -> None:
@@ -253,4 +292,8 @@ def _copy_into(made: _Element, found: Iterator[_Element]) -> None:
         made.append(copied)
 
 
-BY_HAND: dict[str, type[ByHand]] = {"W1": TransformByHand, "W2": ProcurementByHand}
+BY_HAND: dict[str, type[ByHand]] = {
+    "W1": TransformByHand,
+    "W2": ProcurementByHand,
+    "W3": LookUpByHand,
+}

@@ -1,4 +1,4 @@
-"""What the engine costs: throughput beside code written by hand, latency, growth, start and memory."""
+"""What a node costs besides what it processes: its start, and memory in the long run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demaq.benchmarks import latency, memory, retained, throughput
+from demaq.benchmarks import memory, retained
 from demaq.benchmarks.figures import Figure
 
 
@@ -15,14 +15,13 @@ from demaq.benchmarks.figures import Figure
 class Sizes:
     """How much of everything."""
 
-    messages: int = 1_000
-    """Processed in each run of a workload."""
-    retained: tuple[int, ...] = (1_000, 10_000, 100_000)
-    latency: int = 100
+    retained: int = 100_000
+    """So many messages are there when the node starts."""
     memory: int = 20_000
+    """Over so many messages memory is watched."""
 
 
-LARGE = Sizes(messages=10_000, retained=(1_000, 10_000, 100_000, 1_000_000), latency=1_000, memory=500_000)
+LARGE = Sizes(retained=1_000_000, memory=500_000)
 
 
 def measure(sizes: Sizes, folder: Path | None, say: Callable[[str], None]) -> Iterator[Figure]:
@@ -30,6 +29,4 @@ def measure(sizes: Sizes, folder: Path | None, say: Callable[[str], None]) -> It
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own:
         stores = Path(own)
         yield from memory.measure(sizes.memory, stores, say)  # first: what others leave behind would be counted
-        yield from throughput.measure(sizes.messages, stores, say)
-        yield from latency.measure(sizes.latency, stores, say)
-        yield from retained.measure(sizes.retained, stores, say)
+        yield from retained.measure_starts(sizes.retained, stores, say)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+Place = Mapping[str, str | int | float]
+"""Where a figure stands among others of its kind: by workload, system, size and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,26 @@ class Figure:
     """What it is about, where several figures are."""
     parts: tuple[tuple[str, float], ...] = ()
     """What it is made of, in the same unit."""
+    at: Place = field(default_factory=dict)
+    runs: tuple[float, ...] = ()
+    """What it is the median of."""
+
+    @property
+    def is_reached(self) -> bool | None:
+        """Whether it is what it is to be; None where nobody has said what that is, or only in words."""
+        for words, holds in (("at least ", self.value.__ge__), ("at most ", self.value.__le__)):
+            if self.target.startswith(words):
+                return bool(holds(float(self.target.removeprefix(words))))
+        return None
+
+    def as_json(self) -> dict[str, object]:
+        """Without what it does not have."""
+        found: dict[str, object] = {"group": self.group, "name": self.name, "at": dict(self.at)}
+        found |= {"value": self.value, "unit": self.unit, "target": self.target}
+        found |= {"runs": list(self.runs), "parts": dict(self.parts)}
+        if self.is_reached is not None:
+            found["reached"] = self.is_reached
+        return {key: value for key, value in found.items() if value not in ("", [], {}) or key == "unit"}
 
 
 class WrongResult(Exception):
@@ -25,6 +49,11 @@ class WrongResult(Exception):
 def resident_megabytes(pid: int | str = "self") -> float:
     """The memory that a process has now; 0 where the system does not tell."""
     return _field(f"/proc/{pid}/status", "VmRSS:") / 1000
+
+
+def most_resident_megabytes(pid: int | str = "self") -> float:
+    """The most memory that a process has ever had; 0 where the system does not tell."""
+    return _field(f"/proc/{pid}/status", "VmHWM:") / 1000
 
 
 def written_bytes() -> float:

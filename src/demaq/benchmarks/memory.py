@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from demaq.benchmarks.breakdown import BURST, prepare
 from demaq.benchmarks.figures import Figure, WrongResult, resident_megabytes
 from demaq.benchmarks.running_engine import RunningEngine
-from demaq.benchmarks.throughput import ARRIVALS, prepare
 from demaq.benchmarks.workloads import W2, refused_requests
 
 SAMPLES = 10
@@ -40,6 +40,6 @@ def measure(messages: int, folder: Path, say: Callable[[str], None]) -> Iterator
 
 
 def _process(engine: RunningEngine, numbers: range) -> None:
-    for start in range(0, len(numbers), ARRIVALS):
-        engine.receive(W2.queue, [W2.message(number) for number in numbers[start : start + ARRIVALS]], grouped=True)
-        engine.work(grouped=True)
+    for start in range(0, len(numbers), BURST):
+        engine.receive(W2.queue, [W2.message(number) for number in numbers[start : start + BURST]])
+        engine.work()

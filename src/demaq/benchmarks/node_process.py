@@ -39,6 +39,10 @@ class NodeProcess:
             time.sleep(POLL_SECONDS)
         raise RuntimeError(f"the node did not start within {seconds_max:g} s: {self.said()}")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 

@@ -1,4 +1,4 @@
-"""What a message costs when many others are retained in slices, and how long a node takes to start on such a store.
+"""What a message costs when many others are retained in slices; and how long a node takes to start on such a store.
 
 The retained messages are put into the store in bulk, as the engine's intake would put them there one by one; the first
 of them is checked against it.
@@ -16,7 +16,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from demaq.benchmarks.figures import Figure, WrongResult
+from demaq.benchmarks.figures import Figure, Place, WrongResult
+from demaq.benchmarks.lookups import FLAT, FLAT_TARGET
 from demaq.benchmarks.node_process import NodeProcess
 from demaq.benchmarks.running_engine import RunningEngine
 from demaq.benchmarks.workloads import APPLICATIONS
@@ -38,10 +39,12 @@ START_SECONDS_MAX = 600.0
 POLL_SECONDS = 0.005
 READS = {"events": "looks at its slice", "questions": "looks up by a key"}
 SEED = 1
+GROUP = "retained"
+COST = "cost"
 
 
-def measure(sizes: tuple[int, ...], folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Costs at each size, in rising order, and the start at the largest."""
+def measure(sizes: Sequence[int], folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Costs at each size, in rising order."""
     with ExitStack() as stack:
         asked: list[_Asked] = []
         for size in sizes:
@@ -54,16 +57,25 @@ def measure(sizes: tuple[int, ...], folder: Path, say: Callable[[str], None]) ->
             for each in asked:  # in turns, so that what else the machine does is shared by all
                 each.run(warming_up=run == 0)
         for queue, about in READS.items():
-            yield from _growth(queue, about, asked)
-    yield from _starts(_store(folder, sizes[-1]), sizes[-1], folder, say)
+            yield from _growth(queue, f"node, inline, {about}", asked)
 
 
-def _growth(queue: str, about: str, asked: Sequence[_Asked]) -> Iterator[Figure]:
-    group = f"a message that {about}, among many retained"
+def measure_starts(retained: int, folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
+    """How long a node takes to start when nothing is there, and when so many messages are retained."""
+    store = _store(folder, retained)
+    say(f"a store in which {retained:,} messages are retained: filling it")
+    with RunningEngine(APPLICATION, store) as engine:
+        fill(engine, retained)
+    yield from _starts(store, retained, folder, say)
+
+
+def _growth(queue: str, system: str, asked: Sequence[_Asked]) -> Iterator[Figure]:
     costs = [statistics.median(each.microseconds[queue]) for each in asked]
     for each, cost in zip(asked, costs, strict=True):
-        yield Figure(f"{each.size:,} retained", cost, "µs a message", group=group)
-    yield Figure("among the most, among the least = 1", costs[-1] / costs[0], "", "flat", group=group)
+        at: Place = {"retained": each.size, "system": system}
+        yield Figure(COST, cost, "µs/step", group=GROUP, at=at, runs=tuple(each.microseconds[queue]))
+    if len(costs) > 1:
+        yield Figure(FLAT, costs[-1] / costs[0], "", f"at most {FLAT_TARGET}", GROUP, at={"system": system})
 
 
 def _store(folder: Path, size: int) -> Path:
@@ -126,8 +138,8 @@ class _Asked:
             bodies = [f"<{name}><customer>{customer}</customer></{name}>".encode() for customer in customers]
             before = self._engine.made["answer"]
             started = time.perf_counter()
-            self._engine.receive(queue, bodies, grouped=True)
-            self._engine.work(grouped=True)
+            self._engine.receive(queue, bodies)
+            self._engine.work()
             if not warming_up:
                 self.microseconds[queue].append((time.perf_counter() - started) / PER_RUN * 1e6)
             if self._engine.made["answer"] - before != PER_RUN:

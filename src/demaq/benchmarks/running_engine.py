@@ -17,7 +17,6 @@ from typing import Any, Self
 
 from demaq.compiler.planner import make_plan
 from demaq.language.load import load_program
-from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
 from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
@@ -25,7 +24,7 @@ from demaq.store.protocol import Committed, Step
 from demaq.store.sqlite import SqliteStore
 
 ARRIVALS_PER_COMMIT = 100
-"""So many arriving messages are stored in one transaction where commits are grouped."""
+"""So many arriving messages are stored in one transaction."""
 
 _ROOT = re.compile(r"<([\w.-]+)")
 
@@ -58,23 +57,20 @@ class RunningEngine:
         assert self._evaluator.pid is not None, "it has just been started"
         return self._evaluator.pid
 
-    def receive(self, queue: str, bodies: Sequence[bytes], grouped: bool) -> None:
-        """Messages arrive: each is checked, and stored by itself or with others."""
-        per_commit = ARRIVALS_PER_COMMIT if grouped else 1
-        for start in range(0, len(bodies), per_commit):
+    def receive(self, queue: str, bodies: Sequence[bytes]) -> None:
+        """Messages arrive: they are checked and stored, a group at a time."""
+        for start in range(0, len(bodies), ARRIVALS_PER_COMMIT):
             with self._timed("receive"):
-                received = [self.engine.received(queue, body) for body in bodies[start : start + per_commit]]
-            self.engine.store.append(received)
+                received = self.engine.received_many(queue, bodies[start : start + ARRIVALS_PER_COMMIT])
+            self.engine.append(received)
 
-    def work(self, grouped: bool) -> int:
+    def work(self) -> int:
         """Process until nothing is left, and remove what is done with; the answer is how many messages it were."""
-        self.engine.round_messages_max = None if grouped else 1
-        garbage_every = GARBAGE_EVERY_TURNS if grouped else GARBAGE_EVERY_TURNS * ROUND_MESSAGES_MAX
         steps = rounds = 0
         while done := self.engine.run_round():
             steps += done
             rounds += 1
-            if rounds % garbage_every == 0:
+            if rounds % GARBAGE_EVERY_TURNS == 0:
                 self._collect_garbage()
         while self._collect_garbage():
             pass

@@ -1,145 +1,85 @@
-"""How many steps a second, and how many bytes written for each: the engine beside code written by hand.
+"""How many steps a second, and how many bytes written for each: a node beside code written by hand.
 
-Both do the same work in turns, several times, and must come to the same results. A step is one message processed; the
-time includes that messages arrive durably and that what is done with is removed.
+A step is one message processed; the time includes that messages arrive durably and that what is done with is removed.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
 
-from demaq.benchmarks.by_hand import BY_HAND, ByHand
-from demaq.benchmarks.figures import Figure, WrongResult, written_bytes
-from demaq.benchmarks.running_engine import RunningEngine
-from demaq.benchmarks.workloads import RESTRICTIONS, W2, WORKLOADS, Workload, invoices, refused_requests
+from demaq.benchmarks.by_hand import BY_HAND
+from demaq.benchmarks.comparison import Comparison, System
+from demaq.benchmarks.figures import Figure, Place
+from demaq.benchmarks.running_node import RunningNode
+from demaq.benchmarks.workloads import RESTRICTIONS, W2, Workload, invoices
+from demaq.spark.pipeline import PipelineName
 
-RUNS = 3
-"""The figures are medians of so many."""
-ARRIVALS = 500
-"""So many messages arrive before they are processed."""
-SINGLY_SHARE = 10
-"""With one commit for each message, one in so many of the messages will do."""
-COMMITS = {False: "one commit each", True: "grouped"}
-
-
-class System(Protocol):
-    """What is compared."""
-
-    @property
-    def made(self) -> Counter[str]: ...
-
-    def receive(self, queue: str, bodies: Sequence[bytes], grouped: bool) -> None: ...
-
-    def work(self, grouped: bool) -> int: ...
+BY_HAND_NAME = "by hand"
+PER_COMMIT = (1, 100, 1000)
+"""So many messages arrive in one transaction."""
+PER_COMMIT_AIM = 100
+"""The targets are about this one."""
+ALONE_SHARE = 20
+"""Where each message comes alone, one in so many will do."""
+TARGETS = {"W1": 0.5, "W2": 1.0}
+"""How fast a node is to be, by hand = 1."""
+SPEED, RATIO, WRITTEN = "speed", "ratio", "written"
+GROUP = "throughput"
 
 
-@dataclass(slots=True)
-class _Runs:
-    """What the runs of one system in one way of committing came to, each per step."""
+def measure(
+    workload: Workload,
+    pipelines: Sequence[PipelineName],
+    messages: int,
+    runs: int,
+    folder: Path,
+    say: Callable[[str], None],
+) -> Iterator[Figure]:
+    """So many messages are processed in each run."""
+    say(f"{workload.name} {workload.about}, {runs} runs of {messages:,} steps, in turns")
+    with ExitStack() as stack:
+        nodes = {name: node_name(name) for name in pipelines}
+        systems: dict[str, System] = {}
+        for pipeline, name in nodes.items():
+            node = stack.enter_context(RunningNode(workload, folder / f"{workload.name}-{pipeline}", pipeline))
+            systems[name] = node
+            prepare(workload, node)
+            yield started(node, workload, name)
+        hand = stack.enter_context(BY_HAND[workload.name](folder / f"{workload.name}-hand"))
+        if workload is W2:
+            hand.receive("invoices", invoices(), PER_COMMIT_AIM)
+        comparison = Comparison(workload, {**systems, BY_HAND_NAME: hand})
+        comparison.measure(arrivals(messages // workload.steps), runs)
+    for per_commit, found in comparison.runs.items():
+        for name, each in found.items():
+            at: Place = {"workload": workload.name, "per_commit": per_commit, "system": name}
+            speed = statistics.median(each.speeds)
+            yield Figure(SPEED, speed, "steps/s", group=GROUP, at=at, runs=each.speeds)
+            yield Figure(WRITTEN, statistics.median(each.written), "bytes/step", group=GROUP, at=at)
+            if name != BY_HAND_NAME:
+                aim = f"at least {TARGETS[workload.name]}" if per_commit == PER_COMMIT_AIM else ""
+                yield Figure(RATIO, speed / statistics.median(found[BY_HAND_NAME].speeds), "", aim, GROUP, at=at)
 
-    microseconds: list[float] = field(default_factory=list)
-    written: list[float] = field(default_factory=list)
+
+def node_name(pipeline: PipelineName) -> str:
+    return f"node, {pipeline}"
 
 
-def measure(messages: int, folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
-    """`messages` are processed in each run."""
-    for workload in WORKLOADS:
-        say(f"{workload.name}, {RUNS} runs of {messages:,} steps, the engine and by hand in turns")
-        with (
-            RunningEngine(workload.application, folder / f"{workload.name}-engine") as engine,
-            BY_HAND[workload.name](folder / f"{workload.name}-by-hand") as by_hand,
-        ):
-            yield from _Comparison(workload, engine, by_hand).figures(messages)
+def arrivals(messages: int) -> dict[int, int]:
+    """How many messages arrive in a run, by how many come in one transaction."""
+    return {n: max(1, messages // ALONE_SHARE if n == 1 else messages) for n in PER_COMMIT}
 
 
-def prepare(workload: Workload, engine: RunningEngine, by_hand: ByHand | None = None) -> None:
+def prepare(workload: Workload, node: RunningNode) -> None:
     """What is there before the first message arrives."""
     if workload is W2:
-        engine.store.load_collection("legal", [RESTRICTIONS])
-        for system in (engine, by_hand):
-            if system is not None:
-                system.receive("invoices", invoices(), grouped=True)
+        node.node.load_collection("legal", [RESTRICTIONS])
+        node.receive("invoices", invoices(), PER_COMMIT_AIM)
 
 
-class _Comparison:
-    def __init__(self, workload: Workload, engine: RunningEngine, by_hand: ByHand) -> None:
-        self._workload = workload
-        self._engine = engine
-        self._systems: dict[str, System] = {"engine": engine, "by hand": by_hand}
-        self._arrived = 0
-        prepare(workload, engine, by_hand)
-
-    def figures(self, messages: int) -> Iterator[Figure]:
-        sizes = {grouped: self._arrivals(messages, grouped) for grouped in (False, True)}
-        for grouped, size in sizes.items():
-            self._run(size // 4 + 1, grouped, {name: _Runs() for name in self._systems})  # to warm up
-        runs = {grouped: {name: _Runs() for name in self._systems} for grouped in sizes}
-        parts: defaultdict[str, float] = defaultdict(float)
-        for turn in range(RUNS):
-            for grouped, size in sizes.items():
-                self._engine.seconds.clear()
-                self._run(size, grouped, runs[grouped], backwards=turn % 2 == 1)
-                if grouped:
-                    for part, seconds in self._engine.seconds.items():
-                        parts[part] += seconds
-        self._compare()
-        for grouped in sizes:
-            yield from self._speed(grouped, runs[grouped])
-        yield self._breakdown(runs[True]["engine"], parts, sizes[True])
-
-    def _arrivals(self, messages: int, grouped: bool) -> int:
-        return max(1, messages // self._workload.steps // (1 if grouped else SINGLY_SHARE))
-
-    def _run(self, size: int, grouped: bool, runs: dict[str, _Runs], backwards: bool = False) -> None:
-        numbers = range(self._arrived, self._arrived + size)
-        self._arrived += size
-        bodies = [self._workload.message(number) for number in numbers]
-        names = list(self._systems)
-        for name in reversed(names) if backwards else names:
-            written, started = written_bytes(), time.perf_counter()
-            steps = self._process(self._systems[name], bodies, grouped)
-            seconds = time.perf_counter() - started
-            if steps != size * self._workload.steps:
-                raise WrongResult(f"{self._workload.name}, {name}: {steps} steps for {size} messages")
-            runs[name].microseconds.append(seconds / steps * 1e6)
-            runs[name].written.append((written_bytes() - written) / steps)
-
-    def _process(self, system: System, bodies: Sequence[bytes], grouped: bool) -> int:
-        steps = 0
-        for start in range(0, len(bodies), ARRIVALS):
-            system.receive(self._workload.queue, bodies[start : start + ARRIVALS], grouped)
-            steps += system.work(grouped)
-        return steps
-
-    def _compare(self) -> None:
-        """Both must have made the same messages."""
-        engine, by_hand = (dict(sorted(system.made.items())) for system in self._systems.values())
-        if engine != by_hand:
-            raise WrongResult(f"{self._workload.name}: the engine made {engine}, by hand it were {by_hand}")
-        if self._workload is W2 and engine["refusal"] != refused_requests(self._arrived):
-            raise WrongResult(f"W2: {engine['refusal']} refusals, not {refused_requests(self._arrived)}")
-
-    def _speed(self, grouped: bool, runs: dict[str, _Runs]) -> Iterator[Figure]:
-        group = f"{self._workload.name} {self._workload.about}, {COMMITS[grouped]}"
-        speeds = {name: 1e6 / statistics.median(each.microseconds) for name, each in runs.items()}
-        for name, speed in speeds.items():
-            yield Figure(name, speed, "steps/s", group=group)
-        yield Figure("the engine's speed, by hand = 1", speeds["engine"] / speeds["by hand"], "", group=group)
-        for name, each in runs.items():
-            yield Figure(f"{name}, written to disk", statistics.median(each.written), "bytes/step", group=group)
-
-    def _breakdown(self, runs: _Runs, parts: dict[str, float], arrivals: int) -> Figure:
-        """Where the engine's time goes."""
-        steps = arrivals * self._workload.steps * RUNS
-        shares = {name: seconds / steps * 1e6 for name, seconds in parts.items()}
-        whole = statistics.mean(runs.microseconds)
-        shares["validate and build"] = max(0.0, whole - sum(shares.values()))
-        ordered = sorted(shares.items(), key=lambda part: -part[1])
-        group = f"{self._workload.name} {self._workload.about}, {COMMITS[True]}"
-        return Figure("a step of the engine, on average", whole, "µs", group=group, parts=tuple(ordered))
+def started(node: RunningNode, workload: Workload, name: str) -> Figure:
+    """What is not counted."""
+    return Figure("ready", node.start_seconds, "s", group="start", at={"workload": workload.name, "system": name})

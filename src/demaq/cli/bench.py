@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,18 +13,17 @@ import click
 
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
 from demaq.cli.stores import json_option
+from demaq.errors import OperatorError
 
 if TYPE_CHECKING:
     from demaq.benchmarks.figures import Figure
+    from demaq.spark.pipeline import PipelineName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-@click.group(cls=ExampleFirstGroup, example="$ demaq bench engine")
-def bench() -> None:
-    """Measure what things cost.
-
-    Compare figures of one run with each other, not with those of another machine."""
+RUNS = 3
+JSON_FORMAT = 1
+"""Changes when a program that reads the JSON must change."""
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
@@ -49,6 +49,109 @@ def folder_option(function: F) -> F:
     )(function)
 
 
+@click.group(
+    cls=ExampleFirstGroup,
+    example="$ demaq bench --workload W1 --chart w1.svg",
+    invoke_without_command=True,
+)
+@click.option(
+    "--workload",
+    "workloads",
+    type=click.Choice(["W1", "W2", "W3"]),
+    multiple=True,
+    help="Measure this workload, and nothing that is not named too. May be repeated.",
+)
+@click.option(
+    "--curve",
+    "curves",
+    type=click.Choice(["backlog", "retained", "rules", "size", "cores"]),
+    multiple=True,
+    help="Measure how cost grows with this, and nothing that is not named too. May be repeated.",
+)
+@click.option("--latency", is_flag=True, help="Measure one message at a time, and nothing that is not named too.")
+@click.option(
+    "--pipeline",
+    "pipelines",
+    type=click.Choice(["inline", "auto", "spark"]),
+    multiple=True,
+    default=("inline", "auto"),
+    show_default=True,
+    help="Where the node of a workload evaluates. May be repeated; one of auto and spark at a time.",
+)
+@click.option(
+    "--runs", type=click.IntRange(1), default=RUNS, show_default=True, metavar="N", help="Show the median of so many."
+)
+@click.option("--large", is_flag=True, help="Up to a million messages: takes an hour or more.")
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw the figures into this file: .svg, or .png where demaq[bench] is installed.",
+)
+@folder_option
+@json_option
+@click.pass_context
+def bench(
+    context: click.Context,
+    workloads: tuple[str, ...],
+    curves: tuple[str, ...],
+    latency: bool,
+    pipelines: tuple[PipelineName, ...],
+    runs: int,
+    large: bool,
+    chart: Path | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure what a node does beside code written by hand, how that grows, and how long a message takes.
+
+    Compare figures of one run with each other, not with those of another machine. Without options everything is
+    measured with small sizes, in about five minutes."""
+    if context.invoked_subcommand is not None:
+        _expect_no_options(context)
+        return
+    from demaq.benchmarks import machine, pipeline
+    from demaq.benchmarks.chart import write_chart
+
+    if "auto" in pipelines and "spark" in pipelines:
+        raise click.UsageError("--pipeline takes one of auto and spark: there is one Spark at a time")
+    if chart is not None:
+        _expect_writable(chart)
+    parts = (*workloads, *curves, *([pipeline.LATENCY] if latency else []))
+    parts = parts or (*pipeline.WORKLOADS, *pipeline.CURVES, pipeline.LATENCY)
+    sizes = pipeline.LARGE if large else pipeline.Sizes()
+    started = time.monotonic()
+    figures = _measured(pipeline.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
+    facts = machine.facts()
+    if as_json:
+        settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
+        document = {"format": JSON_FORMAT, "machine": facts, "settings": settings}
+        document |= {"seconds": time.monotonic() - started, "figures": [figure.as_json() for figure in figures]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print_tables(figures, facts)
+    if chart is not None:
+        write_chart(figures, facts, chart)
+        click.echo(f"wrote {chart}", err=True)
+
+
+def _expect_writable(chart: Path) -> None:
+    from demaq.benchmarks.chart import expect_writable
+
+    try:
+        expect_writable(chart)
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _expect_no_options(context: click.Context) -> None:
+    given = [
+        name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"options of `demaq bench` itself do not go with `{context.invoked_subcommand}`")
+
+
 @bench.command(cls=ExampleFirst, example="$ demaq bench language --messages 300000")
 @click.option(
     "--rules", type=Numbers(), default="100,1000", show_default=True, metavar="N,N…", help="Sizes of applications."
@@ -63,26 +166,17 @@ def language(rules: tuple[int, ...], messages: int, as_json: bool) -> None:
 
 
 @bench.command(cls=ExampleFirst, example="$ demaq bench engine --large --folder /srv")
-@click.option("--messages", type=click.IntRange(10), metavar="N", help="Messages to process in each run of a workload.")
-@click.option("--retained", type=Numbers(), metavar="N,N…", help="How many messages are retained in slices.")
-@click.option("--latency", type=click.IntRange(2), metavar="N", help="Messages to send to an idle node.")
+@click.option("--retained", type=click.IntRange(1), metavar="N", help="Messages in the store when a node starts.")
 @click.option("--memory", type=click.IntRange(100), metavar="N", help="Messages over which memory is watched.")
 @click.option("--large", is_flag=True, help="A million messages retained, memory over 500,000: takes long.")
 @folder_option
 @json_option
 def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> None:
-    """Measure the engine beside code written by hand, its latency, growth, start and memory."""
+    """Measure the start of a node, and its memory in the long run."""
     from demaq.benchmarks.engine import LARGE, Sizes, measure
-    from demaq.benchmarks.figures import WrongResult
-    from demaq.benchmarks.retained import SMALLEST
 
     sizes = replace(LARGE if large else Sizes(), **{name: value for name, value in given.items() if value is not None})
-    if list(sizes.retained) != sorted(sizes.retained) or sizes.retained[0] < SMALLEST:
-        raise click.UsageError(f"--retained takes numbers in rising order, {SMALLEST} at least")
-    try:
-        _show(measure(sizes, folder, _say), as_json)
-    except WrongResult as error:
-        raise click.ClickException(f"the figures mean nothing: {error}") from None
+    _show(_measured(measure(sizes, folder, _say)), as_json)
 
 
 @bench.command(cls=ExampleFirst, example="$ demaq bench crash --trials 500")
@@ -113,10 +207,29 @@ def _say(text: str) -> None:
     click.echo(f"measuring {text} …", err=True)
 
 
+def _measured(measured: Iterable[Figure]) -> list[Figure]:
+    from demaq.benchmarks.figures import WrongResult
+
+    try:
+        return list(measured)
+    except WrongResult as error:
+        raise click.ClickException(f"the figures mean nothing: {error}") from None
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _print_tables(figures: list[Figure], facts: dict[str, str | int]) -> None:
+    from demaq.benchmarks.report import tables
+
+    click.echo(", ".join([f"{name} {value}" for name, value in facts.items()]))
+    for line in tables(figures):
+        click.echo(line)
+
+
 def _show(measured: Iterable[Figure], as_json: bool) -> None:
     figures = list(measured)
     if as_json:
-        click.echo(json.dumps([_as_json(figure) for figure in figures], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([figure.as_json() for figure in figures], indent=2, ensure_ascii=False))
         return
     width = max([len(figure.name) for figure in figures])
     group = ""
@@ -127,15 +240,3 @@ def _show(measured: Iterable[Figure], as_json: bool) -> None:
         indent = "  " if group else ""
         target = f"   ({figure.target})" if figure.target else ""
         click.echo(f"{indent}{figure.name:<{width}}  {figure.value:>10,.2f} {figure.unit}{target}".rstrip())
-        if figure.parts:
-            parts = ", ".join([f"{name} {value:,.0f}" for name, value in figure.parts])
-            click.echo(f"{indent}  = {parts}")
-
-
-def _as_json(figure: Figure) -> dict[str, object]:
-    found: dict[str, object] = {"name": figure.name, "value": figure.value, "unit": figure.unit}
-    if figure.group:
-        found["group"] = figure.group
-    if figure.parts:
-        found["parts"] = dict(figure.parts)
-    return found

@@ -1,0 +1,84 @@
+"""A node as a benchmark drives it: with its own thread, fed through its own interface, in this process.
+
+Messages arrive while it works, as they do with its users. Spark is started beforehand where the pipeline uses it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from demaq.benchmarks.figures import WrongResult
+from demaq.benchmarks.workloads import Workload
+from demaq.scheduler.receiving import Sent
+from demaq.server.node import Node
+from demaq.spark.pipeline import PipelineName
+from demaq.store.protocol import StoredMessage
+
+LOOK_EVERY_SECONDS = 0.0002
+WAIT_SECONDS_MAX = 120.0
+"""How long a node may make no progress at all."""
+
+
+class RunningNode:
+    """Must be closed."""
+
+    def __init__(self, workload: Workload, folder: Path, pipeline: PipelineName = "inline") -> None:
+        self.answers: list[str] = []
+        """What came out. Whoever compares may clear it."""
+        self._workload = workload
+        started = time.perf_counter()
+        self.node = Node(workload.application, folder, pipeline=pipeline)
+        try:
+            self.node.pipeline.start()
+        except BaseException:
+            self.node.stop()
+            raise
+        self.start_seconds = time.perf_counter() - started
+        """What it took to be ready, with Spark where it is used."""
+        self.node.subscribe(workload.answers, self._answered)
+        self.node.start()
+
+    def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
+        """Messages arrive in groups while others are processed; one at a time comes when the last one is done.
+
+        The answer is how many were processed. What is done with is removed in the end.
+        """
+        before = self.node.steps
+        if per_commit == 1:
+            for number, body in enumerate(bodies, 1):
+                self.node.enqueue(queue, body)
+                self._wait(before + number * self._workload.steps)
+        else:
+            self.receive(queue, bodies, per_commit)
+            self._wait(before + len(bodies) * self._workload.steps)
+        self.node.collect_garbage()
+        return self.node.steps - before
+
+    def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
+        for start in range(0, len(bodies), per_commit):
+            self.node.enqueue_all(queue, [Sent(body) for body in bodies[start : start + per_commit]])
+
+    def close(self) -> None:
+        self.node.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _answered(self, message: StoredMessage) -> None:
+        self.answers.append(message.body)
+
+    def _wait(self, steps: int) -> None:
+        seen, since = -1, time.monotonic()
+        while (done := self.node.steps) < steps:
+            if done > seen:
+                seen, since = done, time.monotonic()
+            elif self.node.failure is not None or time.monotonic() - since > WAIT_SECONDS_MAX:
+                reason = self.node.failure or self.node.fault or f"nothing has happened for {WAIT_SECONDS_MAX:g} s"
+                raise WrongResult(f"the node does not go on: {reason}")
+            time.sleep(LOOK_EVERY_SECONDS)
