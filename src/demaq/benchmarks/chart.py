@@ -124,7 +124,8 @@ def _memory(figures: Sequence[Figure]) -> str | None:
     systems = list(dict.fromkeys([str(each.at["system"]) for each in _of(figures, backlog.BACKLOG, backlog.SPEED)]))
     lines: list[Line] = []
     for role, colour in colours.items():
-        mine = [each for each in _of(figures, backlog.BACKLOG, f"memory, {role}") if each.at["system"] == systems[-1]]
+        measured = _of(figures, backlog.BACKLOG, f"memory, {role}")
+        mine = [each for each in measured if each.at["system"] == systems[-1] and each.value]
         if mine:
             lines.append(Line(role, colour, [(float(each.at["waiting"]), each.value) for each in mine]))
     if not lines:

@@ -190,44 +190,44 @@ def bars_panel(title: str, about: str, bars: Sequence[Bar]) -> str:
         if bar.aim is not None:
             x = names + width * bar.aim / most
             parts.append(rule(x, y - 3, x, y + height + 3, AIM, 2))
-            beyond = max(beyond, x - names) if x - names - length < 50 else beyond
+            if number == 0 or bars[number - 1].group != bar.group:
+                parts.append(text(x + 6, middle if x - names - length > 50 else y - 4, f"target {bar.aim:g}", 10, AIM))
+            beyond = max(beyond, x - names) if -8 < x - names - length < 50 else beyond
         parts.append(text(names + beyond + 7, middle, bar.told, 11, INK))
     return "\n".join(parts)
 
 
 def stacks_panel(title: str, about: str, stacks: Sequence[tuple[str, Sequence[Part]]]) -> str:
-    """Bars that are made of parts; those with room for it bear their names."""
+    """Bars that are made of parts, whose names stand below in the same colours."""
     names = 40
     most = max([sum([part.value for part in parts]) for _, parts in stacks]) or 1.0
     width = WIDTH - names - 60
-    room = (HEIGHT - TOP - 10) / max(len(stacks), 3)
+    room = (HEIGHT - TOP - 6) / max(len(stacks), 3)
     drawn = titled(title, about)
     for number, (name, parts) in enumerate(stacks):
         y, x = TOP + number * room, float(names)
-        drawn.append(text(0, y + 24, name, 12, INK, bold=True))
-        labels: list[tuple[float, str]] = []
+        drawn.append(text(0, y + 18, name, 12, INK, bold=True))
         for part in parts:
             length = width * part.value / most
-            drawn.append(_rectangle(x, y + 6, max(length - 1, 0.5), 26, part.colour))
-            labels.append((x, f"{part.name} {part.value:,.0f}"))
+            drawn.append(_rectangle(x, y + 2, max(length - 1, 0.5), 22, part.colour))
             x += length
-        drawn.append(text(x + 6, y + 24, f"{sum([part.value for part in parts]):,.0f}", 12, INK, bold=True))
-        drawn += _below(labels, y + 46)
+        drawn.append(text(x + 6, y + 18, f"{sum([part.value for part in parts]):,.0f}", 12, INK, bold=True))
+        drawn += _named(parts, names, y + 39)
     return "\n".join(drawn)
 
 
-def _below(labels: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Names under the parts they belong to, pushed to the right, on a second line where the first is full."""
+def _named(parts: Sequence[Part], left: float, y: float) -> list[str]:
+    """Names and values beside each other, on as many lines as they need."""
     found: list[str] = []
-    ends = [0.0, 0.0]
-    for x, words in labels:
-        width = 5.6 * len(words) + 10
-        line = next((n for n, end in enumerate(ends) if max(x, end) + width <= WIDTH), None)
-        if line is None:
-            break
-        at = max(x, ends[line])
-        found.append(text(at, y + line * LABEL_HEIGHT, words, 10, MUTED))
-        ends[line] = at + width
+    x = left
+    for part in parts:
+        words = f"{part.name} {part.value:,.0f}"
+        width = 5.4 * len(words) + 26
+        if x + width > WIDTH:
+            x, y = left, y + LABEL_HEIGHT
+        found.append(_rectangle(x, y - 8, 8, 8, part.colour))
+        found.append(text(x + 12, y, words, 10, MUTED))
+        x += width
     return found
 
 

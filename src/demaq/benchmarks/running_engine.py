@@ -19,6 +19,7 @@ from demaq.compiler.planner import make_plan
 from demaq.language.load import load_program
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
+from demaq.scheduler.evolution import evolve
 from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
 from demaq.store.protocol import Committed, Step
 from demaq.store.sqlite import SqliteStore
@@ -40,16 +41,16 @@ class RunningEngine:
         program = load_program(application)
         self.store = SqliteStore(folder)
         self._evaluator = ProcessEvaluator({str(file): text for file, text in program.files().items()}, folder)
+        plan = make_plan(program)
         try:
             self._evaluator.start()
+            evolve(plan, self._evaluator, self.store, _utc_now)  # a node that comes later finds its own program
         except BaseException:
             self.close()
             raise
         evaluator: Any = _Timed(self._evaluator, self._timed, {"evaluate": "evaluate", "cascade": "evaluate"})
         store: Any = _Timed(self.store, self._timed, {"append": "store arrivals", "commit": "commit"}, "read")
-        self.engine = Engine(
-            make_plan(program), evaluator, store, _utc_now, observe=self._count, elide=True, exact=False
-        )
+        self.engine = Engine(plan, evaluator, store, _utc_now, observe=self._count, elide=True, exact=False)
 
     @property
     def evaluator_pid(self) -> int:
