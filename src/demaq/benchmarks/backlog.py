@@ -64,16 +64,15 @@ def measure_backlogs(
 def measure_cores(
     steps: int, systems: Mapping[str, Sequence[str]], folder: Path, say: Callable[[str], None]
 ) -> Iterator[Figure]:
-    """W1 and W2, beside the node and on Spark with one core and with two."""
-    for workload in (W1, W2):
-        size = max(1, steps // workload.steps)
-        filled = folder / f"cores-{workload.name}"
-        fill(workload, filled, size)
-        for name, options in systems.items():
-            say(f"{workload.name} on one core and on two: {name}")
-            done = work_off(workload, filled, size, options, folder / f"cores-{workload.name}-run")
-            yield from _figures(CORES, {"workload": workload.name, "waiting": size, "system": name}, done)
-        shutil.rmtree(filled)
+    """W2, beside the node and on Spark with one core and with two."""
+    size = max(1, steps // W2.steps)
+    filled = folder / "cores"
+    fill(W2, filled, size)
+    for name, options in systems.items():
+        say(f"one core and two, {steps:,} steps: {name}")
+        done = work_off(W2, filled, size, options, folder / "cores-run")
+        yield from _figures(CORES, {"workload": W2.name, "waiting": size, "system": name}, done)
+    shutil.rmtree(filled)
 
 
 def _figures(group: str, at: Place, done: WorkedOff) -> Iterator[Figure]:

@@ -168,7 +168,7 @@ def _cores(figures: Sequence[Figure]) -> str | None:
         )
         for figure in _of(figures, backlog.CORES, backlog.SPEED)
     ]
-    return bars_panel("One core and two", "steps/s while a backlog is worked off", bars) if bars else None
+    return bars_panel("One core and two", "steps/s while a backlog of W2 is worked off", bars) if bars else None
 
 
 def _steps(figures: Sequence[Figure]) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from demaq.benchmarks import backlog, breakdown, latency, lookups, message_sizes, retained, rules_per_queue, throughput
 from demaq.benchmarks.figures import Figure
+from demaq.benchmarks.processes import ROLES
 
 Column = str | int | float
 
@@ -27,27 +28,69 @@ class _Table:
 
 
 TABLES = (
-    _Table("W1, W2: steps/s, and beside code by hand", throughput.GROUP, throughput.SPEED, "per_commit",
-           lambda n: f"{n:,} per commit", ratio=throughput.RATIO, below=("workload", "system")),
-    _Table("W1, W2: bytes written for each step", throughput.GROUP, throughput.WRITTEN, "per_commit",
-           lambda n: f"{n:,} per commit", below=("workload", "system")),
-    _Table("W3: ms for a look-up, and beside code by hand", lookups.GROUP, lookups.COST, "invoices",
-           lambda n: f"{n:,} invoices", 3, lookups.RATIO, ("per_commit", "system")),
+    _Table(
+        "W1, W2: steps/s, and beside code by hand",
+        throughput.GROUP,
+        throughput.SPEED,
+        "per_commit",
+        lambda n: f"{n:,} per commit",
+        ratio=throughput.RATIO,
+        below=("workload", "system"),
+    ),
+    _Table(
+        "W1, W2: bytes written for each step",
+        throughput.GROUP,
+        throughput.WRITTEN,
+        "per_commit",
+        lambda n: f"{n:,} per commit",
+        below=("workload", "system"),
+    ),
+    _Table(
+        "W3: ms for a look-up, and beside code by hand",
+        lookups.GROUP,
+        lookups.COST,
+        "invoices",
+        lambda n: f"{n:,} invoices",
+        3,
+        lookups.RATIO,
+        ("per_commit", "system"),
+    ),
     _Table("a backlog worked off, steps/s", backlog.BACKLOG, backlog.SPEED, "waiting", lambda n: f"{n:,} waiting"),
     *[
-        _Table(f"most memory of a process ({role}) meanwhile, MB", backlog.BACKLOG, f"memory, {role}", "waiting",
-               lambda n: f"{n:,} waiting")
-        for role in ("node", "evaluator", "java", "worker")
+        _Table(
+            f"most memory of a process ({role}) meanwhile, MB",
+            backlog.BACKLOG,
+            f"memory, {role}",
+            "waiting",
+            lambda n: f"{n:,} waiting",
+        )
+        for role in ROLES
     ],
-    _Table("among retained messages, µs for each step", retained.GROUP, retained.COST, "retained",
-           lambda n: f"{n:,} retained"),
-    _Table("rules on one queue, µs for each step", rules_per_queue.GROUP, rules_per_queue.COST, "rules",
-           lambda n: f"{n:,} rule" + "s" * (n != 1)),
-    _Table("W1 by the size of messages, µs for each step, and beside code by hand", message_sizes.GROUP,
-           message_sizes.COST, "bytes", lambda n: f"{float(n) / 1000:.1f} KB", ratio=message_sizes.RATIO),
+    _Table(
+        "among retained messages, µs for each step",
+        retained.GROUP,
+        retained.COST,
+        "retained",
+        lambda n: f"{n:,} retained",
+    ),
+    _Table(
+        "rules on one queue, µs for each step",
+        rules_per_queue.GROUP,
+        rules_per_queue.COST,
+        "rules",
+        lambda n: f"{n:,} rule" + "s" * (n != 1),
+    ),
+    _Table(
+        "W1 by the size of messages, µs for each step, and beside code by hand",
+        message_sizes.GROUP,
+        message_sizes.COST,
+        "bytes",
+        lambda n: f"{float(n) / 1000:.1f} KB",
+        ratio=message_sizes.RATIO,
+    ),
     _Table("one core and two, steps/s", backlog.CORES, backlog.SPEED, "workload", str),
     _Table("s until ready, which is not counted", "start", "ready", "workload", str, 1),
-)  # fmt: skip
+)
 """In the order in which they are shown."""
 
 
