@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from demaq.benchmarks.comparison import Comparison
+from demaq.benchmarks.comparison import Comparison, Runs
 from demaq.benchmarks.figures import Figure, WrongResult
 from demaq.benchmarks.workloads import W1, W2, is_refused
 
@@ -35,6 +35,10 @@ def test_they_take_turns_and_every_other_turn_goes_backwards():
 
     assert log == ["b", "a", "a", "b", "b", "a", "a", "b"]
     assert {name: len(runs.microseconds) for name, runs in comparison.runs[100].items()} == {"a": 3, "b": 3}
+
+
+def test_a_ratio_is_taken_turn_by_turn():
+    assert Runs([10.0, 40.0]).times(Runs([5.0, 10.0])) == (2.0, 4.0)
 
 
 def test_answers_may_be_written_differently_and_must_mean_the_same():

@@ -74,7 +74,8 @@ def measure(
         for name, each in fewest.items():
             at: Place = {"workload": "W3", "per_commit": PER_COMMIT_AIM, "system": name}
             aim = f"at most {FLAT_TARGET}" if name != BY_HAND_NAME else ""
-            yield Figure(FLAT, most[name].median / each.median, "", aim, GROUP, at=at)
+            growth = most[name].times(each)
+            yield Figure(FLAT, statistics.median(growth), "", aim, GROUP, at=at, runs=growth)
 
 
 def _costs(where: Place, found: Mapping[str, Runs]) -> Iterator[Figure]:
@@ -84,7 +85,8 @@ def _costs(where: Place, found: Mapping[str, Runs]) -> Iterator[Figure]:
         yield Figure(COST, statistics.median(milliseconds), "ms", group=GROUP, at=at, runs=milliseconds)
         if name != BY_HAND_NAME:
             aim = f"at most {COST_TARGET}" if where["per_commit"] == PER_COMMIT_AIM else ""
-            yield Figure(RATIO, each.median / found[BY_HAND_NAME].median, "", aim, GROUP, at=at)
+            ratios = each.times(found[BY_HAND_NAME])
+            yield Figure(RATIO, statistics.median(ratios), "", aim, GROUP, at=at, runs=ratios)
 
 
 def _nodes(size: int, pipelines: Sequence[PipelineName], folder: Path, stack: ExitStack) -> dict[str, RunningNode]:

@@ -42,7 +42,8 @@ def measure(
             each_runs = tuple(each.microseconds)
             yield Figure(COST, statistics.median(each_runs), "µs/step", group=GROUP, at=at, runs=each_runs)
             if name != BY_HAND_NAME:
-                yield Figure(RATIO, each.median / found[BY_HAND_NAME].median, "", group=GROUP, at=at)
+                ratios = each.times(found[BY_HAND_NAME])
+                yield Figure(RATIO, statistics.median(ratios), "", group=GROUP, at=at, runs=ratios)
 
 
 def of_size(size: int) -> Workload:

@@ -61,7 +61,8 @@ def measure(
             yield Figure(WRITTEN, statistics.median(each.written), "bytes/step", group=GROUP, at=at)
             if name != BY_HAND_NAME:
                 aim = f"at least {TARGETS[workload.name]}" if per_commit == PER_COMMIT_AIM else ""
-                yield Figure(RATIO, speed / statistics.median(found[BY_HAND_NAME].speeds), "", aim, GROUP, at=at)
+                ratios = found[BY_HAND_NAME].times(each)
+                yield Figure(RATIO, statistics.median(ratios), "", aim, GROUP, at=at, runs=ratios)
 
 
 def node_name(pipeline: PipelineName) -> str:
