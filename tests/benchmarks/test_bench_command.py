@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demaq.benchmarks import backlog, breakdown, memory, pipeline, retained, rules_per_queue
+from demaq.benchmarks import backlog, breakdown, memory, pipeline, retained, rules_per_queue, throughput
 from demaq.benchmarks.crash import Summary
 from demaq.benchmarks.figures import WrongResult
 from demaq.benchmarks.retained import SMALLEST
@@ -34,6 +34,7 @@ def tiny(monkeypatch):
     """Medians are for those who look at the figures, and Spark is measured by those who have the time."""
     monkeypatch.setattr(pipeline, "Sizes", lambda: TINY)
     monkeypatch.setattr(breakdown, "INVOICES", 8)
+    monkeypatch.setattr(throughput, "CHECKED", 8)
     monkeypatch.setattr(backlog, "SYSTEMS", {"node, inline": backlog.SYSTEMS["node, inline"]})
     monkeypatch.setattr(retained, "RUNS", 1)
     monkeypatch.setattr(retained, "start_seconds", lambda store: 1.0)

@@ -15,7 +15,7 @@ class Answering:
     """A system that answers at once."""
 
     def __init__(self, log: list[str], name: str, steps: int = 1, body: str = "<offer a='1' b='2'/>") -> None:
-        self.answers: list[str] = []
+        self._answers: list[str] = []
         self._log = log
         self._name = name
         self._steps = steps
@@ -23,8 +23,12 @@ class Answering:
 
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
         self._log.append(self._name)
-        self.answers += [self._body] * len(bodies)
+        self._answers += [self._body] * len(bodies)
         return len(bodies) * self._steps
+
+    def new_answers(self) -> list[str]:
+        found, self._answers = self._answers, []
+        return found
 
 
 def test_they_take_turns_and_every_other_turn_goes_backwards():

@@ -56,8 +56,7 @@ class ByHand(ABC):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.answers: list[str] = []
-        """What came out. Whoever compares may clear it."""
+        self._answers: list[str] = []
         self._connection = sqlite3.connect(folder / "by-hand.db", isolation_level=None, cached_statements=256)
         self._connection.executescript(_TABLES)
         self._do = self._connection.execute
@@ -72,6 +71,11 @@ class ByHand(ABC):
             self.receive(queue, bodies[start : start + per_commit], per_commit)
             steps += self.work(per_commit)
         return steps
+
+    def new_answers(self) -> list[str]:
+        """What has come out since it was last asked."""
+        found, self._answers = self._answers, []
+        return found
 
     def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
         for start in range(0, len(bodies), per_commit):
@@ -114,7 +118,7 @@ class ByHand(ABC):
     def make(self, queue: str, message: _Element) -> None:
         body: str = etree.tostring(message, encoding="unicode")
         if queue == self.answers_in:
-            self.answers.append(body)
+            self._answers.append(body)
         self._store(queue, message, body)
 
     def keep(self, seq: int) -> None:

@@ -35,7 +35,7 @@ class RunningEngine:
 
     def __init__(self, application: Path, folder: Path) -> None:
         self.made: Counter[str] = Counter()
-        """How many messages rules have made, by the name of their root elements."""
+        """How many messages that are stored rules have made, by the name of their root elements."""
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """Where the time went."""
         program = load_program(application)
@@ -50,7 +50,7 @@ class RunningEngine:
             raise
         evaluator: Any = _Timed(self._evaluator, self._timed, {"evaluate": "evaluate", "cascade": "evaluate"})
         store: Any = _Timed(self.store, self._timed, {"append": "store arrivals", "commit": "commit"}, "read")
-        self.engine = Engine(plan, evaluator, store, _utc_now, observe=self._count, elide=True, exact=False)
+        self.engine = Engine(plan, evaluator, store, _utc_now, observe=self._count, elide=True, exact=False, fold=True)
 
     @property
     def evaluator_pid(self) -> int:

@@ -20,14 +20,18 @@ from demaq.store.protocol import StoredMessage
 LOOK_EVERY_SECONDS = 0.0002
 WAIT_SECONDS_MAX = 120.0
 """How long a node may make no progress at all."""
+PAGE = 1000
 
 
 class RunningNode:
     """Must be closed."""
 
-    def __init__(self, workload: Workload, folder: Path, pipeline: PipelineName = "inline") -> None:
-        self.answers: list[str] = []
-        """What came out. Whoever compares may clear it."""
+    def __init__(
+        self, workload: Workload, folder: Path, pipeline: PipelineName = "inline", watched: bool = False
+    ) -> None:
+        """With `watched` every answer is heard of, also where none stays; a node that is watched does more."""
+        self._answers: list[str] | None = [] if watched else None
+        self._last_answer = 0
         self._workload = workload
         started = time.perf_counter()
         self.node = Node(workload.application, folder, pipeline=pipeline)
@@ -38,7 +42,8 @@ class RunningNode:
             raise
         self.start_seconds = time.perf_counter() - started
         """What it took to be ready, with Spark where it is used."""
-        self.node.subscribe(workload.answers, self._answered)
+        if watched:
+            self.node.subscribe(workload.answers, self._answered)
         self.node.start()
 
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
@@ -57,6 +62,19 @@ class RunningNode:
         self.node.collect_garbage()
         return self.node.steps - before
 
+    def new_answers(self) -> list[str] | None:
+        """What has come out since it was last asked; None where that cannot be told."""
+        if self._answers is not None:
+            found, self._answers = self._answers, []
+            return found
+        if not self._workload.answers_stay:
+            return None
+        stored: list[str] = []
+        while page := self.node.store.stored(self._workload.answers, self._last_answer, PAGE):
+            stored += [message.body for message in page]
+            self._last_answer = page[-1].seq
+        return stored
+
     def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
         for start in range(0, len(bodies), per_commit):
             self.node.enqueue_all(queue, [Sent(body) for body in bodies[start : start + per_commit]])
@@ -71,7 +89,8 @@ class RunningNode:
         self.close()
 
     def _answered(self, message: StoredMessage) -> None:
-        self.answers.append(message.body)
+        assert self._answers is not None, "only a node that is watched tells"
+        self._answers.append(message.body)
 
     def _wait(self, steps: int) -> None:
         seen, since = -1, time.monotonic()

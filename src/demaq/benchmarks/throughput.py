@@ -24,6 +24,8 @@ PER_COMMIT_AIM = 100
 """The targets are about this one."""
 ALONE_SHARE = 20
 """Where each message comes alone, one in so many will do."""
+CHECKED = 231
+"""So many messages are enough to meet all cases of W2."""
 TARGETS = {"W1": 0.5, "W2": 1.0}
 """How fast a node is to be, by hand = 1."""
 SPEED, RATIO, WRITTEN = "speed", "ratio", "written"
@@ -40,6 +42,8 @@ def measure(
 ) -> Iterator[Figure]:
     """So many messages are processed in each run."""
     say(f"{workload.name} {workload.about}, {runs} runs of {messages:,} steps, in turns")
+    if not workload.answers_stay:
+        check_answers(workload, folder / f"{workload.name}-checked")
     with ExitStack() as stack:
         nodes = {name: node_name(name) for name in pipelines}
         systems: dict[str, System] = {}
@@ -63,6 +67,14 @@ def measure(
                 aim = f"at least {TARGETS[workload.name]}" if per_commit == PER_COMMIT_AIM else ""
                 ratios = found[BY_HAND_NAME].times(each)
                 yield Figure(RATIO, statistics.median(ratios), "", aim, GROUP, at=at, runs=ratios)
+
+
+def check_answers(workload: Workload, folder: Path) -> None:
+    """A node that is watched comes to the same answers as the code by hand. Raises WrongResult."""
+    with RunningNode(workload, folder / "node", watched=True) as node, BY_HAND[workload.name](folder / "hand") as hand:
+        prepare(workload, node)
+        hand.receive("invoices", invoices(), PER_COMMIT_AIM)
+        Comparison(workload, {"a node": node, BY_HAND_NAME: hand}).run({PER_COMMIT_AIM: CHECKED})
 
 
 def node_name(pipeline: PipelineName) -> str:

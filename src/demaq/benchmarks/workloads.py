@@ -43,6 +43,8 @@ class Workload:
     """The queue of what comes out in the end."""
     steps: int
     """So many messages are processed for each that arrives."""
+    answers_stay: bool = True
+    """Whether what comes out lies there until somebody takes it."""
 
 
 def transform_message(number: int) -> bytes:
@@ -118,7 +120,7 @@ def questions_among(invoices: int) -> Workload:
 
 
 W1 = Workload("W1", "transform", APPLICATIONS / "w1.dmq", "requests", transform_message, "offers", 1)
-W2 = Workload("W2", "procurement", APPLICATIONS / "w2.dmq", "crm", request_message, "customer", 8)
+W2 = Workload("W2", "procurement", APPLICATIONS / "w2.dmq", "crm", request_message, "customer", 8, answers_stay=False)
 
 
 def _customer(number: int) -> str:
