@@ -15,6 +15,8 @@ WIDTH, HEIGHT = 470, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 112, 50, 40
 """Room around what is plotted."""
 LABEL_HEIGHT = 14
+VALUE_WIDTH = 38
+"""Room for a value between a bar and the mark of its target."""
 INK, MUTED, GRID, AIM = "#1f2328", "#656d76", "#e4e7eb", "#b42318"
 FONT = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 DECADES_WITH_STEPS = 1.6
@@ -191,8 +193,10 @@ def bars_panel(title: str, about: str, bars: Sequence[Bar]) -> str:
             x = names + width * bar.aim / most
             parts.append(rule(x, y - 3, x, y + height + 3, AIM, 2))
             if number == 0 or bars[number - 1].group != bar.group:
-                parts.append(text(x + 6, middle if x - names - length > 50 else y - 4, f"target {bar.aim:g}", 10, AIM))
-            beyond = max(beyond, x - names) if -8 < x - names - length < 50 else beyond
+                parts.append(
+                    text(x + 6, middle if x - names - length > VALUE_WIDTH else y - 4, f"target {bar.aim:g}", 10, AIM)
+                )
+            beyond = max(beyond, x - names) if -8 < x - names - length <= VALUE_WIDTH else beyond
         parts.append(text(names + beyond + 7, middle, bar.told, 11, INK))
     return "\n".join(parts)
 
