@@ -20,6 +20,7 @@ from demaq.language.load import load_program
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.evolution import evolve
+from demaq.scheduler.receiving import Sent
 from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
 from demaq.store.protocol import Committed, Step
 from demaq.store.sqlite import SqliteStore
@@ -62,7 +63,9 @@ class RunningEngine:
         """Messages arrive: they are checked and stored, a group at a time."""
         for start in range(0, len(bodies), ARRIVALS_PER_COMMIT):
             with self._timed("receive"):
-                received = self.engine.received_many(queue, bodies[start : start + ARRIVALS_PER_COMMIT])
+                received = self.engine.received_all(
+                    queue, [Sent(body) for body in bodies[start : start + ARRIVALS_PER_COMMIT]]
+                )
             self.engine.append(received)
 
     def work(self) -> int:

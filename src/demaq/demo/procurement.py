@@ -15,6 +15,7 @@ from pathlib import Path
 
 from demaq.benchmarks.figures import written_bytes
 from demaq.benchmarks.workloads import RESTRICTIONS, invoices, is_refused, request_message
+from demaq.scheduler.receiving import Sent
 from demaq.server.node import Node
 from demaq.spark.pipeline import Counts, PipelineName
 from demaq.store.sqlite import SqliteStore
@@ -62,12 +63,12 @@ class Demonstration:
     def run(self, requests: int, sent: Progress, answered: Progress) -> Result:
         """Let all requests arrive, process them, and look at the answers."""
         engine = self.node.engine
-        engine.append(engine.received_many("invoices", invoices()))
+        engine.enqueue_all("invoices", [Sent(invoice) for invoice in invoices()])
         written = int(written_bytes())
         started = time.perf_counter()
         for first in range(0, requests, SENT_TOGETHER):
             numbers = range(first, min(first + SENT_TOGETHER, requests))
-            engine.append(engine.received_many("crm", [request_message(number) for number in numbers]))
+            engine.enqueue_all("crm", [Sent(request_message(number)) for number in numbers])
             sent(len(numbers))
         sent_seconds = time.perf_counter() - started
         started = time.perf_counter()

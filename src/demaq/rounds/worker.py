@@ -41,9 +41,6 @@ def main(descriptor: int) -> None:
         except ProgramError as error:
             connection.send([error, *error.others])
             return
-        gc.collect()
-        gc.freeze()  # the program stays: walking through it for garbage would cost a tenth of the time
-        gc.set_threshold(GARBAGE_AFTER)
         connection.send([])
         while True:
             request = connection.recv()
@@ -60,13 +57,16 @@ def main(descriptor: int) -> None:
 
 
 class Worker:
-    """A program on a store that it reads."""
+    """A program on a store that it reads, in a process that does nothing else."""
 
     def __init__(self, files: dict[str, str], store: str | Path) -> None:
         self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
         self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
+        gc.collect()
+        gc.freeze()  # the program stays: walking through it for garbage would cost a tenth of the time
+        gc.set_threshold(GARBAGE_AFTER)
 
     def answer(self, request: tuple[Any, ...]) -> Any:
         match request:

@@ -12,7 +12,7 @@ from demaq.documents import parse_document
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
+from demaq.rounds.outcomes import Enqueued, Folded, Outcome, SliceReset
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
@@ -94,15 +94,6 @@ class Engine:
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
-        self._plain_queues = {
-            queue.name
-            for queue in self.program.queues.values()
-            if queue.kind == "basic"
-            and queue.schema is None
-            and not plan.indexes_of(queue.name)
-            and all([prop.decl is None for prop in self.program.properties_of(queue.name)])
-        }
-        """Of whose messages nothing is computed and nothing checked but that they are XML."""
         self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
 
     # from outside
@@ -128,24 +119,19 @@ class Engine:
         expect_queue(self.program, queue)
         now = self.clock()
         document = parse_document(body)
-        if not properties and queue in self._plain_queues:
+        if not properties and self.maker.is_plain(queue):
             return self.maker.new(queue, document, {}, (), now, request=request)
         received = self._receiver.receive(queue, document, properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
-    def received_many(self, queue: str, bodies: Sequence[bytes | str]) -> list[NewMessage]:
+    def received_all(self, queue: str, sent: Sequence[Sent]) -> list[NewMessage]:
         """The same for many messages of a queue at once. Raises a MessageError for the first that must be refused."""
-        expect_queue(self.program, queue)
-        if queue in self._plain_queues:
-            return [self.received(queue, body) for body in bodies]
-        now = self.clock()
-        arrivals = [Arrival(queue=queue, document=parse_document(body), explicit={}, now=now) for body in bodies]
-        made: list[NewMessage] = []
-        for received in self._receiver.receive_many(arrivals):
-            if isinstance(received, MessageError):
-                raise received
-            made.append(self.maker.new(queue, received.document, received.properties, received.entries, now))
-        return made
+        messages: list[NewMessage] = []
+        for answer in receive_all(self.maker, self._receiver, queue, sent, self.clock()):
+            if isinstance(answer, MessageError):
+                raise answer
+            messages.append(answer)
+        return messages
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
         """Store received messages, all or none."""
@@ -175,12 +161,7 @@ class Engine:
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """Store messages from outside, all or none. Raises the MessageError of the first that must be refused."""
-        messages: list[NewMessage] = []
-        for answer in receive_all(self.maker, self._receiver, queue, sent, self.clock()):
-            if isinstance(answer, MessageError):
-                raise answer
-            messages.append(answer)
-        return self._append(messages)
+        return self._append(self.received_all(queue, sent))
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:

@@ -30,6 +30,14 @@ class Maker:
         self._evaluator = evaluator
         self._rules = {rule.name: rule for rule in self.program.rules}
         self._slicings = {queue: self.program.slicings_of(queue) for queue in self.program.queues}
+        self._plain = {
+            queue.name
+            for queue in self.program.queues.values()
+            if queue.kind == "basic"
+            and queue.schema is None
+            and not plan.indexes_of(queue.name)
+            and all([prop.decl is None for prop in self.program.properties_of(queue.name)])
+        }
         self.skipped_errors = 0
         """Errors about messages of the system's own error queue, which have nowhere left to go."""
 
@@ -37,6 +45,10 @@ class Maker:
         """A queue's priority; None where nobody processes its messages: no rule pertains to it, or it is a timer."""
         declared = self.program.queues[queue]
         return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
+
+    def is_plain(self, queue: str) -> bool:
+        """Whether nothing is computed of a queue's messages, and nothing checked but that they are XML."""
+        return queue in self._plain
 
     def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
         """What a rule makes."""

@@ -34,7 +34,11 @@ def receive_all(
     for number, each in enumerate(sent):
         try:
             explicit = explicit_properties(maker.program, queue, each.properties)
-            arrivals[number] = Arrival(queue=queue, document=parse_document(each.body), explicit=explicit, now=now)
+            document = parse_document(each.body)
+            if not explicit and maker.is_plain(queue):
+                answers[number] = maker.new(queue, document, {}, (), now, request=each.request)
+            else:
+                arrivals[number] = Arrival(queue=queue, document=document, explicit=explicit, now=now)
         except MessageError as error:
             answers[number] = error
     for number, received in zip(arrivals, evaluator.receive_many(list(arrivals.values())), strict=True):
