@@ -99,6 +99,12 @@ class StoreDamaged(StoreError):
     code = "DQ9204"
 
 
+class StoreTakenOver(StoreError):
+    """Another writer has the store now: what this one remembers of it is no longer true."""
+
+    code = "DQ9205"
+
+
 class EvaluatorUnavailable(OperatorError):
     """The process that evaluates rules cannot be started: no message's fault."""
 

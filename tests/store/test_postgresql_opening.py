@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from demaq.errors import StoreError
+from demaq.errors import StoreError, StoreTakenOver
 from demaq.store import server_database
 from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.postgresql import PostgresqlStore
@@ -201,6 +202,47 @@ def test_a_writer_that_was_replaced_does_not_go_on(server: Server, address: str,
             store.append([new()])
     store.close()
     other.close()
+
+
+def test_a_writer_that_lost_its_lock_but_not_its_connection_commits_nothing(address: str):
+    store = PostgresqlStore(address)
+    store.append([new()])
+    store._database.rows("SELECT pg_advisory_unlock_all()")  # as a pool does that shares connections
+    other = PostgresqlStore(address)
+    for _ in range(2):
+        with pytest.raises(StoreTakenOver, match="another writer has taken over the store"):
+            store.append([new() for _ in range(server_database.COPY_ROWS_MIN)])
+        with pytest.raises(StoreTakenOver):
+            store.commit([Step(processed=1)])
+    assert other.counts() == {"orders": (1, 1)}
+    store.close()
+    other.close()
+
+
+def test_a_standby_waits_through_the_end_and_the_start_of_the_server(
+    server: Server, address: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(server_database, "STANDBY_SECONDS", 0.05)
+    store = PostgresqlStore(address)
+    opened: list[PostgresqlStore] = []
+    said: list[str] = []
+
+    def stand_by() -> None:
+        opened.append(PostgresqlStore(address, wait=True, tell=said.append))
+
+    standby = threading.Thread(target=stand_by, daemon=True)
+    standby.start()
+    while not said:
+        time.sleep(0.01)
+    server.stop("immediate")
+    store.close()
+    while len(said) < 2:
+        time.sleep(0.01)
+    server.start()
+    standby.join(TAKE_OVER_SECONDS_MAX)
+    assert opened[0].append([new()]) == [1]
+    assert f"is held by demaq, process {os.getpid()}" in said[0]
+    opened[0].close()
 
 
 def test_a_statement_that_fails_is_told_in_one_line_and_the_store_goes_on(address: str):

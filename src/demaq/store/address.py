@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from urllib.parse import quote
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
@@ -18,6 +20,8 @@ PREPARED_MAX = 200
 _KEEP_ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 """So that a server whose machine is gone is noticed within half a minute."""
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_WHICH = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
+"""What says which database and schema it is about."""
 _NAME_LENGTH_MAX = 63  # PostgreSQL cuts off what is longer
 
 
@@ -46,6 +50,28 @@ class Address:
             if secret:
                 text = text.replace(str(secret), "…")
         return text
+
+    def identity(self) -> dict[str, str]:
+        """Which store it is, as far as that can be told without asking: what is left out has libpq's defaults."""
+        defaults = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
+        known = {name: value.decode() for name, value in defaults.items() if value is not None}
+        known.update({name: str(value) for name, value in self._parameters.items()})
+        known.setdefault("dbname", known.get("user", ""))
+        return {name: known[name] for name in _WHICH if name in known}
+
+    def for_others(self) -> str:
+        """An address that leads there from other machines too, with what only this one knows: the password, say.
+
+        Whoever is given it can connect without files and variables of its own. It holds secrets.
+        """
+        with self.connect() as connection:
+            found = connection.info
+            here = {"host": found.host, "port": found.port, "user": found.user, "dbname": found.dbname}
+            here["password"] = found.password
+        parameters = {name: value for name, value in self._parameters.items() if name not in ("service", "passfile")}
+        known = {**{name: value for name, value in here.items() if value}, **parameters}
+        query = "&".join([f"{name}={quote(str(value), safe='')}" for name, value in known.items()])
+        return f"{SCHEMES[0]}/?{query}"
 
     def connect(self) -> psycopg.Connection:
         """A connection on which every statement is a transaction of its own, unless one is begun."""

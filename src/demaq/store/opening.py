@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from demaq.store.address import SCHEMES
+from demaq.store.address import SCHEMES, Address
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite import SqliteStore
@@ -16,11 +16,25 @@ def is_address(where: str | Path) -> bool:
     return isinstance(where, str) and where.startswith(SCHEMES)
 
 
-def open_store(where: str | Path, *, wait: bool = False, now: Callable[[], datetime] = system_time) -> SqlStore:
-    """The store, for its only writer. With `wait`, one on a server is opened as soon as its writer is gone."""
+def open_store(
+    where: str | Path,
+    *,
+    wait: bool = False,
+    now: Callable[[], datetime] = system_time,
+    tell: Callable[[str], None] = lambda line: None,
+) -> SqlStore:
+    """The store, for its only writer. With `wait`, one on a server is opened as soon as its writer is gone.
+
+    `tell` hears what is waited for.
+    """
     if is_address(where):
-        return PostgresqlStore(str(where), wait=wait, now=now)
+        return PostgresqlStore(str(where), wait=wait, now=now, tell=tell)
     return SqliteStore(Path(where), now=now)
+
+
+def address_for_executors(where: str | Path) -> str:
+    """What leads to the store from other processes, on this machine or others. It may hold secrets."""
+    return Address(str(where)).for_others() if is_address(where) else str(Path(where).resolve())
 
 
 def open_store_readonly(where: str | Path) -> SqlStore:

@@ -18,9 +18,17 @@ from demaq.store.sql_store import SqlStore, system_time
 class PostgresqlStore(SqlStore):
     """The protocol of a store, kept in the current schema of a database. `now` says when messages retire."""
 
-    def __init__(self, address: str, *, wait: bool = False, now: Callable[[], datetime] = system_time) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        wait: bool = False,
+        now: Callable[[], datetime] = system_time,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         """With `wait`, open it as soon as nobody else is its writer; without, refuse while somebody is."""
-        super().__init__(ServerDatabase(Address(address), read_only=False, wait=wait), now=now, read_only=False)
+        database = ServerDatabase(Address(address), read_only=False, wait=wait, tell=tell)
+        super().__init__(database, now=now, read_only=False)
         try:
             self._make_ready()
         except BaseException:

@@ -2,7 +2,8 @@
 lost; transactions on them; the server's errors in the operator's words.
 
 One process at a time writes: whoever holds an advisory lock, which belongs to its connection. Whoever is the writer for
-the first time takes the next term. So one whose connection was lost goes on only if nobody else was the writer since.
+the first time takes the next term. So one whose connection was lost goes on only if nobody else was the writer since,
+and no transaction of one whose term is over is committed, even where something between it and the server took its lock.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from demaq.errors import StoreError
+from demaq.errors import StoreError, StoreTakenOver
 from demaq.store.address import Address
 from demaq.store.statements import script, statements
 
@@ -47,7 +48,14 @@ _connections: weakref.WeakSet[psycopg.Connection] = weakref.WeakSet()
 class ServerDatabase:
     """One connection, one caller at a time."""
 
-    def __init__(self, address: Address, *, read_only: bool, wait: bool = False) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        read_only: bool,
+        wait: bool = False,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.name = str(address)
         self.sql = _SQL
         self.lock = threading.RLock()
@@ -63,7 +71,7 @@ class ServerDatabase:
         self._connection = self._connect()
         try:
             with self._errors():
-                self._prepare(wait)
+                self._prepare(wait, tell)
         except BaseException:
             self._connection.close()
             raise
@@ -100,6 +108,8 @@ class ServerDatabase:
             assert not self._in_transaction, "transactions do not nest"
             self._in_transaction = True
             self._queued = [(_OPENING["begin"], ())]
+            if self._term is not None:
+                self._queued.append((_OPENING["expect_term"], [self._term]))
             try:
                 yield
                 self.execute(_OPENING["commit"])
@@ -110,6 +120,20 @@ class ServerDatabase:
                 raise
             finally:
                 self._in_transaction = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What is read in the block is of one moment."""
+        with self.lock, self._errors():
+            connection = self._open()
+            assert not self._in_transaction, "transactions do not nest"
+            connection.execute(_OPENING["begin_reading"])
+            self._in_transaction = True
+            try:
+                yield
+            finally:
+                self._in_transaction = False
+                _roll_back(connection)  # there is nothing to commit
 
     def close(self) -> None:
         with self.lock:
@@ -139,6 +163,8 @@ class ServerDatabase:
             yield
         except psycopg.Error as error:
             said = self._address.without_secrets(_first_line(error))
+            if isinstance(error, psycopg.errors.DivisionByZero):  # by expect_term, and nowhere else
+                raise StoreTakenOver(f"another writer has taken over the store {self.name}; start anew") from error
             if self._is_lost(error):
                 self._connection.close()
                 reason = f"the connection was lost; what was asked may not have been stored ({said})"
@@ -167,7 +193,7 @@ class ServerDatabase:
         assert row is not None
         return row[0]
 
-    def _prepare(self, wait: bool) -> None:
+    def _prepare(self, wait: bool, tell: Callable[[str], None]) -> None:
         encoding = self._one("encoding")
         if encoding != "UTF8":
             raise StoreError(f"the store {self.name} is a database in {encoding}; a store must be in UTF8")
@@ -178,10 +204,10 @@ class ServerDatabase:
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.name} was made by an older Demaq; open it for writing once")
             return
-        while not self._one("try_lock"):
-            if not wait:
-                raise StoreError(f"the store {self.name} is held by {self._holder()[1]}")
-            time.sleep(STANDBY_SECONDS)
+        if wait:
+            self._wait_for_lock(tell)
+        elif not self._one("try_lock"):
+            raise StoreError(f"the store {self.name} is held by {self._holder()[1]}")
         version = self._checked_version()
         for position, migration in enumerate(MIGRATIONS[version:], version):
             with self.transaction():
@@ -191,6 +217,29 @@ class ServerDatabase:
                 self.execute(_OPENING["set_version"], [position + 1])
         self._term = self._one("next_term")
         self._held_by = self._connection.info.backend_pid
+
+    def _wait_for_lock(self, tell: Callable[[str], None]) -> None:
+        """Stand by until nobody else is the writer, whatever becomes of the server meanwhile."""
+        told = ""
+        while True:
+            try:
+                if self._connection.closed:
+                    self._connection = self._connect()
+                if self._one("try_lock"):
+                    return
+                pid, who = self._holder()
+                reason = f"the store {self.name} is held by {who}" if pid is not None else told
+            except StoreError as error:
+                reason = str(error)
+            except psycopg.Error as error:
+                if not self._is_lost(error):
+                    raise
+                self._connection.close()
+                reason = f"the store {self.name} has ended the connection"
+            if reason != told:
+                told = reason
+                tell(f"standing by: {told}")
+            time.sleep(STANDBY_SECONDS)
 
     def _checked_version(self) -> int:
         version = int(self._one("version")) if self._one("has_tables") else 0
@@ -225,12 +274,12 @@ class ServerDatabase:
         while not self._one("try_lock"):
             pid, who = self._holder()
             if pid not in (None, self._held_by) or time.monotonic() > give_up:
-                raise StoreError(f"another writer has taken over the store {self.name}: {who}")
+                raise StoreTakenOver(f"another writer has taken over the store {self.name}: {who}")
             if pid is not None:
                 self._one("end_connection", [pid])  # our own, which the server does not know to be lost
             time.sleep(STANDBY_SECONDS / 10)
         if self._one("term") != self._term:
-            raise StoreError(f"another writer has taken over the store {self.name}, and is gone again; start anew")
+            raise StoreTakenOver(f"another writer has taken over the store {self.name}, and is gone again; start anew")
         self._held_by = self._connection.info.backend_pid
 
 

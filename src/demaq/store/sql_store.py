@@ -133,6 +133,12 @@ class SqlStore:
         rows = self._database.rows(self._database.sql["collection"], [name])
         return (rows[0][0] if rows else 0), [body for _, body in rows if body is not None]
 
+    @contextmanager
+    def at_one_snapshot(self) -> Iterator[None]:
+        """All that is read in the block is as it was at its beginning, whatever others do meanwhile."""
+        with self._database.reading():
+            yield
+
     # reading, as it is now
 
     def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:

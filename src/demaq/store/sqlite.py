@@ -5,8 +5,7 @@ One process writes, any number read beside it: `SqliteStore.open_readonly`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -43,12 +42,6 @@ class SqliteStore(SqlStore):
         store._lock = None
         SqlStore.__init__(store, Database(folder, read_only=True), now=system_time, read_only=True)
         return store
-
-    @contextmanager
-    def at_one_snapshot(self) -> Iterator[None]:
-        """All that is read in the block is as it was at its beginning, whatever others do meanwhile."""
-        with self._database.reading():
-            yield
 
     def close(self) -> None:
         super().close()

@@ -33,4 +33,7 @@ class Tables(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
 
+    def reading(self) -> AbstractContextManager[None]:
+        """What is read in the block is of one moment."""
+
     def close(self) -> None: ...

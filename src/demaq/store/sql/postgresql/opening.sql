@@ -50,8 +50,16 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 1
 -- name: end_connection
 SELECT pg_terminate_backend(%s)
 
+-- The first statement of every transaction of a writer: fails where its term is over, and keeps the next one from
+-- beginning before the transaction has ended.
+-- name: expect_term
+SELECT 1 / count(*) FROM (SELECT FROM demaq_store WHERE term = %s FOR SHARE) AS own
+
 -- name: begin
 BEGIN
+
+-- name: begin_reading
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- name: commit
 COMMIT
