@@ -213,7 +213,10 @@ def test_every_setting_of_a_node_is_in_the_reference_with_its_default() -> None:
                 default = parameter.default
                 shown = f"{default:,g}" if isinstance(default, int | float) else f"`{default}`"
                 shown = "none" if getattr(parameter, "multiple", False) else shown
-                assert re.search(rf"^\| `{option} [A-Z]+` \| {re.escape(shown)} \|", text, re.MULTILINE), option
+                named = rf"{option} [A-Z]+"
+                if getattr(parameter, "is_flag", False):
+                    named, shown = option, "no"
+                assert re.search(rf"^\| `{named}` \| {re.escape(shown)} \|", text, re.MULTILINE), option
 
 
 def test_every_limit_in_the_reference_is_the_real_one() -> None:

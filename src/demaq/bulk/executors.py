@@ -18,7 +18,7 @@ from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.spark.jobs import JobFailed, TasksFailed, Work, run_tasks
-from demaq.store.opening import is_address, open_store_readonly
+from demaq.store.opening import address_for_executors, open_store_readonly
 from demaq.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Place:
 
     @staticmethod
     def of(files: Mapping[str, str], store: str | Path) -> Place:
-        return Place(files=dict(files), store=str(store if is_address(store) else Path(store).resolve()))
+        return Place(files=dict(files), store=address_for_executors(store))
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Opened:
         os.environ["TZ"] = "UTC"
         self.evaluator = SaxonEvaluator(compile_program(load_program_texts(place.files)))
         self.plan = self.evaluator.compiled.plan
-        self.store: Store = open_store_readonly(place.store if is_address(place.store) else Path(place.store))
+        self.store: Store = open_store_readonly(place.store)
 
 
 _opened: dict[str, Opened] = {}

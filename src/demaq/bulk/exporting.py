@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from demaq.bulk.columns import PropertyColumn, arrow_table
 from demaq.errors import OperatorError
 from demaq.store.protocol import StoredMessage
-from demaq.store.sqlite import SqliteStore
+from demaq.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ class ExportFailed(OperatorError):
     code = "DQ9105"
 
 
-def messages_of(store: SqliteStore, queue: str, everything: bool) -> Iterator[list[StoredMessage]]:
+def messages_of(store: SqlStore, queue: str, everything: bool) -> Iterator[list[StoredMessage]]:
     """Messages of a queue in order, visible ones or all that are there, page by page."""
     read = store.stored if everything else store.visible
     last = 0

@@ -22,6 +22,7 @@ from demaq.language.program import Program
 from demaq.scheduler.evolution import Evolved
 from demaq.server.filling_in import fill_in
 from demaq.spark.pipeline import PipelineName
+from demaq.store.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ SPARK_MESSAGES_MIN = 50_000
 @json_option
 def backfill(
     application: tuple[str, ...],
-    folder: Path,
+    place: Place,
     discard: tuple[str, ...],
     pipeline: PipelineName,
     master: str,
@@ -64,7 +65,7 @@ def backfill(
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
     with told():
-        done = filled_in(program, folder, discard, pipeline, master, conf)
+        done = filled_in(program, place, discard, pipeline, master, conf)
     if as_json:
         counts = done or Evolved()
         show_json({"messages": counts.looked_at, "changed": counts.changed, "failed": counts.failed})
@@ -78,15 +79,15 @@ def backfill(
 
 def filled_in(
     program: Program,
-    folder: Path,
+    place: Place,
     discard: tuple[str, ...],
     pipeline: PipelineName,
     master: str,
     conf: tuple[SparkOption, ...],
 ) -> Evolved | None:
     """Bring a store under a program, with a bar that shows how far it is."""
-    with _spark(pipeline, master, conf, folder) as spark:
-        return fill_in(program, folder, discard, _tell, spark.session, spark.progress)
+    with _spark(pipeline, master, conf, place.folder) as spark:
+        return fill_in(program, place.where, discard, _tell, spark.session, spark.progress)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from demaq.cli.stores import (
 from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.server.at_rest import writable
+from demaq.store.place import Place
 
 
 @click.group(cls=ExampleFirstGroup, example="$ demaq collections load prices prices/*.xml --store orders")
@@ -33,11 +34,11 @@ def collections() -> None:
 @click.argument("name")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @store_option
-def load(name: str, files: tuple[Path, ...], folder: Path) -> None:
+def load(name: str, files: tuple[Path, ...], place: Place) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
     with told():
-        node = writable(folder)
+        node = writable(place)
         try:
             version = node.load_collection(name, documents)
         finally:
@@ -49,9 +50,9 @@ def load(name: str, files: tuple[Path, ...], folder: Path) -> None:
 @store_option
 @paged
 @json_option
-def list_collections(folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+def list_collections(place: Place, limit: int, after: str | None, as_json: bool) -> None:
     """List the collections that are loaded or that the application declares, with version and documents."""
-    with reading(folder) as store:
+    with reading(place) as store:
         known = {name: (version, documents) for name, version, documents in store.collections()}
         program = program_of(store)
     if program is not None:

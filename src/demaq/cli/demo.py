@@ -7,17 +7,18 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
-from demaq.cli.stores import counted
+from demaq.cli.stores import StorePlace, counted
 from demaq.demo.procurement import Demonstration, Result
-from demaq.errors import OperatorError
+from demaq.errors import OperatorError, StoreError
 from demaq.server.control import ControlServer
 from demaq.spark.pipeline import PipelineName
+from demaq.store.opening import open_store_readonly
+from demaq.store.place import Place, place_of
 
 
 @click.command(cls=ExampleFirst, example="$ demaq demo --requests 50000")
@@ -25,7 +26,7 @@ from demaq.spark.pipeline import PipelineName
     "--requests", type=click.IntRange(1), default=20_000, show_default=True, metavar="COUNT", help="How many arrive."
 )
 @click.option(
-    "--store", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Keep the store in this folder."
+    "--store", "place", type=StorePlace(), metavar="STORE", help="Keep the store in this folder, or at this address."
 )
 @click.option("--keep-running", is_flag=True, help="Leave the node up, to look around.")
 @pipeline_option("auto")
@@ -33,7 +34,7 @@ from demaq.spark.pipeline import PipelineName
 @conf_option
 def demo(
     requests: int,
-    folder: Path | None,
+    place: Place | None,
     keep_running: bool,
     pipeline: PipelineName,
     master: str,
@@ -44,12 +45,12 @@ def demo(
     Each request is checked in three ways at once and gets one answer: an offer, or a refusal where the customer has an
     unpaid invoice or an item must not be exported.
     """
-    if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise click.ClickException(f"{folder} is not empty: the demonstration needs a store of its own")
+    if place is not None and _is_in_use(place):
+        raise click.ClickException(f"{place} is not empty: the demonstration needs a store of its own")
     with contextlib.ExitStack() as stack:
-        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demaq-demo-")))
+        place = place or place_of(stack.enter_context(tempfile.TemporaryDirectory(prefix="demaq-demo-")))
         try:
-            demonstration = Demonstration(place, pipeline, master, dict(conf), _tell)
+            demonstration = Demonstration(place.where, pipeline, master, dict(conf), _tell)
             stack.callback(demonstration.stop)
             with _progress(requests) as (sent, answered):
                 result = demonstration.run(requests, sent, answered)
@@ -59,6 +60,16 @@ def demo(
         if keep_running:
             _wait(demonstration, place)
     return 1 if result.problems else 0
+
+
+def _is_in_use(place: Place) -> bool:
+    if not place.is_on_server:
+        return place.folder.exists() and any(place.folder.iterdir())
+    try:
+        open_store_readonly(place.where).close()
+    except StoreError:
+        return False
+    return True
 
 
 def _print(result: Result, why: str) -> None:
@@ -98,13 +109,13 @@ def _progress(requests: int) -> Iterator[tuple[Callable[[int], None], Callable[[
         yield (lambda n: progress.advance(sent, n)), (lambda n: progress.advance(answered, n))
 
 
-def _wait(demonstration: Demonstration, folder: Path) -> None:
+def _wait(demonstration: Demonstration, place: Place) -> None:
     """Leave the node up until Ctrl-C."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     control = ControlServer(demonstration.node)
-    click.echo(f"The node is up. Try, in another terminal: demaq queues --store {folder}; stop with Ctrl-C.")
+    click.echo(f"The node is up. Try, in another terminal: demaq queues --store {place}; stop with Ctrl-C.")
     while not stop.wait(0.2):
         pass
     control.close()

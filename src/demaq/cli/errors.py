@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import wrap
 
 import click
@@ -25,6 +24,7 @@ from demaq.cli.stores import (
 )
 from demaq.scheduler.error_messages import error_queues
 from demaq.server.control import as_json as message_json
+from demaq.store.place import Place
 from demaq.store.protocol import StoredMessage
 
 INDENT = 10
@@ -38,10 +38,10 @@ SAID_LINES_MAX = 3
 @click.option("--all", "everything", is_flag=True, help="Show also what is done with and not removed yet.")
 @paged
 @json_option
-def errors(folder: Path, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def errors(place: Place, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of error queues, oldest first."""
     last = number(after, "--after")
-    with reading(folder) as store:
+    with reading(place) as store:
         queues = [queue] if queue is not None else error_queues(program_of(store))
         read = store.stored if everything else store.visible
         found = [message for name in queues for message in read(name, last, limit + 1)]

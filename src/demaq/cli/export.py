@@ -13,6 +13,7 @@ from demaq.cli.messages import expect_queue
 from demaq.cli.progress import progress
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
 from demaq.cli.stores import counted, program_of, reading, store_option
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq export orders --to parquet orders-2026 --store orders")
@@ -24,13 +25,13 @@ from demaq.cli.stores import counted, program_of, reading, store_option
 @master_option
 @conf_option
 def export(
-    queue: str, target: Path, folder: Path, layout: str, everything: bool, master: str, conf: tuple[SparkOption, ...]
+    queue: str, target: Path, place: Place, layout: str, everything: bool, master: str, conf: tuple[SparkOption, ...]
 ) -> None:
     """Write the messages of a queue into a folder.
 
     All of them as they are at one moment. Works beside a running node and on a store at rest.
     """
-    with reading(folder) as store, store.at_one_snapshot(), completed(target) as place:
+    with reading(place) as store, store.at_one_snapshot(), completed(target) as unfinished:
         program = program_of(store)
         visible = store.counts().get(queue, (0, 0))[0]
         if not visible:
@@ -39,9 +40,9 @@ def export(
         total = None if everything else visible
         if layout == "xml":
             with progress(f"exporting {queue}", total) as advance:
-                written = write_xml(pages, place, advance)
+                written = write_xml(pages, unfinished, advance)
         else:
             columns = property_columns(program, queue)
-            with started_spark(master, conf, folder) as spark, progress(f"exporting {queue}", total) as advance:
-                written = write_parquet(spark.session, pages, columns, place, advance)
+            with started_spark(master, conf, place.folder) as spark, progress(f"exporting {queue}", total) as advance:
+                written = write_parquet(spark.session, pages, columns, unfinished, advance)
     click.echo(f"{counted(written, 'message')} of queue {queue} in {target}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import click
 
@@ -11,6 +10,7 @@ from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, store_option, told
 from demaq.server.at_rest import StoreAtRest, writable
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq gc --store orders --keep 7d")
@@ -18,18 +18,18 @@ from demaq.server.at_rest import StoreAtRest, writable
 @click.option(
     "--keep", type=Duration(), metavar="DURATION", help="On a store at rest: keep what is done for so long: 12h, 7d."
 )
-def gc(folder: Path, keep: timedelta | None) -> None:
+def gc(place: Place, keep: timedelta | None) -> None:
     """Remove messages that are done with, now.
 
     A running node does so by itself, and has a --keep of its own.
     """
     with told():
-        node = writable(folder)
+        node = writable(place)
         try:
             if isinstance(node, StoreAtRest):
                 removed = node.collect_garbage(keep or timedelta(0))
             elif keep is not None:
-                raise click.ClickException(f"a node runs on {folder} with a --keep of its own: leave it out here")
+                raise click.ClickException(f"a node runs on {place} with a --keep of its own: leave it out here")
             else:
                 removed = node.collect_garbage()
         finally:

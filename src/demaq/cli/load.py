@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.bulk.loading import DocumentRefused, Load, Report
@@ -16,6 +14,7 @@ from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.server.at_rest import writable
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq load orders invoices/ more.parquet --store orders")
@@ -34,7 +33,7 @@ from demaq.server.at_rest import writable
 def load(
     queue: str,
     paths: tuple[str, ...],
-    folder: Path,
+    place: Place,
     row_tag: str | None,
     body: str,
     properties: str,
@@ -53,12 +52,12 @@ def load(
     report = Report()
     refusal: DocumentRefused | None = None
     with told():
-        digest, files = _program(folder, queue, columns)
+        digest, files = _program(place, queue, columns)
         sources = find_files(paths)
         total = count_documents(sources, layout)
-        target = writable(folder)
+        target = writable(place)
         try:
-            with started_spark(master, conf, folder) as spark, progress(f"loading {queue}", total) as advance:
+            with started_spark(master, conf, place.folder) as spark, progress(f"loading {queue}", total) as advance:
                 work = Load(
                     session=spark.session,
                     target=target,
@@ -73,18 +72,18 @@ def load(
             refusal = refused
         finally:
             target.close()
-    _show(queue, report, folder, as_json)
+    _show(queue, report, as_json)
     if refusal is not None:
         raise click.ClickException(str(refusal))
     return 0
 
 
-def _program(folder: Path, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+def _program(place: Place, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
-    with reading(folder) as store:
+    with reading(place) as store:
         known = store.program()
     if known is None:
-        raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
     _, digest, files = known
     program = load_program_texts(files)
     expect_queue(program, queue)
@@ -92,7 +91,7 @@ def _program(folder: Path, queue: str, properties: tuple[str, ...]) -> tuple[str
     return digest, files
 
 
-def _show(queue: str, report: Report, folder: Path, as_json: bool) -> None:
+def _show(queue: str, report: Report, as_json: bool) -> None:
     refused = dict(sorted(report.refused.items()))
     if as_json:
         show_json({"queue": queue, "stored": report.stored, "known": report.known, "refused": refused})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.cli.example_first import ExampleFirst
@@ -21,8 +19,9 @@ from demaq.cli.stores import (
 )
 from demaq.language.naming.suggestions import unknown
 from demaq.server.control import as_json as message_json
+from demaq.store.place import Place
 from demaq.store.protocol import StoredMessage
-from demaq.store.sqlite import SqliteStore
+from demaq.store.sql_store import SqlStore
 
 
 @click.command(cls=ExampleFirst, example="$ demaq messages orders --store orders")
@@ -31,10 +30,10 @@ from demaq.store.sqlite import SqliteStore
 @click.option("--all", "everything", is_flag=True, help="Show also what is done with and not removed yet.")
 @paged
 @json_option
-def messages(queue: str, folder: Path, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def messages(queue: str, place: Place, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of a queue, oldest first."""
     last = number(after, "--after")
-    with reading(folder) as store:
+    with reading(place) as store:
         read = store.stored if everything else store.visible
         found = read(queue, last, limit + 1)
         if not found:
@@ -54,7 +53,7 @@ def list_messages(found: list[StoredMessage], limit: int, as_json: bool, empty: 
     more(found, limit, lambda message: message.seq)
 
 
-def expect_queue(store: SqliteStore, queue: str) -> None:
+def expect_queue(store: SqlStore, queue: str) -> None:
     """Nothing is in a queue: end with an error where there is no such queue."""
     program = program_of(store)
     if program is not None and queue not in program.queues:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.cli.example_first import ExampleFirst
@@ -18,6 +16,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq queues --store orders")
@@ -25,9 +24,9 @@ from demaq.cli.stores import (
 @click.option("--all", "everything", is_flag=True, help="Show also queues of the application that are empty.")
 @paged
 @json_option
-def queues(folder: Path, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def queues(place: Place, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the queues that hold messages, with how many, and how many of them wait to be processed."""
-    with reading(folder) as store:
+    with reading(place) as store:
         counts = store.counts()
         program = program_of(store) if everything else None
     if program is not None:

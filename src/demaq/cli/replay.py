@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from demaq.bulk.executors import Place
+from demaq.bulk.executors import Place as ExecutorPlace
 from demaq.bulk.finding import Filters, Finder, Finding, Found
 from demaq.bulk.replaying import Beside, Hands, OnSpark, Replay, Report
 from demaq.cli.backfill import filled_in
@@ -34,6 +34,7 @@ from demaq.server.control import RemoteNode, running_node
 from demaq.server.node import Node
 from demaq.server.watching import Watch
 from demaq.spark.pipeline import PipelineName
+from demaq.store.place import Place
 from demaq.store.protocol import Store
 
 SPARK_NUMBERS_MIN = 200_000
@@ -67,7 +68,7 @@ NAME_LENGTH_MAX = 100
 @json_option
 def replay(
     application: tuple[str, ...],
-    folder: Path,
+    place: Place,
     queues: tuple[str, ...],
     rule: str | None,
     codes: tuple[str, ...],
@@ -91,15 +92,15 @@ def replay(
     if len(name) > NAME_LENGTH_MAX or not name.isprintable():
         raise click.UsageError(f"--name is one line of at most {NAME_LENGTH_MAX} characters")
     filters = Filters(queues=queues, rule=rule, codes=codes, since=since, until=until)
-    spark = _Spark(pipeline, master, conf, folder)
+    spark = _Spark(pipeline, master, conf, place)
     with told():
-        node = running_node(folder)
+        node = running_node(place)
         if application and node is not None:
             raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
         if application and not dry_run:
             _bring_under(application, spark)
-        known = _program(folder, application if dry_run else ())
-        with reading(folder) as store:
+        known = _program(place, application if dry_run else ())
+        with reading(place) as store:
             work = _Work(store, known, filters, name, spark)
             Finder(known.plan, filters).check()
             if dry_run:
@@ -120,7 +121,7 @@ class _Spark:
     pipeline: PipelineName
     master: str
     conf: tuple[SparkOption, ...]
-    folder: Path
+    place: Place
 
     def is_for(self, count: int, minimum: int) -> bool:
         return self.pipeline == "spark" or (self.pipeline == "auto" and count >= minimum)
@@ -135,11 +136,11 @@ class _Known:
     digest: str
 
 
-def _program(folder: Path, application: Sequence[str]) -> _Known:
-    with reading(folder) as store:
+def _program(place: Place, application: Sequence[str]) -> _Known:
+    with reading(place) as store:
         last = store.program()
     if last is None:
-        raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
     _, digest, files = last
     if not application:
         return _Known(make_plan(load_program_texts(files)), files, digest)
@@ -167,7 +168,7 @@ class _Work:
             found = self.find(opened)
             newest = found.newest()
             hands = self._hands(opened, len(newest), SPARK_COPIES_MIN)
-            target = writable(self._spark.folder)
+            target = writable(self._spark.place)
             opened.callback(target.close)
             with progress("storing copies", len(newest)) as advance:
                 numbers = self._replay(target, advance).run(hands, newest, report)
@@ -193,13 +194,13 @@ class _Work:
 
     def _hands(self, opened: ExitStack, count: int, minimum: int) -> Hands:
         """Spark where so much is to be done, and where it runs already; else a process beside this one."""
-        files, folder = self._known.files, self._spark.folder
+        files, place = self._known.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
-            running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, folder))
-            self._on_spark = OnSpark(running.session, Place.of(files, folder))
+            running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, place.folder))
+            self._on_spark = OnSpark(running.session, ExecutorPlace.of(files, place.where))
         if self._on_spark is not None:
             return self._on_spark
-        evaluator = ProcessEvaluator(files, folder)
+        evaluator = ProcessEvaluator(files, place.where)
         opened.callback(evaluator.close)
         return Beside(self._known.plan, self._store, evaluator)
 
@@ -207,7 +208,7 @@ class _Work:
 def _bring_under(application: Sequence[str], spark: _Spark) -> None:
     """Make this the application of a store at rest, as a run would."""
     program = load_program(application)
-    filled_in(program, spark.folder, (), spark.pipeline, spark.master, spark.conf)
+    filled_in(program, spark.place, (), spark.pipeline, spark.master, spark.conf)
 
 
 def _processed(
@@ -222,7 +223,7 @@ def _processed(
     program = load_program_texts(known.files)
     here = Node(
         program,
-        spark.folder,
+        spark.place.where,
         keep=KEEP,
         tell=_tell,
         pipeline=spark.pipeline,

@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from datetime import timedelta
-from pathlib import Path
 from types import FrameType
 
 import click
@@ -24,6 +23,7 @@ from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
+from demaq.store.place import Place
 
 DRAIN_QUIET_SECONDS = 1.0
 """A backlog that takes longer to work off is talked about."""
@@ -61,9 +61,10 @@ LOOK_EVERY_SECONDS = 0.2
 @pipeline_option("auto")
 @master_option
 @conf_option
+@click.option("--standby", is_flag=True, help="Wait until the node that runs on the store ends, then go on for it.")
 def run(
     application: tuple[str, ...],
-    folder: Path,
+    place: Place,
     keep: timedelta,
     rule_timeout: float,
     max_hops: int,
@@ -71,6 +72,7 @@ def run(
     pipeline: PipelineName,
     master: str,
     conf: tuple[SparkOption, ...],
+    standby: bool,
 ) -> int:
     """Run an application on a store until it is stopped.
 
@@ -80,7 +82,7 @@ def run(
     try:
         node = Node(
             application,
-            folder,
+            place.where,
             keep,
             rule_timeout,
             hops_max=max_hops,
@@ -89,6 +91,7 @@ def run(
             pipeline=pipeline,
             master=master,
             spark_options=dict(conf),
+            standby=standby,
         )
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
@@ -104,7 +107,7 @@ def run(
         raise
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
-    click.echo(f"running on {folder}: {sizes}; stop with Ctrl-C", err=True)
+    click.echo(f"running on {place}: {sizes}; stop with Ctrl-C", err=True)
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)
     control.close()

@@ -13,6 +13,7 @@ from demaq.cli.standard_input import STDIN, read_stdin
 from demaq.cli.stores import json_option, show_json, store_option, told
 from demaq.errors import DemaqError, MessageError
 from demaq.server.at_rest import writable
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq send orders order.xml --store orders")
@@ -23,7 +24,7 @@ from demaq.server.at_rest import writable
 @click.option("--request", metavar="KEY", help="A second message with the same key is the first one again.")
 @json_option
 def send(
-    queue: str, files: tuple[str, ...], folder: Path, properties: tuple[str, ...], request: str | None, as_json: bool
+    queue: str, files: tuple[str, ...], place: Place, properties: tuple[str, ...], request: str | None, as_json: bool
 ) -> int:
     """Put messages into a queue.
 
@@ -40,7 +41,7 @@ def send(
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
     with told():
-        node = writable(folder)
+        node = writable(place)
         try:
             for file, body in zip(files, bodies, strict=True):
                 try:

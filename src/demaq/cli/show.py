@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,8 +11,9 @@ from demaq.cli.stores import counted, json_option, more, number, paged, reading,
 from demaq.scheduler.reading import system_properties
 from demaq.scheduler.running_again import copies_of, first_number, is_copy
 from demaq.server.control import as_json as message_json
+from demaq.store.place import Place
 from demaq.store.protocol import StoredMessage
-from demaq.store.sqlite import SqliteStore
+from demaq.store.sql_store import SqlStore
 
 CHAIN_SHOWN_MAX = 20
 """So many causes are shown to people; of a longer chain the nearest, and the first of all."""
@@ -24,13 +24,13 @@ CHAIN_SHOWN_MAX = 20
 @store_option
 @paged
 @json_option
-def show(message_id: str, folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+def show(message_id: str, place: Place, limit: int, after: str | None, as_json: bool) -> None:
     """Show a message: body, properties, what caused it, what it caused.
 
     --limit and --after are about what it caused.
     """
     behind = number(after, "--after")
-    with reading(folder) as store:
+    with reading(place) as store:
         message = store.message(number(message_id, "ID"))
         if message is None:
             raise click.ClickException(f"there is no message {message_id}: it never was, or it was removed")
@@ -56,7 +56,7 @@ def show(message_id: str, folder: Path, limit: int, after: str | None, as_json: 
     more(found, limit, lambda seq: seq)
 
 
-def _causes(store: SqliteStore, message: StoredMessage) -> list[StoredMessage]:
+def _causes(store: SqlStore, message: StoredMessage) -> list[StoredMessage]:
     """The message that caused it, the one that caused that, and so on, as far as they are still there."""
     found: list[StoredMessage] = []
     cause = message.trigger

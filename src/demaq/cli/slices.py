@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.cli.example_first import ExampleFirst
@@ -23,7 +21,8 @@ from demaq.cli.stores import (
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.rounds.slice_keys import SliceKeys
-from demaq.store.sqlite import SqliteStore
+from demaq.store.place import Place
+from demaq.store.sql_store import SqlStore
 
 
 @click.command(cls=ExampleFirst, example="$ demaq slices orderMsgs --store orders")
@@ -32,12 +31,12 @@ from demaq.store.sqlite import SqliteStore
 @store_option
 @paged
 @json_option
-def slices(slicing: str, key: str | None, folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+def slices(slicing: str, key: str | None, place: Place, limit: int, after: str | None, as_json: bool) -> None:
     """List the keys of a slicing with how many messages each slice holds; with KEY, the messages of that slice."""
     if key is not None:
-        _list_slice(slicing, key, folder, limit, number(after, "--after"), as_json)
+        _list_slice(slicing, key, place, limit, number(after, "--after"), as_json)
         return
-    with reading(folder) as store:
+    with reading(place) as store:
         found = store.slice_keys(slicing, after, limit + 1)
         if not found:
             _expect_slicing(program_of(store), slicing)
@@ -52,8 +51,8 @@ def slices(slicing: str, key: str | None, folder: Path, limit: int, after: str |
     more(found, limit, lambda item: item[0])
 
 
-def _list_slice(slicing: str, key: str, folder: Path, limit: int, after: int, as_json: bool) -> None:
-    with reading(folder) as store:
+def _list_slice(slicing: str, key: str, place: Place, limit: int, after: int, as_json: bool) -> None:
+    with reading(place) as store:
         # Written as the store writes it in most cases; only else is the program asked what was meant.
         found = store.members(slicing, key, after, limit + 1)
         if not found:
@@ -61,7 +60,7 @@ def _list_slice(slicing: str, key: str, folder: Path, limit: int, after: int, as
     list_messages(found, limit, as_json, f"no {'further ' if after else ''}messages in slice {slicing} {key}")
 
 
-def _as_stored(store: SqliteStore, slicing: str, key: str) -> str:
+def _as_stored(store: SqlStore, slicing: str, key: str) -> str:
     program = program_of(store)
     _expect_slicing(program, slicing)
     return key if program is None else SliceKeys(program).key(slicing, key)

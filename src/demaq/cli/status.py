@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, json_option, show_json, store_option, told
 from demaq.server.control import running_node
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq status --store orders")
 @store_option
 @json_option
-def status(folder: Path, as_json: bool) -> None:
+def status(place: Place, as_json: bool) -> None:
     """Show what a running node is doing.
 
     How many messages it has processed since it started, where its rounds were evaluated and why, and what keeps it from
     going on, if anything does.
     """
-    node = running_node(folder)
+    node = running_node(place)
     if node is None:
-        raise click.ClickException(f"no node runs on {folder}")
+        raise click.ClickException(f"no node runs on {place}{' on this machine' if place.is_on_server else ''}")
     with told():
         found = node.status()
     if as_json:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +14,9 @@ import click
 from demaq.errors import MessageError, OperatorError, ProgramError
 from demaq.language.load import load_program_texts
 from demaq.language.program import Program
-from demaq.store.sqlite import SqliteStore
+from demaq.store.opening import open_store_readonly
+from demaq.store.place import Place, place_of
+from demaq.store.sql_store import SqlStore
 
 DEFAULT_STORE = "demaq-store"
 PAGE = 50
@@ -30,15 +31,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+class StorePlace(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+    """A folder, or `postgresql://user@host/database`."""
+
+    name = "store"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if isinstance(value, Place):
+            return value
+        with told():
+            return place_of(str(value))
+
+
 def store_option(function: F) -> F:
     return click.option(
         "--store",
-        "folder",
-        type=click.Path(path_type=Path),
+        "place",
+        type=StorePlace(),
         default=DEFAULT_STORE,
         show_default=True,
-        metavar="DIR",
-        help="The folder of the store.",
+        metavar="STORE",
+        help="The folder of the store, or its address: postgresql://…",
     )(function)
 
 
@@ -55,10 +68,10 @@ def paged(function: F) -> F:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[SqliteStore]:
+def reading(place: Place) -> Iterator[SqlStore]:
     """The store for reading, beside a running node or at rest."""
     with told():
-        store = SqliteStore.open_readonly(folder)
+        store = open_store_readonly(place.where)
         try:
             yield store
         finally:
@@ -78,7 +91,7 @@ def told() -> Iterator[None]:
         raise click.ClickException(f"{error.object!r} is not UTF-8") from None
 
 
-def program_of(store: SqliteStore) -> Program | None:
+def program_of(store: SqlStore) -> Program | None:
     """The application that ran on a store last; None where none did, or where its files have gone."""
     known = store.program()
     if known is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import json_option, nothing, show_json, store_option, told
 from demaq.server.at_rest import writable
+from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq take answers --store orders")
@@ -16,13 +15,13 @@ from demaq.server.at_rest import writable
 @store_option
 @click.option("--limit", default=1, show_default=True, type=click.IntRange(1), help="Take at most so many.")
 @json_option
-def take(queue: str, folder: Path, limit: int, as_json: bool) -> None:
+def take(queue: str, place: Place, limit: int, as_json: bool) -> None:
     """Take the oldest messages of a queue that no rule pertains to.
 
     They are printed and marked processed in one transaction, so that nobody else gets them.
     """
     with told():
-        node = writable(folder)
+        node = writable(place)
         try:
             taken = node.take(queue, limit)
         finally:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import fitted, json_option, more, nothing, number, paged, reading, show_json, store_option
-from demaq.store.sqlite import SqliteStore
+from demaq.store.place import Place
+from demaq.store.sql_store import SqlStore
 
 
 @click.command(cls=ExampleFirst, example="$ demaq timers --store orders")
 @store_option
 @paged
 @json_option
-def timers(folder: Path, limit: int, after: str | None, as_json: bool) -> None:
+def timers(place: Place, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of echo queues that have not come back yet, the next one first."""
-    with reading(folder) as store:
+    with reading(place) as store:
         found = store.timers(_place(store, number(after, "--after")), limit + 1)
     shown = [(message, message.timer) for message in found[:limit] if message.timer is not None]
     if as_json:
@@ -37,7 +37,7 @@ def timers(folder: Path, limit: int, after: str | None, as_json: bool) -> None:
     more(found, limit, lambda message: message.seq)
 
 
-def _place(store: SqliteStore, after: int) -> tuple[datetime, int] | None:
+def _place(store: SqlStore, after: int) -> tuple[datetime, int] | None:
     """Where in the order of time a message stands."""
     if not after:
         return None

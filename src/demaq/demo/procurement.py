@@ -18,7 +18,7 @@ from demaq.benchmarks.workloads import RESTRICTIONS, invoices, is_refused, reque
 from demaq.scheduler.receiving import Sent
 from demaq.server.node import Node
 from demaq.spark.pipeline import Counts, PipelineName
-from demaq.store.sqlite import SqliteStore
+from demaq.store.sql_store import SqlStore
 
 APPLICATION = Path(__file__).with_name("procurement.dmq")
 SENT_TOGETHER = 1000
@@ -50,9 +50,14 @@ class Demonstration:
     """A node with the scenario's application. Must be stopped."""
 
     def __init__(
-        self, folder: Path, pipeline: PipelineName, master: str, options: Mapping[str, str], tell: Callable[[str], None]
+        self,
+        store: str | Path,
+        pipeline: PipelineName,
+        master: str,
+        options: Mapping[str, str],
+        tell: Callable[[str], None],
     ) -> None:
-        self.node = Node(APPLICATION, folder, pipeline=pipeline, master=master, spark_options=options, tell=tell)
+        self.node = Node(APPLICATION, store, pipeline=pipeline, master=master, spark_options=options, tell=tell)
         try:
             self.node.pipeline.start()
             self.node.load_collection("restrictions", [RESTRICTIONS])
@@ -107,7 +112,7 @@ class Demonstration:
         self.node.stop()
 
 
-def check(store: SqliteStore, requests: int) -> tuple[dict[str, int], tuple[str, ...]]:
+def check(store: SqlStore, requests: int) -> tuple[dict[str, int], tuple[str, ...]]:
     """Answers by kind, and what is wrong with them."""
     kinds: Counter[str] = Counter()
     answers: Counter[int] = Counter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from demaq.compiler.plan import Plan
@@ -16,19 +15,21 @@ from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.intake import expect_program, explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
+from demaq.store.database import FILE_NAME
+from demaq.store.opening import open_store, open_store_readonly
+from demaq.store.place import Place
 from demaq.store.protocol import NewMessage
-from demaq.store.sqlite import SqliteStore
 
 
 class StoreAtRest:
     """What a running node offers, on a store where none runs. The program is the one that ran last."""
 
-    def __init__(self, folder: Path) -> None:
-        self._store = SqliteStore(folder)
+    def __init__(self, place: Place) -> None:
+        self._store = open_store(place.where)
         try:
             known = self._store.program()
             if known is None:
-                raise StoreError(f"no application has run on {folder} yet: demaq run APP --store {folder}")
+                raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
             compiled = compile_program(load_program_texts(known[2]))
         except BaseException:
             self._store.close()
@@ -62,8 +63,13 @@ class StoreAtRest:
         self._store.close()
 
 
-def writable(folder: Path) -> RemoteNode | StoreAtRest:
+def writable(place: Place) -> RemoteNode | StoreAtRest:
     """The node that runs on a store, or the store itself where none does."""
-    if not (folder / "store.db").exists():
-        raise StoreError(f"there is no store in {folder}")
-    return running_node(folder) or StoreAtRest(folder)
+    node = running_node(place)
+    if node is not None:
+        return node
+    if place.is_on_server:
+        open_store_readonly(place.where).close()  # who writes makes a store where there is none
+    elif not (place.folder / FILE_NAME).exists():
+        raise StoreError(f"there is no store in {place}")
+    return StoreAtRest(place)

@@ -1,7 +1,7 @@
 """How other processes of the same user speak to a running node: one request and one answer, as JSON, over a socket.
 
-The socket lies in a folder that only its owner may enter; `node.json` in the store's folder says where. It also says
-which store that is: in a copy of the folder it is about another one.
+The socket lies in a folder that only its owner may enter; `node.json` in the store's folder, or in that for a store on
+a server, says where. It also says which store that is: in a copy of the folder it is about another one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from demaq.scheduler.receiving import Sent
 from demaq.server.new_messages import from_json, to_json
 from demaq.server.node import Node
 from demaq.store.database import FILE_NAME
+from demaq.store.place import Place, place_of
 from demaq.store.protocol import NewMessage, StoredMessage
 
 ADDRESS_FILE = "node.json"
@@ -40,10 +41,11 @@ class ControlServer:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._address_file = node.folder / ADDRESS_FILE
+        _make_folder(node.folder)
         _remove_remains(node.folder)
         self._folder = _socket_folder()
         path = str(self._folder / SOCKET)
-        address = {"pid": os.getpid(), "socket": path, "store": _identity(node.folder)}
+        address = {"pid": os.getpid(), "socket": path, "store": _identity(node.place)}
         try:
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.bind(path)
@@ -55,7 +57,8 @@ class ControlServer:
         threading.Thread(target=self._serve, name="demaq-control", daemon=True).start()
 
     def close(self) -> None:
-        self._address_file.unlink(missing_ok=True)
+        if _socket_of(self._address_file) == self._folder / SOCKET:  # and not that of a node that has taken over
+            self._address_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -172,12 +175,13 @@ class RemoteNode:
         return answer["answer"]
 
 
-def running_node(folder: Path) -> RemoteNode | None:
-    """The node that runs on a store, if one does."""
+def running_node(store: str | Path | Place) -> RemoteNode | None:
+    """The node that runs on a store on this machine, if one does."""
+    place = store if isinstance(store, Place) else place_of(store)
     try:
-        known = json.loads((folder / ADDRESS_FILE).read_text())
+        known = json.loads((place.folder / ADDRESS_FILE).read_text())
         address = str(known["socket"])
-        if known["store"] != _identity(folder) or not _answers(address):
+        if known["store"] != _identity(place) or not _answers(address):
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -193,10 +197,19 @@ def _answers(address: str) -> bool:
     return True
 
 
-def _identity(folder: Path) -> list[int]:
+def _identity(place: Place) -> list[int] | str:
     """What tells a store from its copies, wherever it is moved."""
-    file = (folder / FILE_NAME).stat()
+    if place.is_on_server:
+        return place.folder.name
+    file = (place.folder / FILE_NAME).stat()
     return [file.st_dev, file.st_ino]
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OperatorError(f"the folder {folder} cannot be made: {error.strerror}") from None
 
 
 def _socket_folder() -> Path:
@@ -210,11 +223,20 @@ def _socket_folder() -> Path:
 
 def _remove_remains(folder: Path) -> None:
     """A node that was killed has left its socket: whoever holds the store now removes it."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        address = Path(json.loads((folder / ADDRESS_FILE).read_text())["socket"])
-        if address.name == SOCKET and address.parent.name.startswith(FOLDER_PREFIX) and not _answers(str(address)):
+    address = _socket_of(folder / ADDRESS_FILE)
+    if address is None or address.name != SOCKET or not address.parent.name.startswith(FOLDER_PREFIX):
+        return
+    with contextlib.suppress(OSError):
+        if not _answers(str(address)):
             address.unlink(missing_ok=True)
             address.parent.rmdir()
+
+
+def _socket_of(address_file: Path) -> Path | None:
+    """Where the node listens that a file is about."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return Path(json.loads(address_file.read_text())["socket"])
+    return None
 
 
 def as_json(message: StoredMessage) -> dict[str, Any]:

@@ -17,13 +17,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from demaq.compiler.planner import make_plan
-from demaq.errors import OperatorError, StoreDamaged
+from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver
 from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
@@ -36,8 +36,9 @@ from demaq.server.watching import Watch
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
 from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
+from demaq.store.opening import address_for_executors, open_store
+from demaq.store.place import place_of
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, as_stored
-from demaq.store.sqlite import SqliteStore
 
 IDLE_SECONDS_MAX = 60.0
 """An idle node looks around at least this often."""
@@ -72,26 +73,32 @@ class Node:
         pipeline: PipelineName = "inline",
         master: str = MASTER_DEFAULT,
         spark_options: Mapping[str, str] | None = None,
+        standby: bool = False,
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError.
 
         `tell` hears what is different from the program that ran last; `discard` names queues that it has given up and
         whose messages may go with them. `pipeline` says where rounds are evaluated: beside the node, on Spark at that
-        `master`, or on whichever is better for each.
+        `master`, or on whichever is better for each. With `standby`, wait for a store on a server whose writer is
+        another node, and go on where that one ends.
         """
-        if pipeline != "inline" and not is_local(master):
-            raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use a local master")
+        self.place = place_of(store)
+        if pipeline != "inline" and not is_local(master) and not self.place.is_on_server:
+            raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use PostgreSQL")
+        if standby and not self.place.is_on_server:
+            raise OperatorError("a standby needs a store on PostgreSQL, and this one is a folder")
         self.program = application if isinstance(application, Program) else load_program(application)
         self.keep = keep
         self._clock = clock or _utc_now
-        self.folder = Path(store)
-        self.store = SqliteStore(self.folder, now=self._clock)
+        self.folder = self.place.folder
+        where = self.place.where
+        self.store = open_store(where, wait=standby, now=self._clock, tell=tell)
         files = {str(Path(file).resolve()): text for file, text in self.program.files().items()}
         with contextlib.ExitStack() as opened:
             opened.callback(self.store.close)
             # Two processes, so that senders do not wait for slow rules.
-            self._evaluator = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
-            self._receiver = ProcessEvaluator(files, self.folder, rule_timeout_seconds)
+            self._evaluator = ProcessEvaluator(files, where, rule_timeout_seconds)
+            self._receiver = ProcessEvaluator(files, where, rule_timeout_seconds)
             opened.callback(self._evaluator.close)
             opened.callback(self._receiver.close)
             self._evaluator.launch()
@@ -102,7 +109,8 @@ class Node:
             def start() -> tuple[SparkEvaluator, Callable[[], None]]:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
                 beside, timeout = self._evaluator, rule_timeout_seconds
-                on_spark = SparkEvaluator(spark.session, self.program, files, self.folder, beside, timeout)
+                shared = address_for_executors(where)
+                on_spark = SparkEvaluator(spark.session, self.program, files, shared, beside, timeout)
                 return on_spark, spark.close
 
             self.pipeline = Pipeline(pipeline, self._evaluator, start)
@@ -182,9 +190,8 @@ class Node:
     ) -> int:
         """Store a message; durable on return. Raises a MessageError where it must be refused."""
         given = explicit_properties(self.program, queue, properties or {})
-        seq = self.engine.enqueue(queue, body, given, request)
-        self._work.set()
-        return seq
+        with self._looking_for_work():
+            return self.engine.enqueue(queue, body, given, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
         """Store messages that were checked elsewhere under the program of this digest; the answer is which are new.
@@ -192,9 +199,10 @@ class Node:
         One whose `request` is known already is not stored again. With `watch`, they are watched under that name.
         """
         expect_program(self.store, digest)
-        new = self.engine.append_checked(messages, lambda seqs: self._watch(watch, seqs) if watch is not None else None)
-        self._work.set()
-        return new
+        with self._looking_for_work():
+            return self.engine.append_checked(
+                messages, lambda seqs: self._watch(watch, seqs) if watch is not None else None
+            )
 
     def watch(self, name: str, seqs: Sequence[int]) -> None:
         """Watch what becomes of messages, as far as they are still to be processed."""
@@ -215,15 +223,13 @@ class Node:
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """Store messages, all or none; durable on return. Raises a MessageError where one must be refused."""
-        numbers = self.engine.enqueue_all(queue, sent)
-        self._work.set()
-        return numbers
+        with self._looking_for_work():
+            return self.engine.enqueue_all(queue, sent)
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand messages of a mailbox to a client and mark them processed, in one transaction."""
-        taken = self.engine.take(queue, limit)
-        self._work.set()  # there may be garbage
-        return taken
+        with self._looking_for_work():  # there may be garbage
+            return self.engine.take(queue, limit)
 
     def load_collection(self, name: str, documents: Sequence[bytes | str]) -> int:
         """Replace a collection; the answer is its version. Raises a MessageError where it must be refused."""
@@ -267,6 +273,14 @@ class Node:
         self.engine.fold = False  # they shall hear of every message
         self._subscribers.setdefault(queue, []).append(listener)
 
+    @contextlib.contextmanager
+    def _looking_for_work(self) -> Iterator[None]:
+        """Wake the thread, also behind a call that failed: what was asked may be stored all the same."""
+        try:
+            yield
+        finally:
+            self._work.set()
+
     # the thread
 
     def _run(self) -> None:
@@ -278,7 +292,7 @@ class Node:
                 busy = self._turn_once()
                 faults = 0
                 self.fault = None
-            except StoreDamaged as error:
+            except (StoreDamaged, StoreTakenOver) as error:
                 self.failure = error
                 return
             except Exception as error:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
+from demaq.store.opening import open_store_readonly
+from demaq.store.place import place_of
 from demaq.store.protocol import Store
-from demaq.store.sqlite import SqliteStore
 
 
 @contextmanager
 def reading(address: str) -> Iterator[Store]:
     """The store for reading: beside a running node, or at rest."""
-    store = SqliteStore.open_readonly(Path(address))
+    store = open_store_readonly(address)
     try:
         yield store
     finally:
@@ -28,11 +28,12 @@ def program_on(store: Store, address: str) -> tuple[str, Program]:
     """The program that ran on a store last, with its digest."""
     known = store.program()
     if known is None:
-        raise StoreError(f"no application has run on {address} yet: demaq run APP --store {address}")
+        place = place_of(address)
+        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
     _, digest, files = known
     return digest, load_program_texts(files)
 
 
 def expect_queue(program: Program, queue: str, address: str) -> None:
     if queue not in program.queues:
-        raise StoreError(f"{unknown('queue', queue, program.queues)} (store {address})")
+        raise StoreError(f"{unknown('queue', queue, program.queues)} (store {place_of(address)})")

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
@@ -33,8 +32,9 @@ from demaq.server.control import running_node
 from demaq.spark.datasource.columns import FIXED, property_columns, to_text
 from demaq.spark.datasource.options import Options, WrongOption
 from demaq.spark.datasource.stores import expect_queue, program_on, reading
+from demaq.store.opening import open_store
+from demaq.store.place import place_of
 from demaq.store.protocol import NewMessage
-from demaq.store.sqlite import SqliteStore
 
 CHECKED_TOGETHER = 500
 """So many rows a task checks at once."""
@@ -117,7 +117,7 @@ class _Writer:
         messages = _named(tasks, batch)
         if not messages:
             return
-        node = running_node(Path(self._options.store))
+        node = running_node(self._options.store)
         if node is None:
             self._store_at_rest([message for message, _ in messages], tasks[0].digest)
             return
@@ -125,11 +125,12 @@ class _Writer:
             node.enqueue_all(self._options.queue, [Sent(m.body, given, m.request) for m, given in part])
 
     def _store_at_rest(self, messages: list[NewMessage], digest: str) -> None:
-        store = SqliteStore(Path(self._options.store))
+        store = open_store(self._options.store)
         try:
             known = store.program()
             if known is None or known[1] != digest:
-                raise StoreError(f"the application on {self._options.store} has changed meanwhile: write again")
+                place = place_of(self._options.store)
+                raise StoreError(f"the application on {place} has changed meanwhile: write again")
             store.append(messages)
         finally:
             store.close()
@@ -192,7 +193,7 @@ def _intake(address: str, digest: str) -> tuple[Maker, SaxonEvaluator]:
     with reading(address) as store:
         found, program = program_on(store, address)
     if found != digest:
-        raise StoreError(f"the application on {address} has changed meanwhile: write again")
+        raise StoreError(f"the application on {place_of(address)} has changed meanwhile: write again")
     compiled = compile_program(program)
     evaluator = SaxonEvaluator(compiled)
     return Maker(compiled.plan, evaluator), evaluator
