@@ -21,6 +21,8 @@ from demaq.spark.java import find_java_home
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
 WORKERS = 2
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that has little to do and is to be there soon."""
 
 # Starts what follows, and ends it when nobody holds our standard input any more, however that came about.
 _UNTIL_ALONE = 'exec 3<&0; "$@" </dev/null >"$0" 2>&1 & echo $!; cat <&3 >/dev/null; kill $!; wait $!'
@@ -51,6 +53,8 @@ class Cluster:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": QUICK_START,
+            "spark.driver.extraJavaOptions": QUICK_START,
         }
 
 
@@ -84,6 +88,7 @@ def _start(folder: Path, name: str, class_name: str, *options: str) -> Daemon:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
     }
     command = [str(home / "bin" / "spark-class"), class_name, "--host", "127.0.0.1", "--webui-port", "0", *options]
     keeper = subprocess.Popen(

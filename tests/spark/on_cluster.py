@@ -1,4 +1,7 @@
-"""A session on a cluster, in a process of its own. Tells what it sees as lines of JSON."""
+"""A node on a cluster and a server, in a process of its own, while parts of the cluster are killed.
+
+Tells what it sees as lines of JSON.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,24 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from demaq.spark.jobs import TasksFailed, run_tasks
-from demaq.spark.session import start_spark
+from pyspark.sql import SparkSession
 
+from demaq.benchmarks.workloads import RESTRICTIONS, invoices, request_message
+from demaq.demo.procurement import APPLICATION, check
+from demaq.server.node import Node
+from demaq.spark import jobs
+from demaq.spark.jobs import run_tasks
+
+REQUESTS = 300
+"""For each thing that is killed."""
+SECONDS_MAX = 120.0
 PROGRAM = "create queue a create queue b create rule r for a if (//x) then do enqueue <y>{//x/text()}</y> into b"
 
 
@@ -41,28 +56,101 @@ def evaluate(data: bytes) -> bytes:
     return json.dumps([demaq.__file__, os.getcwd(), repr(action), len(statements("reading.sql"))]).encode()
 
 
-def end_executor(data: bytes) -> bytes:
-    """Kills the executor whose child's child we are: worker, its daemon, Java."""
-    if data == b"end":
-        daemon = os.getppid()
-        java = int(Path(f"/proc/{daemon}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        os.kill(java, signal.SIGKILL)
-        time.sleep(60)
-    return data
+class Traffic:
+    """Requests through a node, some at a time."""
+
+    def __init__(self, node: Node, workers: list[int]) -> None:
+        self.node = node
+        self.workers = workers
+        self.sent = 0
+        node.load_collection("restrictions", [RESTRICTIONS])
+        node.engine.append(node.engine.received_many("invoices", invoices()))
+
+    def run(self, what: str, kill: Callable[[], None] | None = None) -> None:
+        """Let requests be answered, and kill something while tasks run until one is lost by it."""
+        spark: Any = self.node.pipeline._spark
+        before = self.node.pipeline.counts.spark_rounds, spark.lost_tasks
+        numbers = range(self.sent, self.sent + REQUESTS)
+        self.sent = numbers.stop
+        killer = threading.Thread(target=self._kill, args=(kill, before[1], numbers.stop), daemon=True)
+        killer.start()
+        engine = self.node.engine
+        engine.append(engine.received_many("crm", [request_message(number) for number in numbers]))
+        self.node._work.set()
+        started = time.monotonic()
+        while self.answers() < numbers.stop or self.node.store.pending(1):
+            assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.status()}"
+            time.sleep(0.05)
+        killer.join()
+        rounds = self.node.pipeline.counts.spark_rounds - before[0]
+        seconds = round(time.monotonic() - started, 1)
+        say(step=what, rounds=rounds, lost=spark.lost_tasks - before[1], seconds=seconds, why=self.node.pipeline.why)
+
+    def answers(self) -> int:
+        return self.node.store.counts().get("customer", (0, 0))[0]
+
+    def _kill(self, kill: Callable[[], None] | None, lost: int, requests: int) -> None:
+        spark: Any = self.node.pipeline._spark
+        tracker = spark._session.sparkContext.statusTracker()
+        while kill is not None and spark.lost_tasks == lost and self.answers() < requests:
+            if tracker.getActiveJobsIds():
+                kill()
+                time.sleep(0.5)
+            time.sleep(0.005)
+
+    # what there is to kill
+
+    def end_python_workers(self) -> None:
+        for executor in children(self.workers[0]):
+            for daemon in children(executor):
+                end(*children(daemon))
+
+    def end_executor(self) -> None:
+        end(*children(self.workers[0]))
+
+    def end_worker(self) -> None:
+        end(self.workers[0])
+
+    def end_all(self) -> None:
+        end(*self.workers, *[executor for worker in self.workers for executor in children(worker)])
 
 
-def main(url: str, folder: Path, options: dict[str, str]) -> None:
-    with start_spark(url, options=options, folder=folder) as spark:
-        answers = run_tasks(spark.session, [b"<m><x>1</x></m>", b"<m><x>2</x></m>"], evaluate)
-        say(step="evaluated", answers=[json.loads(answer) for answer in answers])
-        try:
-            run_tasks(spark.session, [b"1", b"end"], end_executor)
-        except TasksFailed as failed:
-            say(step="lost", answers=sorted(failed.answers), lost=sorted(failed.lost))
-        answers = run_tasks(spark.session, [b"1", b"2", b"3", b"4"], bytes)
-        say(step="after", answers=[answer.decode() for answer in answers])
+def children(pid: int) -> list[int]:
+    try:
+        return [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except OSError:
+        return []
+
+
+def end(*pids: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def main(url: str, address: str, options: dict[str, str], workers: list[int]) -> None:
+    node = Node(APPLICATION, address, pipeline="spark", master=url, spark_options=options)
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    answers = run_tasks(session, [b"<m><x>1</x></m>", b"<m><x>2</x></m>"], evaluate)
+    say(step="evaluated", answers=[json.loads(answer) for answer in answers])
+    node.start()
+    traffic = Traffic(node, workers)
+    traffic.run("undisturbed")
+    traffic.run("python worker", traffic.end_python_workers)
+    traffic.run("executor", traffic.end_executor)
+    traffic.run("worker", traffic.end_worker)
+    jobs.IDLE_SECONDS_MAX = jobs.LOOK_SECONDS = 1.0
+    traffic.run("cluster", traffic.end_all)
+    kinds, problems = check(node.store, traffic.sent)
+    say(step="checked", answers=sum(kinds.values()), sent=traffic.sent, problems=problems, folder=str(node.folder))
+    node.stop()
     say(step="closed", imported_from_archive=any(path.endswith(".zip") and "demaq" in path for path in sys.path))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4]))

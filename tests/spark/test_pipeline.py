@@ -14,6 +14,8 @@ from demaq.cli.main import run
 from demaq.errors import OperatorError
 from demaq.messages import Message
 from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.spark import pipeline as pipelines
+from demaq.spark.jobs import JobFailed
 from demaq.spark.pipeline import START_MESSAGES, Pipeline, PipelineName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -96,6 +98,67 @@ def test_auto_goes_on_without_a_spark_that_cannot_be_started() -> None:
     assert len(inline.rounds) == 2
     with pytest.raises(OperatorError, match="no Java"):
         pipeline_of("spark", start)
+
+
+class Unreliable(Somewhere):
+    """A Spark that does no job while it is away, and does not come back by itself once it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = self.ended = False
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
+    ) -> Sequence[Outcome | None]:
+        self.probe()
+        return super().cascade(messages, reader, now, deep, fold)
+
+    def probe(self) -> float:
+        if self.away:
+            raise JobFailed("no executor")
+        return 0.1
+
+    def has_ended(self) -> bool:
+        return self.ended
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_rounds_are_evaluated_beside_the_node_until_spark_works_again(
+    monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    monkeypatch.setattr(pipelines, "RECOVERY_SECONDS_FIRST", 0.01)
+    started: list[Unreliable] = []
+
+    def start() -> Any:
+        started.append(Unreliable())
+        return started[-1], lambda: None
+
+    pipeline, inline, _ = pipeline_of("spark", start)
+    rounds_of(pipeline, 1)
+    started[0].away, started[0].ended = True, ended
+    rounds_of(pipeline, 2)
+    assert inline.rounds == [2]
+    if not ended:
+        rounds_of(pipeline, 3)
+        assert inline.rounds == [2, 3]
+        assert pipeline.why == "Spark is out of reach: no executor"
+        assert (pipeline.counts.inline_rounds, pipeline.counts.spark_rounds) == (2, 1)
+        started[0].away = False
+    while pipeline.fault is not None:
+        time.sleep(0.01)
+    rounds_of(pipeline, 4)
+    assert started[-1].rounds[-1] == 4
+    assert len(started) == (2 if ended else 1)
+    pipeline.close()
+
+
+def test_a_node_starts_on_a_cluster_that_has_no_executors_yet() -> None:
+    spark = Unreliable()
+    spark.away = True
+    pipeline, inline, _ = pipeline_of("spark", lambda: (spark, lambda: None))
+    rounds_of(pipeline, 1)
+    assert (inline.rounds, spark.rounds) == ([1], [])
+    pipeline.close()
 
 
 def test_the_demonstration_checks_its_answers(capsys: pytest.CaptureFixture[str]) -> None:

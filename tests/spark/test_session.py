@@ -92,7 +92,7 @@ def test_the_process_keeps_its_handler_of_interrupts_and_its_environment(seen):
 
 def test_a_process_may_start_spark_again_with_settings_of_its_own(seen):
     assert seen.facts["again"]["name"] == "mine"
-    assert seen.facts["again"]["master"] == "local[*,2]"
+    assert seen.facts["again"]["master"] == "local[*,4]"
 
 
 def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):

@@ -1,18 +1,32 @@
 """Run tasks on Spark's executors: bytes go out, bytes come back, and lost workers cost their own task alone.
 
 One job of an RDD with one partition for each assignment (docs/decisions/0010). An exception in a task comes back as an
-answer. When a task takes its worker with it, Spark starts it a second time; then it does nothing but say so, and the
+answer. When a task takes its worker with it, Spark starts it again; from then on it does nothing but say so, and the
 job as a whole succeeds. So the answers of all others are there, and what to try again is the caller's to decide.
+
+On a cluster without executors Spark itself would wait for ever. A job that nobody works on is given up after a while.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from demaq.errors import OperatorError
+from demaq.spark.session import is_local
+
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+IDLE_SECONDS_MAX = 30.0
+"""How long a job may be there without any executor working on it. A new executor on a new machine may take a while."""
+LOOK_SECONDS = 2.0
 
 Work = Callable[[bytes], bytes]
 """A function that can be imported where the executors are, or one that carries all it needs."""
@@ -40,8 +54,10 @@ class TasksFailed(Exception):
         super().__init__(f"of {total} tasks, {len(failures)} failed ({positions}); task {first}: {reason}")
 
 
-class JobFailed(Exception):
+class JobFailed(OperatorError):
     """Spark could not run the job at all, so no task has an answer."""
+
+    code = "DQ9307"
 
 
 def run_tasks(session: SparkSession, assignments: Sequence[bytes], work: Work) -> list[bytes]:
@@ -56,18 +72,74 @@ def run_tasks(session: SparkSession, assignments: Sequence[bytes], work: Work) -
     return [answers[n] for n in range(len(assignments))]
 
 
+def cores(session: SparkSession) -> int:
+    """How many tasks can run at the same time, as things are. Raises JobFailed where Spark has ended."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except (Py4JError, OSError, AttributeError) as error:
+        raise JobFailed("Spark has ended by itself") from error
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Whether Spark was given up by its cluster, or its Java is gone: then it does not come back."""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except Exception:  # whatever is said by what is left of it
+        return True
+
+
 def _collect(session: SparkSession, assignments: Sequence[bytes], work: Work) -> list[tuple[int, str, bytes]]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     numbered = list(enumerate(assignments))
+    given_up = threading.Event()
     try:
-        found: list[Any] = (
-            session.sparkContext.parallelize(numbered, len(numbered)).mapPartitions(_Task(work)).collect()
-        )
-    except (Py4JError, PySparkException, OSError, EOFError) as error:
-        raise JobFailed(f"Spark could not run a job of {len(numbered)} tasks: {_summary(error)}") from error
+        context = session.sparkContext
+        with _watched(context, given_up):
+            found: list[Any] = context.parallelize(numbered, len(numbered)).mapPartitions(_Task(work)).collect()
+    except (Py4JError, PySparkException, OSError, EOFError, AttributeError) as error:
+        # A context that was stopped has no parts left: AttributeError.
+        reason = f"no executor has worked on it for {IDLE_SECONDS_MAX:g} s" if given_up.is_set() else _summary(error)
+        raise JobFailed(f"Spark could not run a job of {len(numbered)} tasks: {reason}") from error
     return found
+
+
+@contextmanager
+def _watched(context: SparkContext, given_up: threading.Event) -> Iterator[None]:
+    """Cancel the job of this block when nobody has worked on it for too long. A local master always does."""
+    if is_local(str(context.master)):
+        yield
+        return
+    group = uuid.uuid4().hex
+    done = threading.Event()
+    context.setJobGroup(group, "Demaq", interruptOnCancel=True)
+    threading.Thread(target=_watch, args=(context, group, done, given_up), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _watch(context: SparkContext, group: str, done: threading.Event, given_up: threading.Event) -> None:
+    last = time.monotonic()
+    with suppress(Exception):  # Spark ends while it is asked: who has started the job hears of it too
+        while not done.wait(LOOK_SECONDS):
+            if _is_worked_on(context, group):
+                last = time.monotonic()
+            elif time.monotonic() - last > IDLE_SECONDS_MAX:
+                given_up.set()
+                context.cancelJobGroup(group)
+                return
+
+
+def _is_worked_on(context: SparkContext, group: str) -> bool:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return any([stage is not None and stage.numActiveTasks > 0 for stage in stages])
 
 
 class _Task:

@@ -2,6 +2,8 @@
 
 A job costs the same whatever it holds. It pays off when the round is so large that dividing it among the executors
 saves more than that. What a job costs is measured when Spark is started, what a message costs in every round.
+
+Where Spark cannot do a job at all, because the cluster is gone, rounds are evaluated beside the node until it can.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from demaq.errors import MessageError, OperatorError
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX, Evaluator
 from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
+from demaq.spark.jobs import JobFailed
 from demaq.spark.rounds import SparkEvaluator
 
 PipelineName = Literal["auto", "spark", "inline"]
@@ -28,6 +31,9 @@ PROBES = 3
 """So many empty jobs tell what a job costs."""
 MESSAGE_SECONDS_FIRST = 0.0005
 """What a message is taken to cost before any was seen."""
+RECOVERY_SECONDS_FIRST = 0.5
+RECOVERY_SECONDS_MAX = 10.0
+"""When Spark is asked whether it works again: each time after twice as long."""
 WEIGHT = 0.3
 """How much the newest round says about what a message costs."""
 
@@ -61,11 +67,15 @@ class Pipeline:
         self.job_seconds: float | None = None
         """What an empty job costs, once Spark runs."""
         self.message_seconds = MESSAGE_SECONDS_FIRST
+        self.fault: str | None = None
+        """Why nothing goes to Spark at present, though it was started."""
         self._inline = inline
         self._start = start
         self._spark: SparkEvaluator | None = None
         self._stop: Callable[[], None] | None = None
         self._starting: threading.Thread | None = None
+        self._recovering: threading.Thread | None = None
+        self._closing = threading.Event()
         if name == "spark":
             self._start_now()
 
@@ -88,8 +98,10 @@ class Pipeline:
         return max(1, int(self.job_seconds / saved_by_each))
 
     def close(self) -> None:
-        if self._starting is not None:
-            self._starting.join()
+        self._closing.set()
+        for thread in (self._starting, self._recovering):
+            if thread is not None:
+                thread.join()
         if self._stop is not None:
             self._stop()
             self._stop = None
@@ -102,7 +114,11 @@ class Pipeline:
     ) -> Sequence[Outcome | None]:
         chosen = self._chosen(len(messages))
         started = time.perf_counter()
-        outcomes = (chosen or self._inline).cascade(messages, reader, now, deep, fold)
+        try:
+            outcomes = (chosen or self._inline).cascade(messages, reader, now, deep, fold)
+        except JobFailed as failed:
+            self._lost(failed)
+            return self.cascade(messages, reader, now, deep, fold)
         seconds = (time.perf_counter() - started) / len(messages)
         if chosen is not None:
             self.counts.spark_rounds += 1
@@ -138,6 +154,9 @@ class Pipeline:
         """Spark's evaluator where the round is worth a job."""
         if self.name == "inline":
             return None
+        if self.fault is not None:
+            self.why = f"Spark is out of reach: {self.fault}"
+            return None
         if self.name == "spark":
             self.why = "every round goes to Spark"
             return self._spark
@@ -164,6 +183,41 @@ class Pipeline:
 
     def _start_now(self) -> None:
         spark, self._stop = self._start()
-        self.job_seconds = min([spark.probe() for _ in range(PROBES)])
+        try:
+            self._measure(spark)
+        except JobFailed as failed:  # the cluster may have executors for us later
+            self._lost(failed)
         self._spark = spark
+
+    def _measure(self, spark: SparkEvaluator) -> None:
+        self.job_seconds = min([spark.probe() for _ in range(PROBES)])
         _log.info("Spark runs with %d tasks; a job costs %.0f ms", spark.tasks, self.job_seconds * 1000)
+
+    # faults
+
+    def _lost(self, failed: JobFailed) -> None:
+        _log.warning("%s; evaluating beside the node until Spark works again", failed)
+        self.fault = str(failed)
+        self._recovering = threading.Thread(target=self._recover, name="demaq-recovery", daemon=True)
+        self._recovering.start()
+
+    def _recover(self) -> None:
+        """Ask Spark until it works again; where it has ended, start it anew."""
+        seconds = RECOVERY_SECONDS_FIRST
+        while not self._closing.wait(seconds):
+            seconds = min(2 * seconds, RECOVERY_SECONDS_MAX)
+            spark = self._spark
+            try:
+                if spark is None or spark.has_ended():
+                    if self._stop is not None:
+                        self._stop()
+                        self._stop = None
+                    spark, self._stop = self._start()
+                    self._spark = spark
+                self._measure(spark)
+            except OperatorError as error:
+                self.fault = str(error)
+                continue
+            self.fault = None
+            _log.warning("Spark works again, with %d tasks", spark.tasks)
+            return

@@ -27,7 +27,7 @@ from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
-from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
+from demaq.spark.jobs import TasksFailed, cores, has_ended, run_tasks
 from demaq.store.opening import is_address
 
 if TYPE_CHECKING:
@@ -64,23 +64,31 @@ class SparkEvaluator:
         self._store = str(store if is_address(store) else Path(store).resolve())
         self._beside = beside
         self._rule_timeout_seconds = rule_timeout_seconds
-        self.tasks = int(session.sparkContext.defaultParallelism)
+        self.tasks = cores(session)
         """Into how many tasks a round is divided."""
         self.lost_tasks = 0
         """How many did not come back."""
 
     def probe(self) -> float:
-        """How many seconds a job takes that has nothing to do."""
+        """How many seconds a job takes that has nothing to do. Raises JobFailed where there is nobody to do it."""
         started = time.perf_counter()
         run_tasks(self._session, [b""] * self.tasks, nothing)
-        return time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.tasks = cores(self._session)
+        return seconds
+
+    def has_ended(self) -> bool:
+        """Whether Spark must be started again to be of use."""
+        return has_ended(self._session)
 
     # an Evaluator
 
     def cascade(
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
+        """Raises JobFailed where Spark cannot do it at all."""
         assert isinstance(reader, SnapshotReader), "executors read the store themselves"
+        self.tasks = cores(self._session)  # executors come and go
         shares = divided([self._slices(message) for message in messages], self.tasks)
         assignments = [
             self._assignment([messages[position].sequence for position in share], reader.snapshot, now, deep, fold)
@@ -132,9 +140,6 @@ class SparkEvaluator:
             for number, reason in failed.failures.items():
                 _log.warning("task %d of a round on Spark failed: %s", number, reason.strip().split("\n")[-1])
             return failed.answers
-        except JobFailed as failed:
-            _log.warning("%s; evaluating beside the node", failed)
-            return {}
 
 
 def divided(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[list[int]]:

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_DEFAULT = "local[*]"
-ATTEMPTS = 2
-"""How often a task is started. The second time it only says that its worker was lost; see jobs.py."""
+ATTEMPTS = 4
+"""How often a task is started. From the second time on it only says that its worker was lost; see jobs.py. That may be
+its lot too: what kills one worker of an executor often kills those that wait."""
 CONNECT_SECONDS_MAX = 5.0
+SILENT_SECONDS_MAX = 60
+"""How long the machine of an executor may be silent before its tasks count as lost."""
 STOP_SECONDS_MAX = 20.0
 """How long Java may take to end when it is asked to, before it is killed."""
 LOG_NAME = "spark.log"
@@ -139,6 +142,8 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",  # no metastore, no derby.log
         "spark.sql.warehouse.dir": (folder / "spark-warehouse").as_uri(),
         "spark.task.maxFailures": str(ATTEMPTS),
+        "spark.speculation": "false",  # a second copy of a task would only say that the first one is lost
+        "spark.network.timeout": f"{SILENT_SECONDS_MAX}s",
     }
     if _LOCAL.match(master):
         # Workers find this very package, however it came onto our path; nobody else can talk to this Spark.
