@@ -13,12 +13,16 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import StringType, StructField, StructType
 
 import demaq
 from demaq.cli import main as cli
 from demaq.errors import OperatorError
 from demaq.server.control import running_node
 from demaq.server.node import Node
+from demaq.spark.datasource.source import DemaqSource
+from demaq.store.opening import address_for_executors
 from demaq.store.place import place_of
 from demaq.store.postgresql import PostgresqlStore
 from tests.store.server import Server
@@ -134,6 +138,43 @@ def test_all_commands_work_beside_a_node_and_at_rest(shop: Shop):
         assert shop.demaq(*words) == (0, expected)
     assert "message 4 in queue orders: waits" in shop.demaq("show", "4")[1]
     assert '<order id="17"/>' in shop.demaq("messages", "orders")[1]
+
+
+def test_queues_are_tables_for_spark_and_columns_for_an_export(shop: Shop):
+    node = Node("shop.dmq", shop.address)
+    node.start()
+    node.enqueue("orders", '<order id="17"/>')
+    node.stop(drain=True)
+    source = DemaqSource({"store": shop.address, "queue": "orders"})
+    rows = StructType([StructField("body", StringType())])
+    writer = source.writer(rows, overwrite=False)
+    writer.commit([writer.write(iter([Row(body='<order id="18"/>')]))])
+    reader = source.reader(source.schema())
+    found = [tuple(row) for part in reader.partitions() for row in reader.read(part)]
+    assert [(row[2], row[7], row[8]) for row in found] == [
+        ('<order id="17"/>', True, "17"),
+        ('<order id="18"/>', False, "18"),
+    ]
+    for options in ({"queue": "nowhere"}, {"queue": "orders", "snapshot": "99"}):
+        wrong = DemaqSource({"store": shop.address, **options})
+        with pytest.raises(OperatorError) as caught:
+            wrong.reader(wrong.schema()).partitions()
+        assert SECRET not in str(caught.value)
+
+
+def test_what_executors_are_told_leads_to_the_store_without_our_variables(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    schema = server.new_schema()
+    monkeypatch.setenv("PGHOST", str(server.folder))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PGPASSWORD", SECRET)
+    PostgresqlStore(f"postgresql:///postgres?options=-csearch_path%3D{schema}").close()
+    told = address_for_executors(f"postgresql:///postgres?options=-csearch_path%3D{schema}")
+    for name in ("PGHOST", "PGUSER", "PGPASSWORD"):
+        monkeypatch.delenv(name)
+    PostgresqlStore.open_readonly(told).close()
+    assert f"password={SECRET}" in told
 
 
 def test_a_standby_goes_on_for_a_node_that_was_killed(shop: Shop):

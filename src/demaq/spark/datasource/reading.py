@@ -18,6 +18,7 @@ from demaq.spark.datasource.columns import PropertyColumn, row_of
 from demaq.spark.datasource.filters import Pushed
 from demaq.spark.datasource.options import Options, WrongOption
 from demaq.spark.datasource.stores import reading
+from demaq.store.place import place_of
 from demaq.store.protocol import Store, StoredMessage
 
 PAGE_MESSAGES = 200
@@ -69,9 +70,8 @@ class QueueReader(DataSourceReader):
             newest = store.snapshot()
         asked = self._options.snapshot
         if asked is not None and asked > newest:
-            raise WrongOption(
-                f"there is no snapshot {asked} yet: the newest number in {self._options.store} is {newest}"
-            )
+            place = place_of(self._options.store)
+            raise WrongOption(f"there is no snapshot {asked} yet: the newest number in {place} is {newest}")
         return newest if asked is None else asked
 
 
