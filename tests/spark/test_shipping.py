@@ -1,13 +1,24 @@
-"""The package as an archive: all of it works from there."""
+"""What travels to executors: the package as an archive, all of which works from there, and what an application names."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 import demaq
+from demaq.documents import Document
+from demaq.errors import MessageError, ProgramError
+from demaq.language.load import load_program, load_program_texts
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.memory_state import MemoryState
+from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.shipping import package_archive
 
 # Every module is imported, with nothing else of ours on the path, and files that are not Python's are read.
@@ -45,3 +56,54 @@ def test_the_archive_holds_every_file_of_the_package_and_nothing_else(tmp_path: 
     }
     assert {name for name in zipfile.ZipFile(archive).namelist() if not name.endswith("/")} == files
     assert [path.name for path in tmp_path.iterdir()] == [archive.name]
+
+
+APPLICATION = """
+import module namespace p = "urn:prices" at "lib/prices.xq";
+create queue orders schema "../schemas/order.xsd"
+create queue answers
+create rule price for orders if (/order) then do enqueue <price>{p:of(/order)}</price> into answers
+create rule fails for orders if (/order) then do enqueue <a>{1 div 0}</a> into answers
+"""
+LIBRARY = """module namespace p = "urn:prices"; declare function p:of($order) { $order/@euros * 2 };"""
+SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}</xs:schema>"""
+
+
+def test_what_an_application_names_is_found_on_a_machine_that_has_none_of_it(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for name, text in {
+        "app/shop.dmq": APPLICATION,
+        "app/lib/prices.xq": LIBRARY,
+        "schemas/order.xsd": SCHEMA.format(
+            '<xs:include schemaLocation="parts/types.xsd"/><xs:element name="order" type="order"/>'
+        ),
+        "schemas/parts/types.xsd": SCHEMA.format(
+            '<xs:complexType name="order"><xs:attribute name="euros" type="xs:int"/></xs:complexType>'
+        ),
+    }.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text)
+    files = load_program([here / "app" / "shop.dmq"]).files()
+    companions = companion_files(files)
+    assert len(companions) == 3
+    shutil.rmtree(here)
+    with pytest.raises(ProgramError):
+        load_program_texts(files)
+
+    moved, root = unpacked(files, companions, tmp_path / "there")
+    unpacked(files, companions, tmp_path / "there")  # as another worker of the executor does
+    evaluator = SaxonEvaluator(compile_program(load_program_texts(moved)))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    state = MemoryState(evaluator, {}, now)
+    outcomes = evaluator.evaluate([state.add("orders", Document("<order euros='21'/>"))], state, now)
+    with_own_places(outcomes, root)
+    assert "<price>42</price>" in repr(outcomes[0].actions)
+    assert [error.at.file for error in outcomes[0].errors if error.at] == list(files)
+    with pytest.raises(MessageError, match="euros"):
+        evaluator.receive("orders", Document("<order euros='many'/>"), {}, now)
+
+
+def test_an_application_of_modules_alone_stays_what_it_is(tmp_path: Path) -> None:
+    files = {"/shop.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}
+    assert companion_files(files) == {}
+    assert unpacked(files, {}, tmp_path) == (files, "")

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from demaq.bulk.sources import Item
 from demaq.documents import Document, parse_document
@@ -24,6 +25,7 @@ from demaq.rounds.time_limit import at_most
 from demaq.scheduler.error_messages import Refused
 from demaq.scheduler.intake import explicit_properties
 from demaq.scheduler.making import Maker
+from demaq.spark.companions import unpacked
 from demaq.store.protocol import NewMessage
 
 
@@ -33,6 +35,8 @@ class Assignment:
 
     files: Mapping[str, str]
     """The program's modules by path."""
+    companions: Mapping[str, bytes]
+    """The files that these name, where the executors do not have them."""
     digest: str
     queue: str
     now: datetime
@@ -51,7 +55,7 @@ class Checked:
 def check(assignment: bytes) -> bytes:
     """The task: an Assignment to a list of Checked, in order."""
     work: Assignment = pickle.loads(assignment)
-    checker = _checker(work.digest, work.files)
+    checker = _checker(work)
     with at_most(RULE_TIMEOUT_SECONDS + len(work.items) * FURTHER_MESSAGE_SECONDS):
         return pickle.dumps(checker.check(work))
 
@@ -117,8 +121,11 @@ def _about(queue: str, item: Item, error: MessageError, document: Document | Non
 _checkers: dict[str, Checker] = {}
 
 
-def _checker(digest: str, files: Mapping[str, str]) -> Checker:
-    if digest not in _checkers:
+def _checker(work: Assignment) -> Checker:
+    if work.digest not in _checkers:
+        from pyspark import SparkFiles
+
         _checkers.clear()  # the program that was loaded for before is history
-        _checkers[digest] = Checker(files)
-    return _checkers[digest]
+        files, _ = unpacked(work.files, work.companions, Path(SparkFiles.getRootDirectory()))
+        _checkers[work.digest] = Checker(files)
+    return _checkers[work.digest]

@@ -81,6 +81,8 @@ class Load:
     target: Target
     files: Mapping[str, str]
     """The program's modules by path."""
+    companions: Mapping[str, bytes] = field(default_factory=dict)
+    """The files that these name, where the executors do not have them."""
     digest: str
     queue: str
     strict: bool = False
@@ -138,7 +140,16 @@ class Load:
 
     def _assignment(self, part: tuple[Item, ...]) -> bytes:
         now = datetime.now(UTC)
-        return pickle.dumps(Assignment(files=self.files, digest=self.digest, queue=self.queue, now=now, items=part))
+        return pickle.dumps(
+            Assignment(
+                files=self.files,
+                companions=self.companions,
+                digest=self.digest,
+                queue=self.queue,
+                now=now,
+                items=part,
+            )
+        )
 
     # into the store
 

@@ -14,6 +14,8 @@ from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.server.at_rest import writable
+from demaq.spark.companions import companion_files
+from demaq.spark.session import is_local
 from demaq.store.place import Place
 
 
@@ -62,6 +64,7 @@ def load(
                     session=spark.session,
                     target=target,
                     files=files,
+                    companions={} if is_local(master) else companion_files(files),
                     digest=digest,
                     queue=queue,
                     strict=strict,

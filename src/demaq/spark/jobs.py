@@ -57,7 +57,7 @@ class TasksFailed(Exception):
 class JobFailed(OperatorError):
     """Spark could not run the job at all, so no task has an answer."""
 
-    code = "DQ9307"
+    code = "DQ9308"
 
 
 def run_tasks(session: SparkSession, assignments: Sequence[bytes], work: Work) -> list[bytes]:

@@ -27,7 +27,9 @@ from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
+from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.jobs import TasksFailed, cores, has_ended, run_tasks
+from demaq.spark.session import is_local
 from demaq.store.opening import is_address
 
 if TYPE_CHECKING:
@@ -60,7 +62,10 @@ class SparkEvaluator:
         self._session = session
         self._slicings = {name: slicing.property for name, slicing in program.slicings.items()}
         self._files = dict(files)
-        self._digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()
+        # On this machine everything is where it is.
+        self._companions = {} if is_local(str(session.sparkContext.master)) else companion_files(files)
+        known = sorted(self._files.items()), sorted(self._companions.items())
+        self._digest = hashlib.sha256(repr(known).encode()).hexdigest()
         self._store = str(store if is_address(store) else Path(store).resolve())
         self._beside = beside
         self._rule_timeout_seconds = rule_timeout_seconds
@@ -131,7 +136,8 @@ class SparkEvaluator:
 
     def _assignment(self, seqs: list[int], *asked: object) -> bytes:
         limit = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
-        return pickle.dumps((self._digest, self._files, self._store, limit, ("cascade", seqs, *asked)))
+        program = (self._digest, self._files, self._companions)
+        return pickle.dumps((program, self._store, limit, ("cascade", seqs, *asked)))
 
     def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
         try:
@@ -187,8 +193,8 @@ def _add(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[O
 
 # --- on an executor --------------------------------------------------------------------------------------------------
 
-_workers: dict[tuple[str, str], Worker] = {}
-"""Compiled programs on open stores: they live as long as the process."""
+_workers: dict[tuple[str, str], tuple[Worker, str]] = {}
+"""Compiled programs on open stores: they live as long as the process. With what stands in front of their paths here."""
 
 
 def nothing(assignment: bytes) -> bytes:
@@ -197,18 +203,23 @@ def nothing(assignment: bytes) -> bytes:
 
 def evaluate_share(assignment: bytes) -> bytes:
     """Outcomes of some messages."""
+    from pyspark import SparkFiles
+
     from demaq.rounds.worker import Worker
 
-    digest, files, store, limit, request = pickle.loads(assignment)
-    worker = _workers.get((digest, store))
-    if worker is None:
+    (digest, files, companions), store, limit, request = pickle.loads(assignment)
+    if (digest, store) not in _workers:
         _workers.clear()  # another application or a newer version: what was there is not needed again
-        worker = _workers[(digest, store)] = Worker(files, store)
+        files_here, root = unpacked(files, companions, Path(SparkFiles.getRootDirectory()))
+        _workers[(digest, store)] = Worker(files_here, store), root
+    worker, root = _workers[(digest, store)]
     # Python cannot interrupt a rule, the system can.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limit)
     try:
-        answer = pickle.dumps(worker.answer(request), pickle.HIGHEST_PROTOCOL)
+        outcomes = worker.answer(request)
+        with_own_places(outcomes, root)
+        answer = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if worker.has_grown():

@@ -1,0 +1,89 @@
+"""Bring the files that an application names besides its modules to executors on other machines: schemas and what they
+include, libraries, interfaces, policies.
+
+They travel with the modules. An executor puts them below a folder of its own, each at its path from the root, and loads
+the modules as if they lay there too. So what is named by a relative path is found. Places in the modules are told by
+the paths that the author knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from lxml import etree
+
+from demaq.language.load import load_program_texts
+from demaq.language.program import Program
+from demaq.rounds.outcomes import Location, Outcome
+
+_REFERENCES = "//xs:include | //xs:import | //xs:redefine | //xs:override"
+_NAMESPACES = {"xs": "http://www.w3.org/2001/XMLSchema"}
+
+
+def companion_files(files: Mapping[str, str]) -> dict[str, bytes]:
+    """The files that modules name, by the path at which they are looked for."""
+    found: dict[str, bytes] = {}
+    waiting = list(_named(load_program_texts(files)))
+    while waiting:
+        path = waiting.pop()
+        if str(path) not in found:
+            with suppress(OSError):  # a reference to what is not there was no mistake for whoever has checked it
+                found[str(path)] = path.read_bytes()
+                waiting += _referenced(path, found[str(path)])
+    return found
+
+
+def unpacked(files: Mapping[str, str], companions: Mapping[str, bytes], below: Path) -> tuple[dict[str, str], str]:
+    """The modules under the names that they have where their companions are, and what was put in front of each."""
+    if not companions:
+        return dict(files), ""
+    root = below / f"demaq-{hashlib.sha256(repr(sorted(companions.items())).encode()).hexdigest()}"
+    for name, data in companions.items():
+        file = Path(f"{root}{name}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f".{file.name}.{os.getpid()}")  # other workers of the executor do the same
+        unfinished.write_bytes(data)
+        os.replace(unfinished, file)
+    return {f"{root}{name}": text for name, text in files.items()}, str(root)
+
+
+def with_own_places(outcomes: Sequence[Outcome | None], root: str) -> None:
+    """Let errors say where they are in the modules as their author knows them."""
+    for outcome in outcomes if root else ():
+        if outcome is not None and outcome.errors:
+            outcome.errors = [replace(error, at=_own(error.at, root)) for error in outcome.errors]
+
+
+def _own(at: Location | None, root: str) -> Location | None:
+    return None if at is None else replace(at, file=at.file.removeprefix(root))
+
+
+def _named(program: Program) -> Iterator[Path]:
+    for module in program.modules:
+        yield from [Path(library.at.file) for library in module.libraries]
+    for queue in program.queues.values():
+        yield from _present([queue.schema])
+        if queue.gateway is not None:
+            yield from _present([queue.gateway.interface, *[policy for _, policy in queue.gateway.extensions]])
+
+
+def _present(paths: Iterable[Path | None]) -> list[Path]:
+    return [path for path in paths if path is not None]
+
+
+def _referenced(path: Path, data: bytes) -> list[Path]:
+    """The files that a schema is made of."""
+    try:
+        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
+    except etree.XMLSyntaxError:
+        return []  # a library
+    found = root.xpath(_REFERENCES, namespaces=_NAMESPACES)
+    assert isinstance(found, list), "a path selects nodes"
+    places = [str(node.get("schemaLocation")) for node in found if isinstance(node, etree._Element)]
+    return [Path(os.path.normpath(path.parent / unquote(place))) for place in places if "://" not in place]
