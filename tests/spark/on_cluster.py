@@ -29,33 +29,19 @@ REQUESTS = 300
 SECONDS_MAX = 120.0
 PATIENCE_SECONDS = 120.0
 """For executors that start on a machine that is busy with other tests."""
-PROGRAM = "create queue a create queue b create rule r for a if (//x) then do enqueue <y>{//x/text()}</y> into b"
 
 
 def say(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def evaluate(data: bytes) -> bytes:
-    """A message through rules, far from the driver."""
-    from datetime import UTC, datetime
-
+def whereabouts(data: bytes) -> bytes:
+    """What a task finds, far from the driver."""
     import demaq
-    from demaq.documents import Document
-    from demaq.language.load import load_program_texts
-    from demaq.rounds.compiled import compile_program
-    from demaq.rounds.evaluator import SaxonEvaluator
-    from demaq.rounds.memory_state import MemoryState
     from demaq.store.statements import statements
 
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    evaluator = SaxonEvaluator(compile_program(load_program_texts({"p.dmq": PROGRAM})))
-    state = MemoryState(evaluator, {}, now)
-    message = state.add("a", Document(data.decode()))
-    (outcome,) = evaluator.evaluate([message], state, now)
-    (action,) = outcome.actions
     time.sleep(1)  # so that no executor takes both tasks
-    return json.dumps([demaq.__file__, os.getcwd(), repr(action), len(statements("reading.sql"))]).encode()
+    return json.dumps([demaq.__file__, os.getcwd(), len(statements("reading.sql"))]).encode()
 
 
 class Traffic:
@@ -139,8 +125,8 @@ def main(url: str, address: str, options: dict[str, str], workers: list[int]) ->
     node = Node(APPLICATION, address, pipeline="spark", master=url, spark_options=options)
     session = SparkSession.getActiveSession()
     assert session is not None
-    answers = run_tasks(session, [b"<m><x>1</x></m>", b"<m><x>2</x></m>"], evaluate)
-    say(step="evaluated", answers=[json.loads(answer) for answer in answers])
+    answers = run_tasks(session, [b"", b""], whereabouts)
+    say(step="whereabouts", answers=[json.loads(answer) for answer in answers])
     node.start()
     traffic = Traffic(node, workers)
     traffic.run("undisturbed")
@@ -148,7 +134,8 @@ def main(url: str, address: str, options: dict[str, str], workers: list[int]) ->
     traffic.run("executor", traffic.end_executor)
     traffic.run("worker", traffic.end_worker)
     jobs.IDLE_SECONDS_MAX = jobs.LOOK_SECONDS = 1.0
-    traffic.run("cluster", traffic.end_all)
+    traffic.end_all()
+    traffic.run("cluster")
     kinds, problems = check(node.store, traffic.sent)
     say(step="checked", answers=sum(kinds.values()), sent=traffic.sent, problems=problems, folder=str(node.folder))
     node.stop()

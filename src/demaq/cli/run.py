@@ -102,6 +102,9 @@ def run(
     signals = _Signals()
     try:
         control = ControlServer(node)
+    except OperatorError as error:
+        node.stop()
+        raise click.ClickException(str(error)) from None
     except BaseException:
         node.stop()
         raise

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from demaq.errors import StoreError
 from demaq.store.address import Address
 from demaq.store.opening import is_address
 
@@ -48,8 +49,13 @@ def place_of(store: str | os.PathLike[str]) -> Place:
 
 
 def state_folder() -> Path:
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / STATE_FOLDER
+    said = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(said):
+        return Path(said) / STATE_FOLDER
+    try:
+        return Path.home() / ".local" / "state" / STATE_FOLDER
+    except RuntimeError:
+        raise StoreError("you have no home folder: set XDG_STATE_HOME to a folder for what nodes remember") from None
 
 
 def _folder_name(address: Address) -> str:
