@@ -47,8 +47,9 @@ def whereabouts(data: bytes) -> bytes:
 class Traffic:
     """Requests through a node, some at a time."""
 
-    def __init__(self, node: Node, workers: list[int]) -> None:
+    def __init__(self, node: Node, session: SparkSession, workers: list[int]) -> None:
         self.node = node
+        self.session = session
         self.workers = workers
         self.sent = 0
         node.load_collection("restrictions", [RESTRICTIONS])
@@ -79,7 +80,7 @@ class Traffic:
 
     def _kill(self, kill: Callable[[], None] | None, lost: int, requests: int) -> None:
         spark: Any = self.node.pipeline._spark
-        tracker = spark._session.sparkContext.statusTracker()
+        tracker = self.session.sparkContext.statusTracker()
         while kill is not None and spark.lost_tasks == lost and self.answers() < requests:
             if tracker.getActiveJobsIds():
                 kill()
@@ -100,7 +101,8 @@ class Traffic:
         end(self.workers[0])
 
     def end_all(self) -> None:
-        end(*self.workers, *[executor for worker in self.workers for executor in children(worker)])
+        """An executor may outlive its worker, and serves the node on."""
+        end(*self.workers, *executors_of(self.session.sparkContext.getConf().get("spark.driver.port")))
 
 
 def children(pid: int) -> list[int]:
@@ -112,6 +114,17 @@ def children(pid: int) -> list[int]:
         ]
     except OSError:
         return []
+
+
+def executors_of(driver_port: str | None) -> list[int]:
+    """All executors of one driver: their command lines say which it is."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_text()
+            if "CoarseGrainedExecutorBackend" in command and f":{driver_port}\0" in command:
+                found.append(int(process.name))
+    return found
 
 
 def end(*pids: int) -> None:
@@ -128,7 +141,7 @@ def main(url: str, address: str, options: dict[str, str], workers: list[int]) ->
     answers = run_tasks(session, [b"", b""], whereabouts)
     say(step="whereabouts", answers=[json.loads(answer) for answer in answers])
     node.start()
-    traffic = Traffic(node, workers)
+    traffic = Traffic(node, session, workers)
     traffic.run("undisturbed")
     traffic.run("python worker", traffic.end_python_workers)
     traffic.run("executor", traffic.end_executor)
