@@ -82,9 +82,11 @@ class Traffic:
         spark: Any = self.node.pipeline._spark
         tracker = self.session.sparkContext.statusTracker()
         while kill is not None and spark.lost_tasks == lost and self.answers() < requests:
-            if tracker.getActiveJobsIds():
+            running = tracker.getActiveJobsIds()
+            if running:
                 kill()
-                time.sleep(0.5)
+            while set(running) & set(tracker.getActiveJobsIds()):
+                time.sleep(0.05)
             time.sleep(0.005)
 
     # what there is to kill

@@ -28,7 +28,7 @@ from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
-from demaq.spark.jobs import TasksFailed, cores, has_ended, run_tasks
+from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.session import is_local
 from demaq.store.opening import is_address
 
@@ -77,7 +77,10 @@ class SparkEvaluator:
     def probe(self) -> float:
         """How many seconds a job takes that has nothing to do. Raises JobFailed where there is nobody to do it."""
         started = time.perf_counter()
-        run_tasks(self._session, [b""] * self.tasks, nothing)
+        try:
+            run_tasks(self._session, [b""] * self.tasks, nothing)
+        except TasksFailed as failed:
+            raise JobFailed(str(failed)) from failed
         seconds = time.perf_counter() - started
         self.tasks = cores(self._session)
         return seconds
