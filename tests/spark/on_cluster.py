@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from demaq.benchmarks.workloads import RESTRICTIONS, invoices, request_message
 from demaq.demo.procurement import APPLICATION, check
+from demaq.scheduler.receiving import Sent
 from demaq.server.node import Node
 from demaq.spark import jobs
 from demaq.spark.jobs import run_tasks
@@ -53,7 +54,7 @@ class Traffic:
         self.workers = workers
         self.sent = 0
         node.load_collection("restrictions", [RESTRICTIONS])
-        node.engine.append(node.engine.received_many("invoices", invoices()))
+        node.enqueue_all("invoices", [Sent(invoice) for invoice in invoices()])
 
     def run(self, what: str, kill: Callable[[], None] | None = None) -> None:
         """Let requests be answered, and kill something while tasks run until one is lost by it."""
@@ -63,9 +64,7 @@ class Traffic:
         self.sent = numbers.stop
         killer = threading.Thread(target=self._kill, args=(kill, before[1], numbers.stop), daemon=True)
         killer.start()
-        engine = self.node.engine
-        engine.append(engine.received_many("crm", [request_message(number) for number in numbers]))
-        self.node._work.set()
+        self.node.enqueue_all("crm", [Sent(request_message(number)) for number in numbers])
         started = time.monotonic()
         while self.answers() < numbers.stop or self.node.store.pending(1):
             assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.status()}"

@@ -16,7 +16,7 @@ from demaq.messages import Message
 from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.spark import pipeline as pipelines
 from demaq.spark.jobs import JobFailed
-from demaq.spark.pipeline import START_MESSAGES, Pipeline, PipelineName
+from demaq.spark.pipeline import ROUNDS_BEFORE_ANOTHER_TRY, START_MESSAGES, Pipeline, PipelineName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -38,6 +38,9 @@ class Somewhere:
 
     def probe(self) -> float:
         return 0.1
+
+    def warm_up(self) -> None:
+        pass
 
 
 def pipeline_of(name: PipelineName, start: Callable[[], Any] | None = None) -> tuple[Pipeline, Somewhere, Somewhere]:
@@ -82,9 +85,38 @@ def test_auto_starts_spark_for_a_large_round_and_then_chooses_by_what_things_cos
     rounds_of(pipeline, 200)
     assert spark.rounds == [200]
     assert pipeline.why == "200 messages, at least 200"
+    pipeline.spark_message_seconds = 0.0005
     rounds_of(pipeline, 199)
     assert inline.rounds[-1] == 199
     pipeline.close()
+
+
+def test_auto_learns_that_spark_is_slower_and_tries_again_later() -> None:
+    pipeline, inline, spark = pipeline_of("auto")
+    pipeline.start()
+    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.002
+    assert pipeline.threshold is None
+    rounds_of(pipeline, START_MESSAGES)
+    assert inline.rounds == [START_MESSAGES]
+    assert pipeline.why == "Spark was slower than the process here"
+    pipeline.spark_message_seconds = 10.0
+    rounds_of(pipeline, *[START_MESSAGES] * ROUNDS_BEFORE_ANOTHER_TRY)
+    assert spark.rounds == [START_MESSAGES]
+    assert pipeline.spark_message_seconds < 10.0  # it took no time at all
+    pipeline.close()
+
+
+def test_it_tells_what_goes_to_spark() -> None:
+    told: list[str] = []
+    spark: Any = Somewhere()
+    for name in ("spark", "auto"):
+        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), told.append)  # type: ignore[arg-type]
+        pipeline.start()
+        pipeline.close()
+    assert told == [
+        "Spark runs with 2 tasks, and a job costs 100 ms: every round goes there",
+        "Spark runs with 2 tasks, and a job costs 100 ms: rounds of 400 messages and more go there",
+    ]
 
 
 def test_auto_goes_on_without_a_spark_that_cannot_be_started() -> None:

@@ -371,7 +371,7 @@ class SaxonEvaluator:
             name, type_, text, key = next(reader), next(reader), next(reader), next(reader)
             declared = self.program.properties.get(name)
             found[name] = PropertyValue(declared.type if declared else type_ or "string", text, key)
-        return found
+        return dict(sorted(found.items())) if len(found) > 1 else found
 
     def _read_entries(self, reader: Iterator[str]) -> tuple[tuple[int, str], ...]:
         return tuple([(int(next(reader)), next(reader)) for _ in range(int(next(reader)))])

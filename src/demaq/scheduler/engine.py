@@ -165,9 +165,10 @@ class Engine:
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:
-            numbers = self.store.append(messages)
-            self._rounds.arrived(messages)
-        return numbers
+            try:
+                return self.store.append(messages)
+            finally:
+                self._rounds.arrived(messages)  # also where it is in doubt whether they were stored
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
@@ -179,8 +180,10 @@ class Engine:
             raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
         with self._rounds.changing:
             waiting = self.store.waiting(queue, limit)
-            self._commit([Step(processed=message.seq) for message in waiting])
-            self._rounds.taken(waiting)
+            try:
+                self._commit([Step(processed=message.seq) for message in waiting])
+            finally:
+                self._rounds.taken(waiting)
         return waiting
 
     # rounds

@@ -113,7 +113,7 @@ class Node:
                 on_spark = SparkEvaluator(spark.session, self.program, files, shared, beside, timeout)
                 return on_spark, spark.close
 
-            self.pipeline = Pipeline(pipeline, self._evaluator, start)
+            self.pipeline = Pipeline(pipeline, self._evaluator, start, tell)
             opened.callback(self.pipeline.close)
             plan = make_plan(self.program)
             evolve(plan, self._evaluator, self.store, self._clock, discard, tell)

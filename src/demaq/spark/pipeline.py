@@ -36,6 +36,8 @@ RECOVERY_SECONDS_MAX = 10.0
 """When Spark is asked whether it works again: each time after twice as long."""
 WEIGHT = 0.3
 """How much the newest round says about what a message costs."""
+ROUNDS_BEFORE_ANOTHER_TRY = 50
+"""Where Spark was slower, so many large rounds later it is tried again."""
 
 _log = logging.getLogger("demaq.node")
 
@@ -58,15 +60,20 @@ class Pipeline:
         name: PipelineName,
         inline: Evaluator,
         start: Callable[[], tuple[SparkEvaluator, Callable[[], None]]],
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`start` starts Spark, and answers with how to stop it too."""
+        """`start` starts Spark, and answers with how to stop it too. `tell` hears when it runs, and what goes there."""
         self.name = name
+        self._tell = tell
         self.counts = Counts()
         self.why = "every round is evaluated beside the node"
         """The reason for the last choice."""
         self.job_seconds: float | None = None
         """What an empty job costs, once Spark runs."""
         self.message_seconds = MESSAGE_SECONDS_FIRST
+        self.spark_message_seconds: float | None = None
+        """What a message costs on Spark besides the job, once there were rounds."""
+        self._rounds_not_tried = 0
         self.fault: str | None = None
         """Why nothing goes to Spark at present, though it was started."""
         self._inline = inline
@@ -94,8 +101,11 @@ class Pipeline:
         """From how many messages on a round goes to Spark, as things are; None where it never would."""
         if self._spark is None or self.job_seconds is None or self._spark.tasks < 2:
             return None
-        saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
-        return max(1, int(self.job_seconds / saved_by_each))
+        on_spark = self.spark_message_seconds
+        if on_spark is None:  # nobody knows yet: as if all tasks could work at the same time
+            on_spark = self.message_seconds / self._spark.tasks
+        saved_by_each = self.message_seconds - on_spark
+        return max(1, int(self.job_seconds / saved_by_each)) if saved_by_each > 0 else None
 
     def close(self) -> None:
         self._closing.set()
@@ -123,6 +133,7 @@ class Pipeline:
         if chosen is not None:
             self.counts.spark_rounds += 1
             self.counts.spark_messages += len(messages)
+            self._note_spark(len(messages), seconds)
         else:
             self.counts.inline_rounds += 1
             self.counts.inline_messages += len(messages)
@@ -168,11 +179,29 @@ class Pipeline:
             return None
         threshold = self.threshold
         if threshold is None:
-            self.why = "Spark has one core only"
-            return None
+            return self._another_try(messages)
         is_worth_it = messages >= threshold
         self.why = f"{messages:,} messages, {'at least' if is_worth_it else 'fewer than'} {threshold:,}"
         return self._spark if is_worth_it else None
+
+    def _another_try(self, messages: int) -> SparkEvaluator | None:
+        """Spark does not pay off, as far as one knows: now and then a large round tells whether that is still so."""
+        assert self._spark is not None, "nobody knows before it runs"
+        self.why = "Spark has one core only" if self._spark.tasks < 2 else "Spark was slower than the process here"
+        if self._spark.tasks < 2 or messages < START_MESSAGES:
+            return None
+        self._rounds_not_tried += 1
+        if self._rounds_not_tried < ROUNDS_BEFORE_ANOTHER_TRY:
+            return None
+        self._rounds_not_tried = 0
+        self.why = "Spark was slower than the process here, and is tried again"
+        return self._spark
+
+    def _note_spark(self, messages: int, seconds_each: float) -> None:
+        """Learn from a round on Spark what a message costs there."""
+        each = max(0.0, seconds_each - (self.job_seconds or 0.0) / messages)
+        known = self.spark_message_seconds
+        self.spark_message_seconds = each if known is None else known + WEIGHT * (each - known)
 
     def _start_later(self) -> None:
         try:
@@ -188,10 +217,21 @@ class Pipeline:
         except JobFailed as failed:  # the cluster may have executors for us later
             self._lost(failed)
         self._spark = spark
+        if self.fault is None:
+            self._tell(self._described(spark))
 
     def _measure(self, spark: SparkEvaluator) -> None:
+        spark.warm_up()
         self.job_seconds = min([spark.probe() for _ in range(PROBES)])
-        _log.info("Spark runs with %d tasks; a job costs %.0f ms", spark.tasks, self.job_seconds * 1000)
+
+    def _described(self, spark: SparkEvaluator) -> str:
+        runs = f"Spark runs with {spark.tasks} tasks, and a job costs {(self.job_seconds or 0) * 1000:.0f} ms"
+        if self.name == "spark":
+            return f"{runs}: every round goes there"
+        threshold = self.threshold
+        if threshold is None:
+            return f"{runs}: no round is worth that"
+        return f"{runs}: rounds of {threshold:,} messages and more go there"
 
     # faults
 

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,10 @@ class SparkEvaluator:
         seconds = time.perf_counter() - started
         self.tasks = cores(self._session)
         return seconds
+
+    def warm_up(self) -> None:
+        """Have the program compiled where rounds will be evaluated. Raises JobFailed where there is nobody."""
+        self._answers([self._assignment([], 0, datetime.now(UTC), True, False)] * self.tasks)
 
     def has_ended(self) -> bool:
         """Whether Spark must be started again to be of use."""
