@@ -110,7 +110,7 @@ def test_it_tells_what_goes_to_spark() -> None:
     told: list[str] = []
     spark: Any = Somewhere()
     for name in ("spark", "auto"):
-        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), told.append)  # type: ignore[arg-type]
+        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), told.append)
         pipeline.start()
         pipeline.close()
     assert told == [
