@@ -161,7 +161,7 @@ def test_a_campaign_of_crashes_says_what_it_found(tmp_path: Path, capsys):
 
 def test_a_campaign_that_finds_something_wrong_ends_with_1_and_keeps_the_store(capsys, monkeypatch):
     found = Summary(1, trials=1, missing=1, problems=["order s0-1 is gone"], folder="demaq-crash-x/store-0")
-    monkeypatch.setattr("demaq.benchmarks.crash.campaign", lambda *_: found)
+    monkeypatch.setattr("demaq.benchmarks.crash.campaign", lambda *_, **__: found)
 
     assert cli.run(cli.demaq, ["bench", "crash"]) == 1
 

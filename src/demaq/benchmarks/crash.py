@@ -23,6 +23,7 @@ from demaq.benchmarks.node_process import NodeProcess
 from demaq.benchmarks.workloads import APPLICATIONS
 from demaq.errors import MessageError, StoreError
 from demaq.server.control import RemoteNode, running_node
+from demaq.spark.pipeline import PipelineName
 from demaq.store.database import FILE_NAME
 from demaq.store.sqlite import SqliteStore
 
@@ -68,6 +69,7 @@ def campaign(
     say: Callable[[str], None],
     folder: Path | None = None,
     trials_per_store: int = TRIALS_PER_STORE,
+    pipeline: PipelineName = "inline",
 ) -> Summary:
     """Ends early, and leaves the store where it is, when something is wrong."""
     summary = Summary(seed)
@@ -78,7 +80,7 @@ def campaign(
         place = own / f"store-{number}"
         place.mkdir()
         # Every second store keeps everything, so that nothing can hide by being removed.
-        trial = _Trials(place, chance, summary, "1d" if number % 2 else "0s")
+        trial = _Trials(place, chance, summary, "1d" if number % 2 else "0s", pipeline)
         try:
             for _ in range(min(trials_per_store, trials - summary.trials)):
                 trial.kill_once()
@@ -102,11 +104,11 @@ def campaign(
 class _Trials:
     """One store, and the kills it must survive."""
 
-    def __init__(self, place: Path, chance: random.Random, summary: Summary, keep: str) -> None:
+    def __init__(self, place: Path, chance: random.Random, summary: Summary, keep: str, pipeline: PipelineName) -> None:
         self._store = place / "store"
         self._chance = chance
         self._summary = summary
-        self._keep = keep
+        self._options = ("--keep", keep, "--pipeline", pipeline)
         self._senders = [_Sender(f"s{n}", chance.random()) for n in range(SENDERS)]
         self._node: NodeProcess | None = None
         self._newest = 0
@@ -166,7 +168,7 @@ class _Trials:
         self._summary.resent += sum([sender.resent for sender in self._senders])
 
     def _started(self) -> NodeProcess:
-        return NodeProcess(APPLICATION, self._store, "--keep", self._keep)
+        return NodeProcess(APPLICATION, self._store, *self._options)
 
     def _ledger(self) -> Ledger:
         ledger = Ledger()

@@ -182,13 +182,20 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
 @bench.command(cls=ExampleFirst, example="$ demaq bench crash --trials 500")
 @click.option("--trials", default=50, show_default=True, type=click.IntRange(1), metavar="N", help="How many kills.")
 @click.option("--seed", default=1, show_default=True, metavar="S", help="Another seed, other moments.")
+@click.option(
+    "--pipeline",
+    type=click.Choice(["inline", "spark"]),
+    default="inline",
+    show_default=True,
+    help="Where the node evaluates. With spark each start takes longer.",
+)
 @folder_option
 @json_option
-def crash(trials: int, seed: int, folder: Path | None, as_json: bool) -> int:
+def crash(trials: int, seed: int, pipeline: PipelineName, folder: Path | None, as_json: bool) -> int:
     """Kill a node under load again and again, and check that nothing is lost and nothing done twice."""
     from demaq.benchmarks.crash import campaign
 
-    summary = campaign(trials, seed, lambda text: click.echo(text, err=True), folder)
+    summary = campaign(trials, seed, lambda text: click.echo(text, err=True), folder, pipeline=pipeline)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=2))
         return 1 if summary.problems else 0
