@@ -11,16 +11,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from demaq.documents import Document
-from demaq.errors import MessageError, OperatorError
-from demaq.messages import Message, PropertyValue
+from demaq.errors import OperatorError
+from demaq.messages import Message
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX, Evaluator
-from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
+from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.spark.delegating import Delegating
 from demaq.spark.jobs import JobFailed
 from demaq.spark.rounds import SparkEvaluator
 
@@ -52,7 +52,7 @@ class Counts:
     spark_messages: int = 0
 
 
-class Pipeline:
+class Pipeline(Delegating):
     """An Evaluator that chooses between two. Must be closed."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Pipeline:
         self._rounds_not_tried = 0
         self.fault: str | None = None
         """Why nothing goes to Spark at present, though it was started."""
-        self._inline = inline
+        super().__init__(inline)
         self._start = start
         self._spark: SparkEvaluator | None = None
         self._stop: Callable[[], None] | None = None
@@ -125,7 +125,7 @@ class Pipeline:
         chosen = self._chosen(len(messages))
         started = time.perf_counter()
         try:
-            outcomes = (chosen or self._inline).cascade(messages, reader, now, deep, fold)
+            outcomes = (chosen or self._beside).cascade(messages, reader, now, deep, fold)
         except JobFailed as failed:
             self._lost(failed)
             return self.cascade(messages, reader, now, deep, fold)
@@ -139,25 +139,6 @@ class Pipeline:
             self.counts.inline_messages += len(messages)
             self.message_seconds += WEIGHT * (seconds - self.message_seconds)
         return outcomes
-
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        return self._inline.evaluate(messages, reader, now)
-
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        return self._inline.receive(queue, document, explicit, now, inherited)
-
-    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        return self._inline.receive_many(arrivals)
-
-    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        return self._inline.restate_many(arrivals)
 
     # the choice
 

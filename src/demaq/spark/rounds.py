@@ -19,15 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demaq.documents import Document
-from demaq.errors import MessageError
 from demaq.language.program import Program
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
+from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
+from demaq.spark.delegating import Delegating
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.session import is_local
 from demaq.store.opening import is_address
@@ -45,7 +44,7 @@ RECYCLE_SECONDS = 0.5
 _log = logging.getLogger("demaq.node")
 
 
-class SparkEvaluator:
+class SparkEvaluator(Delegating):
     """An Evaluator whose cascades run on Spark. Everything else is asked of the one beside the node."""
 
     messages_max = SPARK_MESSAGES_MAX
@@ -67,7 +66,7 @@ class SparkEvaluator:
         known = sorted(self._files.items()), sorted(self._companions.items())
         self._digest = hashlib.sha256(repr(known).encode()).hexdigest()
         self._store = str(store if is_address(store) else Path(store).resolve())
-        self._beside = beside
+        super().__init__(beside)
         self._rule_timeout_seconds = rule_timeout_seconds
         self.tasks = cores(session)
         """Into how many tasks a round is divided."""
@@ -116,25 +115,6 @@ class SparkEvaluator:
             self.lost_tasks += len(shares) - len(answers)
             _add(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep, fold))
         return outcomes
-
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        return self._beside.evaluate(messages, reader, now)
-
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        return self._beside.receive(queue, document, explicit, now, inherited)
-
-    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        return self._beside.receive_many(arrivals)
-
-    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        return self._beside.restate_many(arrivals)
 
     # tasks
 
