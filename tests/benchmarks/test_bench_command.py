@@ -63,6 +63,7 @@ def named(figures: list[Json], group: str, name: str) -> list[Json]:
     return [figure for figure in figures if (figure["group"], figure["name"]) == (group, name)]
 
 
+@pytest.mark.slow
 def test_a_workload_is_measured_beside_code_by_hand(tmp_path: Path, capsys):
     figures = measured(capsys, "--workload", "W2", "--folder", str(tmp_path))
 
@@ -77,6 +78,7 @@ def test_a_workload_is_measured_beside_code_by_hand(tmp_path: Path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_look_ups_and_latency_are_measured_and_drawn(tmp_path: Path, capsys, monkeypatch):
     monkeypatch.setattr(breakdown, "measure", lambda *_: [])
     chart = tmp_path / "look-ups.svg"
@@ -90,6 +92,7 @@ def test_look_ups_and_latency_are_measured_and_drawn(tmp_path: Path, capsys, mon
     assert "One message through three steps" in drawn
 
 
+@pytest.mark.slow
 def test_what_grows_is_measured_and_shown_in_tables(tmp_path: Path, capsys):
     curves = [word for curve in ("backlog", "retained", "rules", "size") for word in ("--curve", curve)]
 
@@ -141,6 +144,7 @@ def test_a_picture_that_cannot_be_drawn_is_told_before_anything_is_measured(tmp_
         assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path, capsys):
     small = ["--retained", "40", "--memory", "100"]
 
@@ -152,6 +156,7 @@ def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_campaign_of_crashes_says_what_it_found(tmp_path: Path, capsys):
     assert cli.run(cli.demaq, ["bench", "crash", "--trials", "2", "--seed", "3", "--folder", str(tmp_path)]) == 0
 

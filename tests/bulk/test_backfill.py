@@ -83,6 +83,7 @@ def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     st.lists(st.sampled_from(VERSIONS), min_size=2, max_size=3, unique=True),
     st.lists(st.integers(0, 6), min_size=4, max_size=8),
 )
+@pytest.mark.slow
 def test_a_store_is_the_same_whether_it_is_filled_in_here_or_on_spark(
     spark: RunningSpark, versions: list[str], keys: list[int]
 ):
@@ -128,6 +129,7 @@ def shop(tmp_path: Path, monkeypatch, capsys) -> Shop:
 CHANGES = "property customer: new\nproperty euros: new\nslicing byCustomer: new\n"
 
 
+@pytest.mark.slow
 def test_the_command_fills_in_on_spark_and_the_next_run_has_nothing_left_to_do(
     shop: Shop, spark: RunningSpark, monkeypatch
 ):
@@ -157,6 +159,7 @@ def restate_mortally(assignment: bytes) -> bytes:
     return restate_some(assignment)
 
 
+@pytest.mark.slow
 def test_a_backfill_that_was_killed_goes_on_where_it_was(shop: Shop, tmp_path: Path):
     shop.run(3000)
     calm = tmp_path / "calm"

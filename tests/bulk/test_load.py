@@ -212,6 +212,7 @@ def test_lines_of_json_bring_properties(shop: Shop):
     assert [message.properties["express"].text for message in shop.messages("orders")] == ["false", "true", "false"]
 
 
+@pytest.mark.slow
 def test_what_was_exported_can_be_loaded_again(shop: Shop, tmp_path: Path):
     write_orders(tmp_path / "in", 25)
     shop.load("orders", "in")
@@ -282,6 +283,7 @@ def test_mistakes_are_one_line(shop: Shop, tmp_path: Path, words: list[str], sai
     assert (shop.out, shop.err) == ("", f"demaq: {said}\n")
 
 
+@pytest.mark.slow
 def test_a_load_that_was_killed_goes_on_without_doubles(shop: Shop, tmp_path: Path):
     count = 12_000
     rows = "".join([f'<order id="{number}"/>\n' for number in range(count)])

@@ -336,6 +336,7 @@ def test_wrong_options_are_one_line(shop: Shop):
     assert "yesterday is neither a time such as 2026-11-16T08:30 nor an age such as 2h" in shop.err
 
 
+@pytest.mark.slow
 def test_a_replay_that_was_killed_goes_on_without_doubles(shop: Shop):
     count = 1200
     shop.run(BROKEN, *[GOOD.format(number, "1,5") for number in range(count)])
@@ -400,6 +401,7 @@ def _timeless(copy: object) -> tuple[object, ...]:
     return (copy.queue, copy.body, copy.properties, copy.slices, copy.entries, copy.request, copy.trigger, copy.origin)
 
 
+@pytest.mark.slow
 def test_a_message_that_ends_its_worker_is_found_and_the_others_are_copied(
     at_hand: tuple[Lab, Place], spark: RunningSpark, monkeypatch
 ):

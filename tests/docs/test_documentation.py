@@ -59,7 +59,14 @@ def test_the_page_of_errors_and_warnings_is_written_from_the_registry(accept_gol
 # --- what is shown works ---------------------------------------------------------------------------------------------
 
 
-@every_page
+SLOW_PAGES = ("invoices-to-a-table.md", "load-and-export.md", "change-a-running-application.md")
+"""What they show starts Spark, or many nodes."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name.endswith(SLOW_PAGES) else []) for p in PAGES],
+)
 def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypatch, accept_golden: bool) -> None:
     if page.path.is_relative_to(PROJECT / "examples"):
         shutil.copytree(page.path.parent, tmp_path, dirs_exist_ok=True)

@@ -15,6 +15,6 @@ if (true()) then ("F␞2", $d:state?d?enqueue($d:record, $d:state, "E␞2␞3␞
 function($d:message, $d:known) { $d:message ! fn:data((
 //requestID)) ! xs:string(.) }]
 
-(: crm :) function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*)) as array(*) { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes) return ("M", $rules(1)($r, $m, $state) , $rules(2)($r, $m, $state) , $rules(3)($r, $m, $state)), "␞") }
+(: crm :) declare function local:guarded($run, $batch, $nodes, $rules, $state) { $run($batch, $nodes, $rules, $state) }; [let $run := function($batch, $nodes, $rules, $state) { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes) return ("M", $rules(1)($r, $m, $state) , $rules(2)($r, $m, $state) , $rules(3)($r, $m, $state)), "␞") } return function($batch, $nodes, $rules, $state) { local:guarded($run, $batch, $nodes, $rules, $state) }]
 
-(: customer :) function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*)) as array(*) { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes) return ("M", $rules(1)($r, $m, $state) , $rules(2)($r, $m, $state)), "␞") }
+(: customer :) declare function local:guarded($run, $batch, $nodes, $rules, $state) { $run($batch, $nodes, $rules, $state) }; [let $run := function($batch, $nodes, $rules, $state) { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes) return ("M", $rules(1)($r, $m, $state) , $rules(2)($r, $m, $state)), "␞") } return function($batch, $nodes, $rules, $state) { local:guarded($run, $batch, $nodes, $rules, $state) }]

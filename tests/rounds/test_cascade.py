@@ -134,3 +134,24 @@ def test_a_chain_that_never_ends_leaves_room_for_others() -> None:
     done = engine.run_round()
     assert 1 <= done < 10_000
     assert engine.store.pending(1)
+
+
+def test_a_recursion_without_end_is_an_error_of_its_rule_alone() -> None:
+    program = """
+    declare function local:down($n) { 1 + local:down($n + 1) };
+    create queue a create queue b create queue c
+    create rule one for a if (true()) then do enqueue <b>{string(/a)}</b> into b
+    create rule endless for b if (/b = 1) then
+      let $f := function($f) { 1 + $f($f) } return do enqueue <c>{$f($f)}</c> into c
+    create rule down for b if (/b = 2) then do enqueue <c>{local:down(1)}</c> into c
+    create rule condition for b if (local:down(if (/b = 3) then 1 else 2) = 0) then do enqueue <c/> into c
+    create rule fine for b if (true()) then do enqueue <c>{string(/b)}</c> into c
+    """
+    engine, _, store = engine_for(program)
+    for n in range(4):
+        engine.enqueue("a", f"<a>{n}</a>")
+    while engine.run_round():
+        pass
+    assert bodies(engine, "c") == [f"<c>{n}</c>" for n in range(4)]
+    failed = [message.rule for message in store.stored("demaq:errors", 0, 100)]
+    assert sorted(map(str, failed)) == ["condition"] * 4 + ["down", "endless"]

@@ -69,6 +69,7 @@ def test_what_intake_refuses_is_refused_through_the_other_process(engine: Engine
     assert refusal.value.kind == "propertyError"
 
 
+@pytest.mark.slow
 def test_a_rule_that_never_ends_costs_itself_and_nobody_else(engine: Engine) -> None:
     for n in (1, 2):
         engine.enqueue("a", f"<m><k>{n}</k></m>")

@@ -80,6 +80,7 @@ create rule forever for in if (//forever) then do enqueue <n>{local:forever(1)}<
 """
 
 
+@pytest.mark.slow
 def test_senders_do_not_wait_for_slow_rules(tmp_path: Path) -> None:
     with running(NEVER_ENDS, tmp_path, rule_timeout_seconds=8) as node:
         node.enqueue("in", "<m><forever/></m>")

@@ -187,11 +187,23 @@ def test_without_a_new_enough_python_there_is_one_line_about_it(project, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "parallel"),
-    [([], True), (["-k", "version"], True), (["-n", "0"], False), (["--pdb"], False), (["scripts"], False)],
+    ("arguments", "parallel", "slow_too"),
+    [
+        ([], True, False),
+        (["-x"], True, False),
+        (["--all"], True, True),
+        (["-k", "version"], True, True),
+        (["-n", "0"], False, False),
+        (["--pdb"], False, False),
+        (["scripts"], False, True),
+    ],
 )
-def test_tests_run_in_parallel_unless_the_arguments_say_otherwise(project, tmp_path, arguments, parallel):
+def test_all_quick_tests_run_in_parallel_unless_the_arguments_say_otherwise(
+    project, tmp_path, arguments, parallel, slow_too
+):
     _, stdout, _ = project.run(str(project.folder / "test"), *arguments, cwd=tmp_path)
 
-    options = "-n auto --maxprocesses 4 --dist loadgroup " if parallel else ""
-    assert stdout.rstrip() == f"{project.folder}: -m pytest {options}{' '.join(arguments)}".rstrip()
+    options = "-n auto --maxprocesses 4 --dist loadscope " if parallel else ""
+    chosen = "" if slow_too else "-m not slow "
+    words = " ".join([word for word in arguments if word != "--all"])
+    assert stdout.rstrip() == f"{project.folder}: -m pytest {options}{chosen}{words}".rstrip()

@@ -19,6 +19,8 @@ from tests.spark import on_cluster
 from tests.spark.cluster import running_cluster
 from tests.store.server import programs, running_server
 
+pytestmark = pytest.mark.slow
+
 SECONDS_MAX = 480.0
 SECRET = "s3cr3t"
 

@@ -393,6 +393,7 @@ def run_stream(session: Any, folder: Path, checkpoint: Path, table: Path, **opti
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_stopped_goes_on_behind_the_last_message(session, opened, tmp_path):
     where = (opened.folder, tmp_path / "checkpoint", tmp_path / "table")
     first = opened.orders(range(5))

@@ -6,6 +6,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from demaq.compiler.planner import make_plan
 from demaq.language.load import load_program
 from demaq.rounds.process import ProcessEvaluator
@@ -63,6 +65,7 @@ create rule copy for a if (true()) then do enqueue <copy>{//n}</copy> into b
 """
 
 
+@pytest.mark.slow
 def test_a_rule_that_never_ends_on_spark_costs_itself_and_nobody_else(tmp_path: Path, spark: RunningSpark) -> None:
     application = tmp_path / "endless.dmq"
     application.write_text(ENDLESS)

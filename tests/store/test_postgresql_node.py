@@ -177,6 +177,7 @@ def test_what_executors_are_told_leads_to_the_store_without_our_variables(
     assert f"password={SECRET}" in told
 
 
+@pytest.mark.slow
 def test_a_standby_goes_on_for_a_node_that_was_killed(shop: Shop):
     writer = shop.start()
     shop.wait_for(writer, "running on")
@@ -207,6 +208,7 @@ def test_a_standby_goes_on_for_a_node_that_was_killed(shop: Shop):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_node_that_was_replaced_ends_and_leaves_the_other_alone(server: Server, shop: Shop):
     first = shop.start()
     shop.wait_for(first, "running on")

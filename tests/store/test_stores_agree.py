@@ -186,7 +186,7 @@ class StoresAgree(RuleBasedStateMachine):
 
 
 TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=25)
+TestStoresAgree.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=25)
 
 
 def test_the_store_on_a_server_agrees(server: Server):

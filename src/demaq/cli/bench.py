@@ -103,7 +103,9 @@ def bench(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure what a node does beside code written by hand, how that grows, and how long a message takes.
+    """Measure a node beside code written by hand.
+
+    What it does a second, how its cost grows, and how long a message takes.
 
     Compare figures of one run with each other, not with those of another machine. Without options everything is
     measured with small sizes, in about five minutes."""

@@ -53,7 +53,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
     "demo": ("demaq.cli.demo:demo", "Process requests for offers on Spark and check every answer."),
     "schema": ("demaq.cli.schema:schema", "Print a schema that Demaq publishes."),
-    "bench": ("demaq.cli.bench:bench", "Measure what things cost."),
+    "bench": (
+        "demaq.cli.bench:bench",
+        "Measure a node beside code written by hand.",
+    ),
 }
 
 EXIT_DONE = 0

@@ -42,7 +42,7 @@ class CompiledQueue:
         firsts = [compiled.first(number) for number in self.numbers]
         self.first_rules = saxon.array(firsts)
         self.full_rules = saxon.array([compiled.functions[("rule", str(number))] for number in self.numbers])
-        self.run = saxon.functions(f"[{batch_query(plan)}]", RUNTIME_URI)[0]
+        self.run = saxon.functions(batch_query(plan), RUNTIME_URI)[0]
 
 
 class CompiledProgram:

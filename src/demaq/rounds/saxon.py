@@ -91,11 +91,10 @@ class Saxon:
         return "" if value is None else str(self._processor.get_string_value(value.head))
 
     def call_for_documents(self, function: Any, *args: Any) -> tuple[str, list[Any]]:
-        """Call a function whose value is an array of a string and an array of new documents."""
+        """Call a function whose value is an array of a string and new documents."""
         try:
-            value = function.call(list(args)).head
-            text = str(self._processor.get_string_value(value.get(0).head))
-            documents = [member.head for member in value.get(1).head.as_list()]
+            first, *others = [member.head for member in function.call(list(args)).head.as_list()]
+            text, documents = str(self._processor.get_string_value(first)), others
         except saxonche.PySaxonApiError as error:
             raise EvaluationError(str(error).strip()) from None
         self.parsed += len(documents)

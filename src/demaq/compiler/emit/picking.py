@@ -36,16 +36,20 @@ COMPARED_NAMES_MAX = 8
 
 
 def batch_query(plan: QueuePlan) -> str:
-    """A query whose value is the function that runs a batch of messages of one queue."""
+    """A query whose value is an array of one function, which runs a batch of messages of one queue."""
     maps: list[str] = []
     picks = _picks(plan, maps)
-    function = (
-        "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*)) as array(*)"
-        " { $state?d?result(for $r at $number in $batch/b/r let $m := $state?d?node($r, $number, $nodes)"
-        f' return ("M", {picks}), "{SEPARATOR}") }}'
+    run = (
+        f"function({_PARAMETERS}) {{ $state?d?result(for $r at $number in $batch/b/r"
+        f' let $m := $state?d?node($r, $number, $nodes) return ("M", {picks}), "{SEPARATOR}") }}'
     )
-    return f"let {', '.join(maps)} return {function}" if maps else function
+    bound = f"let {', '.join(maps)} return " if maps else ""
+    # Only where a declared function is called does Saxon survive a recursion without end.
+    guard = f"declare function local:guarded($run, {_PARAMETERS}) {{ $run({_PARAMETERS}) }};"
+    return f"{guard} [{bound}let $run := {run} return function({_PARAMETERS}) {{ local:guarded($run, {_PARAMETERS}) }}]"
 
+
+_PARAMETERS = "$batch, $nodes, $rules, $state"
 
 JOBS_BODY = (
     "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"

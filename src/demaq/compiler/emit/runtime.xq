@@ -49,9 +49,9 @@ declare function d:node($record, $number, $nodes) {
   if (exists($record/m)) then $record/m else $nodes($number)
 };
 
-(: the fields as one string, and the documents :)
+(: the fields as one string, then the documents; all at once, and nothing that is only evaluated when it is looked at :)
 declare function d:result($records as item()*, $separator as xs:string) as array(*) {
-  [string-join($records[. instance of xs:string], $separator), array { $records[not(. instance of xs:string)] }]
+  array { string-join($records[. instance of xs:string], $separator), $records[not(. instance of xs:string)] }
 };
 
 (: most jobs have one or two of these :)
