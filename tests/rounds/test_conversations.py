@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from demaq.errors import MessageError, ProgramError, StillBusy
+from demaq.messages import PropertyValue
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.scheduler.engine import HOPS_MAX, Engine
@@ -159,6 +161,48 @@ def test_a_rule_cannot_tell_what_was_just_made_from_what_was_stored() -> None:
     folding.run()
     stored, made = folding.bodies("out")
     assert made == stored
+
+
+def test_a_message_that_is_left_does_not_wait_for_others_that_come_behind_it() -> None:
+    program = """
+    create queue a create queue b create queue c create queue log create queue out
+    create rule one for a if (true()) then (do enqueue <c/> into c, do enqueue <b/> into b)
+    create rule two for b if (true()) then do enqueue <x/> into log
+    create rule not-foreseen for c if (qs:property("demaq:id")) then
+      do enqueue <n>{count(qs:queue("log"))}</n> into out
+    """
+    folding = Folding(program)
+    folding.engine.enqueue("a", "<a/>")
+    folding.run()
+    assert folding.bodies("out") == ["<n>0</n>"]
+
+
+@pytest.mark.parametrize("queue_of_c", ["create queue c", "create queue c priority 1"])
+def test_a_message_that_is_left_at_the_end_is_no_hindrance(queue_of_c: str) -> None:
+    program = f"""
+    create queue a create queue b {queue_of_c} create queue out
+    create rule one for a if (true()) then do enqueue <b/> into b
+    create rule two for b if (true()) then do enqueue <c/> into c
+    create rule not-foreseen for c if (qs:property("demaq:id")) then do enqueue <n/> into out
+    """
+    folding = Folding(program)
+    folding.engine.enqueue("a", "<a/>")
+    folding.run()
+    assert len(folding.steps) == 2
+
+
+@pytest.mark.parametrize("name", ["demaq:size", "demaq:created", "demaq:rule", "demaq:queue", "demaq:sender"])
+def test_what_was_just_made_is_in_the_slices_of_what_the_system_knows(name: str) -> None:
+    program = f"""
+    create queue a create queue b create queue out
+    create slicing s on {name}
+    create rule one for a if (true()) then do enqueue <b/> into b
+    create rule two for s if (/b) then do enqueue <n>{{count(qs:slice()[/b])}}</n> into out
+    """
+    folding = Folding(program)
+    folding.engine.enqueue("a", "<a/>", {"demaq:sender": PropertyValue.string("me")})
+    folding.run()
+    assert folding.bodies("out") == ["<n>1</n>"]
 
 
 class FoldingLab(Lab):

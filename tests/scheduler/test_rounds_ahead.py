@@ -6,19 +6,24 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demaq.compiler.planner import make_plan
 from demaq.errors import SystemFault
 from demaq.messages import Message
+from demaq.rounds.compiled import compile_program
+from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.receiving import Sent
-from demaq.store import SqliteStore
+from demaq.store import MemoryStore, SqliteStore
 from demaq.testing.lab import load_text
+from tests.reference.eager_engine import EagerEngine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ROUND = 7
@@ -33,6 +38,13 @@ create rule some for s if (count(qs:slice()) ge 4) then
 create rule seen for in if (count(qs:queue("log")[/l/k = qs:message()//k]) lt 3) then
   do enqueue <l>{//k}</l> into log
 create rule again for in if (//v mod 7 = 0) then do enqueue <m>{//k}<v>{//v + 1}</v></m> into in
+"""
+
+WITH_AN_ERROR = """
+create queue in create queue seen create queue out
+create rule one for in if (true()) then do enqueue <s/> into seen
+create rule failing for in errorqueue seen if (/bad) then do enqueue <s>{1 div count(//none)}</s> into seen
+create rule count for in if (/last) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
 """
 
 
@@ -124,3 +136,78 @@ def test_what_arrives_counts_as_done_behind_all_that_was_evaluated(tmp_path: Pat
         engine.enqueue("seen", "<s/>")
         engine.run_round()
         assert {m.body for m in engine.store.waiting("out", 100)} == {"<n>0</n>"}
+
+
+def eager(program: str, size: int) -> EagerEngine:
+    """Processes messages in rounds of a size, each begun ahead."""
+    compiled = compile_program(load_text(program))
+    evaluator = SaxonEvaluator(compiled)
+    evaluator.messages_max = size
+    engine = EagerEngine(
+        compiled.plan, evaluator, MemoryStore(), lambda: NOW, elide=True, exact=False, fold=True, ahead=True
+    )
+    engine._round_messages = size
+    return engine
+
+
+def out_of(engine: Engine, messages: Sequence[tuple[str, str]]) -> list[str]:
+    """What is in the queue `out` after messages were processed."""
+    for queue, body in messages:
+        engine.enqueue(queue, body)
+    while True:
+        with suppress(SystemFault):
+            if not engine.run_round():
+                return [message.body for message in engine.store.queue("out", engine.store.snapshot())]
+
+
+def test_a_slice_in_which_somebody_does_something_else_than_foreseen_was_not_seen() -> None:
+    """As many messages come into the slice, and the last one is the same, but the first one is another."""
+    program = """
+    create queue flags create queue x create queue a create queue b create queue parts create queue out
+    create property k as xs:string queue parts value "k"
+    create slicing s on k
+    create rule raise for x if (true()) then do enqueue <flag/> into flags
+    create rule first for a if (true()) then do enqueue <a>{count(qs:queue("flags"))}</a> into parts
+    create rule second for b if (true()) then do enqueue <b/> into parts
+    create rule both for s if (/b and count(qs:slice()) = 2) then do enqueue <sum>{qs:slice()/a/text()}</sum> into out
+    """
+    messages = [("x", "<x/>"), ("x", "<x/>"), ("a", "<a/>"), ("b", "<b/>"), ("x", "<x/>")]
+    assert out_of(eager(program, 2), messages) == ["<sum>2</sum>"]
+
+
+def test_an_error_message_among_messages_that_were_foreseen_is_seen() -> None:
+    assert out_of(eager(WITH_AN_ERROR, 10), [("in", "<bad/>"), ("in", "<last/>")]) == ["<n>2</n>"]
+
+
+def test_a_message_that_a_reset_has_released_before_a_snapshot_is_gone_when_it_is_processed() -> None:
+    program = """
+    create queue a create queue z create queue e create queue x
+    create queue held create queue later create queue errs create queue out
+    create property k as xs:string queue held value "k"
+    create slicing s on k
+    create rule make for a if (true()) then do enqueue <h/> into held
+    create rule end for z if (true()) then do reset s key "k"
+    create rule fail for e errorqueue errs if (true()) then do enqueue <e>{1 div count(//none)}</e> into out
+    create rule again for x if (exists(qs:queue("errs"))) then do enqueue <y/> into later
+    create rule nothing for held if (/never) then do enqueue <n/> into out
+    create rule count for later if (true()) then do enqueue <n>{count(qs:queue("held"))}</n> into out
+    """
+    messages = [("a", "<a/>"), ("z", "<z/>"), ("e", "<e/>"), ("x", "<x/>")]
+    assert out_of(eager(program, 10), messages) == ["<n>0</n>"]
+
+
+def test_a_round_that_fails_while_messages_are_evaluated_again_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = eager(WITH_AN_ERROR, 10)
+    cascade, calls = engine.evaluator.cascade, count(1)
+
+    def fails_once(*args: Any) -> Sequence[Outcome | None]:
+        if next(calls) == 2:
+            raise RuntimeError("lost")
+        return cascade(*args)
+
+    monkeypatch.setattr(engine.evaluator, "cascade", fails_once)
+    assert out_of(engine, [("in", "<bad/>"), ("in", "<last/>")]) == ["<n>2</n>"]
+    assert next(calls) > 2
+    assert engine._rounds._views == []

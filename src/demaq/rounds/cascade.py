@@ -19,6 +19,7 @@ from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
 from demaq.rounds.conversations import Conversation, Left, folded
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
+from demaq.scheduler.reading import date_time, size_of
 
 LOSSES_MAX = 2
 """A message that was evaluated in vain so often is left to whoever commits."""
@@ -38,6 +39,8 @@ _numbers = itertools.count(1 << 60)
 @dataclass(slots=True)
 class _Pending:
     message: Message
+    key: int
+    """Of its outcome: the same for whoever evaluates it on the same snapshot."""
     slices: tuple[SliceKey, ...]
     """All it was in when it came."""
     place: int
@@ -84,6 +87,10 @@ class Cascades:
     def is_met(self, message: Message) -> bool:
         """Whether a message is in a slice that may be read."""
         return not self._met.isdisjoint(message.slices or ())
+
+    def is_processed(self, queue: str) -> bool:
+        """Whether somebody processes the messages of a queue, here or elsewhere."""
+        return bool(self.plan.queues[queue].rules) and self.program.queues[queue].kind != "echo"
 
     def priority(self, queue: str) -> int:
         return self.program.queues[queue].priority
@@ -148,7 +155,10 @@ class _Cascade:
         handed_on["demaq:origin"] = PropertyValue.string(origin)
         conversation = Conversation(place, order)
         self.conversations.append(conversation)
-        return self._joined(_Pending(message, slices, place, None, origin, order, set(slices), handed_on, conversation))
+        key = message.sequence
+        return self._joined(
+            _Pending(message, key, slices, place, None, origin, order, set(slices), handed_on, conversation)
+        )
 
     def _joined(self, item: _Pending) -> _Pending:
         for key in item.slices:
@@ -204,6 +214,7 @@ class _Cascade:
                 continue
             versions = self._changes.versions
             outcome.seen = {part: versions[part] for part in parts if part in versions}
+            outcome.key = item.key
             outcome.parent = item.parent
             if item.place >= 0:
                 outcome.number = item.place
@@ -213,8 +224,11 @@ class _Cascade:
                 self.outcomes.append(outcome)
             self._steps_left -= 1
             item.is_done = True
+            conversation = item.conversation
+            conversation.goes_on(item, outcome)
             changes = self._lay_over(item, outcome)
-            item.conversation.add(item, outcome, parts, changes)
+            conversation.read.update(parts)
+            conversation.changed.update(changes)
             changed.update(changes)
 
     def _is_possible_again(self, item: _Pending) -> bool:
@@ -233,7 +247,7 @@ class _Cascade:
         if not item.kept:
             self._overlay.gone.add(item.message.id)
             parts += self._cascades.parts.gone(item.message.queue)
-        self._changes.add(outcome.number, parts)
+        self._changes.add(outcome.key, parts)
         return parts
 
     def _release(self, resets: set[SliceKey]) -> None:
@@ -247,7 +261,7 @@ class _Cascade:
 
     def _create(self, parent: _Pending, outcome: Outcome, position: int, action: Enqueued) -> list[Part]:
         cascades = self._cascades
-        slices = self._slices(action, parent.origin)
+        slices = self._slices(action, parent)
         entries = [(cascades.names[number], value) for number, value in action.entries]
         number = next(_numbers)
         message = Message(
@@ -266,6 +280,7 @@ class _Cascade:
             made_by = (outcome.number, position)
             child = _Pending(
                 message,
+                hash((parent.key, position)),
                 slices,
                 -1,
                 made_by,
@@ -280,26 +295,32 @@ class _Cascade:
             self._pending.append(self._joined(child))
         else:
             conversation.left.append(Left(action, slices, parent))
+            if cascades.is_processed(action.queue):
+                conversation.waits((-cascades.priority(action.queue), next(self._order)))
         return cascades.parts.created(action.queue, slices, entries)
 
-    def _slices(self, action: Enqueued, origin: str) -> tuple[SliceKey, ...]:
+    def _slices(self, action: Enqueued, parent: _Pending) -> tuple[SliceKey, ...]:
         found: list[SliceKey] = []
         for slicing, prop in self._cascades.slicings[action.queue]:
             if prop in action.properties:
                 found.append((slicing, action.properties[prop].key))
-            elif prop == "demaq:origin":
-                found.append((slicing, origin))
+            elif prop in parent.handed_on:
+                found.append((slicing, parent.handed_on[prop].key))
             elif prop == "demaq:queue":
                 found.append((slicing, action.queue))
             elif prop == "demaq:rule":
                 found.append((slicing, action.rule))
+            elif prop == "demaq:created":
+                found.append((slicing, date_time(self._now)))
+            elif prop == "demaq:size":
+                found.append((slicing, str(size_of(action.document.text))))
         return tuple(found)
 
     def _properties(self, action: Enqueued, parent: _Pending) -> dict[str, PropertyValue]:
         known = dict(parent.handed_on)
         if self._cascades.system_asked(action.queue):
-            created = self._now.isoformat()
-            size = str(len(action.document.data))
+            created = date_time(self._now)
+            size = str(size_of(action.document.text))
             known["demaq:queue"] = PropertyValue.string(action.queue)
             known["demaq:created"] = PropertyValue("dateTime", created, created)
             known["demaq:size"] = PropertyValue("integer", size, size)

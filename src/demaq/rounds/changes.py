@@ -14,7 +14,7 @@ from demaq.rounds.outcomes import Part, Reads, Version
 
 SliceKey = tuple[str, str]
 
-UNCHANGED: Version = (0, -1)
+UNCHANGED: Version = 0
 
 
 def index_name(index: Index) -> str:
@@ -82,20 +82,26 @@ def _read_as_a_whole(plan: Plan) -> frozenset[str]:
 
 
 class Changes:
-    """Versions of the parts that have changed since a snapshot: how many steps changed one, and which did last."""
+    """Versions of the parts that have changed since a snapshot.
+
+    A version stands for all steps that have changed the part, in their order: who has seen it has seen what each of
+    them did. The number of steps and the last one would not do, because an outcome that did not hold is replaced by
+    another one, which changes the same part in another way.
+    """
 
     def __init__(self) -> None:
         self.versions: dict[Part, Version] = {}
 
     def add(self, step: int, parts: Iterable[Part]) -> None:
+        """A step with this key has changed parts."""
         versions = self.versions
         for part in set(parts):
-            versions[part] = (versions.get(part, UNCHANGED)[0] + 1, step)
+            versions[part] = hash((versions.get(part, UNCHANGED), step))
 
     def include(self, others: Changes) -> None:
         """Make the changes of others, which could be left out of account so far, count too."""
-        for part, (count, last) in others.versions.items():
-            self.versions[part] = (self.versions.get(part, UNCHANGED)[0] + count, last)
+        for part, version in others.versions.items():
+            self.versions[part] = hash((self.versions.get(part, UNCHANGED), version))
 
     def agree(self, parts: Sequence[Part], seen: Mapping[Part, Version]) -> bool:
         """Whether all these parts have the versions in which they were seen; not to be mentioned is unchanged."""

@@ -54,20 +54,26 @@ class Conversation:
     changed: set[Part] = field(default_factory=set)
     is_whole: bool = True
     """Whether it is known to its end."""
+    first_waiting: tuple[int, int] | None = None
+    """The place in line of the first message that is left and will be processed."""
 
     def led_to(self, message: Member) -> None:
         self.made.append(message)
         message.position = len(self.made)
 
-    def add(self, message: Member, outcome: Outcome, read: Sequence[Part], changed: Sequence[Part]) -> None:
-        """A message was evaluated."""
+    def waits(self, order: tuple[int, int]) -> None:
+        """A message with this place in line is left to be processed by somebody else."""
+        if self.first_waiting is None or order < self.first_waiting:
+            self.first_waiting = order
+
+    def goes_on(self, message: Member, outcome: Outcome) -> None:
+        """A message was evaluated, and what it does is about to be done."""
         self.outcomes.append(outcome)
-        self.read.update(read)
-        self.changed.update(changed)
         is_in_line = message.order[0] == self.last[0] and message.order >= self.last
+        is_first = self.first_waiting is None or message.order < self.first_waiting
         self.last = message.order
         # The message about an error quotes the one that it is about.
-        if not is_in_line or outcome.errors or outcome.lost is not None:
+        if not is_in_line or not is_first or outcome.errors or outcome.lost is not None:
             self.is_whole = False
 
     def resets(self) -> dict[SliceKey, SliceReset]:
@@ -85,6 +91,7 @@ class Conversation:
             fired=[rule for outcome in self.outcomes for rule in outcome.fired],
             actions=[*resets.values(), *[_with_all_properties(left) for left in self.left]],
             number=self.place,
+            key=self.outcomes[0].key,
             folded=Folded(
                 messages=len(self.made),
                 depth=max([message.depth for message in self.made]),
@@ -148,5 +155,4 @@ def _without(outcomes: list[Outcome | None], gone: set[int], first: int) -> list
             outcome.number = places[outcome.number]
             if outcome.parent is not None:
                 outcome.parent = (places[outcome.parent[0]], outcome.parent[1])
-            outcome.seen = {part: (count, places.get(last, last)) for part, (count, last) in outcome.seen.items()}
     return kept

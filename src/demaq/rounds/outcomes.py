@@ -93,8 +93,8 @@ NOTHING_READ = Reads()
 
 Part: TypeAlias = tuple[str, ...]
 """A part of the state that steps change and rules read, such as a slice: see `changes`."""
-Version: TypeAlias = tuple[int, int]
-"""How many steps have changed a part since a snapshot, and the number of the last one."""
+Version: TypeAlias = int
+"""Which steps have changed a part since a snapshot, in their order: see `changes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +126,8 @@ class Outcome:
     reads: Reads = NOTHING_READ
     number: int = -1
     """Its position among the outcomes of a cascade."""
+    key: int = 0
+    """Tells it from all other outcomes on its snapshot, whoever has evaluated them."""
     parent: tuple[int, int] | None = None
     """Of what message: one that the cascade started with, or what the outcome of this number makes in this action."""
     seen: Mapping[Part, Version] = field(default_factory=dict)

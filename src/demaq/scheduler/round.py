@@ -24,7 +24,7 @@ from datetime import datetime
 from demaq.messages import Message
 from demaq.rounds.changes import Changes, Parts, SliceKey
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Outcome, Part, SliceReset, Version
+from demaq.rounds.outcomes import Enqueued, Outcome, Part, SliceReset, Version
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
@@ -41,8 +41,8 @@ STEPS_MAX = 5000
 NUMBERS_PER_MESSAGE = 2
 """A message that comes and goes takes a number when it is made, and one when it is processed."""
 
-_OTHER = -2
-"""As the number of a step: of none of the outcomes of a view."""
+_OTHER = -1
+"""As the key of a step: of none of the outcomes of a view."""
 
 
 class View:
@@ -201,7 +201,8 @@ class Rounds:
             return _Round(self, begun).run()
         finally:
             begun.view.is_held = False
-            self._views[:] = [view for view in self._views if view.is_held]
+            with self.changing:
+                self._views[:] = [view for view in self._views if view.is_held]
 
     def forget(self, begun: Evaluation) -> None:
         """Leave a round that has begun."""
@@ -216,7 +217,11 @@ class Rounds:
             for view in self._views:
                 view.inside.include(view.outside)  # others will have seen it
             evaluation = self.begin(batch, deep, fold=False)
-        evaluation.wait()
+        try:
+            evaluation.wait()
+        except BaseException:
+            evaluation.view.is_held = False
+            raise
         return evaluation
 
 
@@ -313,7 +318,7 @@ class _Round:
             number += 1
             step, makers = self._rounds._step(head.message, outcome, head.view.now, number)
             steps.append(step)
-            self._note(head, step)
+            self._note(head, outcome, step, _is_foreseen(outcome, step, makers))
             number += step.elided
             for position, created in enumerate(step.created):
                 number += 1
@@ -336,22 +341,27 @@ class _Round:
         elif self._barrier is None or order < self._barrier:
             self._barrier = order
 
-    def _note(self, head: _Candidate, step: Step) -> None:
-        """Tell all views what a step changes."""
+    def _note(self, head: _Candidate, outcome: Outcome, step: Step, is_foreseen: bool) -> None:
+        """Tell all views what a step changes. Whoever has evaluated a message behind it has seen what was foreseen."""
         parts = self._rounds._parts.reset(step.resets) if step.resets else []
-        if head.outcome is not None and head.outcome.folded is not None:
-            parts += head.outcome.folded.changed
+        if outcome.folded is not None:
+            parts += outcome.folded.changed
         for created in step.created:
             parts += self._rounds._parts.created(created.queue, created.slices, created.entries)
         resets = set(step.resets)
+        # Its own view knows of all resets since it was read or made; another one may be younger than some of them.
+        versions = head.view.inside.versions
+        kept = [
+            key
+            for key in head.message.slices
+            if key not in resets and versions.get(("reset", *key)) == head.born.get(key)
+        ]
+        if not kept:
+            parts += self._rounds._parts.gone(head.message.queue)
         for view in self._rounds._views:
-            of_view = head.view is view
-            versions = view.inside.versions
-            kept = [
-                key
-                for key in head.message.slices
-                if key not in resets and versions.get(("reset", *key)) == (head.born.get(key) if of_view else None)
-            ]
-            changed = parts if kept else [*parts, *self._rounds._parts.gone(head.message.queue)]
-            number = head.outcome.number if of_view and head.outcome is not None else _OTHER
-            view.inside.add(number, changed)
+            view.inside.add(outcome.key if is_foreseen and head.view is view else _OTHER, parts)
+
+
+def _is_foreseen(outcome: Outcome, step: Step, makers: Sequence[int]) -> bool:
+    """Whether a step creates what its outcome says, and neither less nor, as about errors, more."""
+    return len(makers) == len(step.created) == sum([isinstance(action, Enqueued) for action in outcome.actions])

@@ -171,7 +171,6 @@ def _add(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[O
             outcome.number = place(outcome.number)
             if outcome.parent is not None:
                 outcome.parent = (place(outcome.parent[0]), outcome.parent[1])
-            outcome.seen = {part: (count, place(last)) for part, (count, last) in outcome.seen.items()}
         if number < len(share):
             outcomes[share[number]] = outcome
         else:
