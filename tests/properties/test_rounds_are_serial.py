@@ -81,11 +81,76 @@ def follow(application: Application, bursts: list[list[Event]], size: int) -> No
     RAN["ahead"] += engine.begun_ahead
 
 
-@settings(max_examples=max(5, settings().max_examples // 5))
+few = settings(max_examples=max(5, settings().max_examples // 10))
+
+
+@few
 @given(st.data())
 def test_what_is_committed_is_what_a_serial_execution_does(data: Any) -> None:
     application = data.draw(applications())
-    burst = st.lists(arrivals(application), min_size=2, max_size=8)
-    size = data.draw(st.integers(1, 8))
-    note(f"rounds of {size}")
-    follow(application, data.draw(st.lists(burst, min_size=1, max_size=2)), size)
+    follow(application, data.draw(bursts(arrivals(application))), data.draw(st.integers(1, 8)))
+
+
+@few
+@given(st.data())
+def test_conversations_that_may_meet_are_what_a_serial_execution_does(data: Any) -> None:
+    application = data.draw(conversations())
+    follow(application, data.draw(bursts(requests())), data.draw(st.integers(1, 8)))
+
+
+def bursts(events: st.SearchStrategy[Event]) -> st.SearchStrategy[list[list[Event]]]:
+    return st.lists(st.lists(events, min_size=2, max_size=8), min_size=1, max_size=2)
+
+
+@st.composite
+def requests(draw: Any) -> Event:
+    key, other = draw(st.sampled_from("aabcdefgh")), draw(st.sampled_from("aabcdefgh"))
+    return Event("arrive", draw(st.sampled_from(["in", "in", "in", "results"])), f"<m><k>{key}</k><o>{other}</o></m>")
+
+
+@st.composite
+def conversations(draw: Any) -> Application:
+    """A request leads to checks, these to results, these to a join that ends it; and sometimes something is odd."""
+
+    def pick(*options: str) -> str:
+        return str(draw(st.sampled_from(options)))
+
+    def sometimes(text: str) -> str:
+        return pick("", "", text)
+
+    k, o = "<k>{//k/text()}</k>", "<o>{//o/text()}</o>"
+    somewhere = [f"do enqueue <x>{k}{o}</x> into {queue}" for queue in ("log", "unforeseen", "out", "checks", "waits")]
+    somewhere = [
+        text + " with timeout value 0 with target value 'log'" if "waits" in text else text for text in somewhere
+    ]
+    odd = [
+        *somewhere,
+        "do reset s key string(//o)",
+        "do reset t key string(//o)",
+        'if (qs:queue("log")[/x/k = qs:message()//k]) then do enqueue <seen/> into out',
+        'if (count(qs:queue("log")) > 1) then do enqueue <many>{count(qs:queue("log"))}</many> into out',
+        'if (count(qs:queue("results")) > 2) then do enqueue <many>{count(qs:queue("results"))}</many> into out',
+        "if (//k = 'b') then do enqueue <e>{1 div count(//none)}</e> into out",
+    ]
+    extra = "".join(
+        [
+            f"create rule odd{n} for {pick('in', 'checks', 'results', 'log', 's', 't', 'unforeseen')}"
+            f" if ({pick('/m', '/c', '/r', '/x', 'true()')} and number(count(//x)) < 2) then {pick(*odd)}\n"
+            for n in range(draw(st.integers(0, 3)))
+        ]
+    )
+    text = f"""
+    create queue in create queue checks{sometimes(" priority 1")} create queue results{sometimes(" priority 1")}
+    create queue log{sometimes(" mode transient")} create queue unforeseen create queue out create queue waits kind echo
+    create property k as xs:string {pick("", "inherited")} queue results value //k {sometimes("queue in value //k")}
+    create property o as xs:string queue {pick("checks", "results", "log", "in", "unforeseen")} value //o
+    create slicing s on k create slicing t on o
+    create rule start for in if (/m) then (for $n in 1 to 2 return do enqueue <c><n>{{$n}}</n>{k}{o}</c> into checks)
+    create rule check for checks if (/c) then do enqueue <r>{{//n}}{k}{o}</r> into results
+    create rule join for s if (/r and count(qs:slice()[/r]) = {pick("2", "2", "3")}) then
+      (do enqueue <d>{{//k/text(), count(qs:slice()), qs:slice()//n/text()}}</d> into out{sometimes("," + pick(*somewhere))}
+       {pick(", do reset", ", do reset", ", do reset", "")})
+    create rule known for unforeseen if (qs:queue()[qs:property("demaq:queue", .) = "unforeseen"]) then
+      do enqueue <u>{{count(qs:queue("out"))}}</u> into out
+    {extra}"""
+    return Application(text=text, queues=["in"], settable={})
