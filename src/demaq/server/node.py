@@ -270,8 +270,10 @@ class Node:
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
         expect_queue(self.program, queue)
-        self.engine.fold = False  # they shall hear of every message
-        self._subscribers.setdefault(queue, []).append(listener)
+        with self._turn:
+            self.engine.fold = False  # they shall hear of every message, also of a round that has begun
+            self.engine.forget_ahead()
+            self._subscribers.setdefault(queue, []).append(listener)
 
     @contextlib.contextmanager
     def _looking_for_work(self) -> Iterator[None]:
