@@ -17,6 +17,19 @@ from demaq.rounds.outcomes import Enqueued, Outcome
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 
+FEW_SLICES = """
+create queue in create queue totals create queue log
+create property k as xs:integer queue in value //k
+create slicing s on k
+create rule some for s if (count(qs:slice()) ge 4) then
+  (do enqueue <total k="{qs:slicekey()}" n="{count(qs:queue("totals"))}">{sum(qs:slice()//v)}</total> into totals,
+   do reset)
+create rule seen for in if (count(qs:queue("log")[/l/k = qs:message()//k]) lt 3) then
+  do enqueue <l>{//k}</l> into log
+create rule again for in if (//v mod 7 = 0) then do enqueue <m>{//k}<v>{//v + 1}</v></m> into in
+"""
+"""Many messages of few slices: what they do depends on those before them."""
+
 
 def program(folder: Path, text: str, **files: str) -> Program:
     """The program a text makes up; it must be right. Other files beside it are given by name, `_` for a dot."""

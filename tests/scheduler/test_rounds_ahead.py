@@ -23,22 +23,11 @@ from demaq.scheduler.engine import Engine
 from demaq.scheduler.receiving import Sent
 from demaq.store import MemoryStore, SqliteStore
 from demaq.testing.lab import load_text
+from tests.programs import FEW_SLICES
 from tests.reference.eager_engine import EagerEngine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ROUND = 7
-
-FEW_SLICES = """
-create queue in create queue totals create queue log
-create property k as xs:integer queue in value //k
-create slicing s on k
-create rule some for s if (count(qs:slice()) ge 4) then
-  (do enqueue <total k="{qs:slicekey()}" n="{count(qs:queue("totals"))}">{sum(qs:slice()//v)}</total> into totals,
-   do reset)
-create rule seen for in if (count(qs:queue("log")[/l/k = qs:message()//k]) lt 3) then
-  do enqueue <l>{//k}</l> into log
-create rule again for in if (//v mod 7 = 0) then do enqueue <m>{//k}<v>{//v + 1}</v></m> into in
-"""
 
 WITH_AN_ERROR = """
 create queue in create queue seen create queue out

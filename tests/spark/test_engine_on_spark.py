@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from demaq.spark.session import RunningSpark
 from demaq.testing import Lab
+from tests.programs import FEW_SLICES
 from tests.properties.applications import applications, histories
 from tests.properties.test_engine_and_interpreter import compare
 
@@ -21,19 +22,6 @@ EXAMPLES = max(5, settings().max_examples // 15)
 def test_an_engine_on_spark_ends_like_the_interpreter(spark: RunningSpark, data: Any) -> None:
     application = data.draw(applications())
     compare(application, data.draw(histories(application, crashes=True)), on_disk=True, pipeline="spark")
-
-
-FEW_SLICES = """
-create queue in create queue totals create queue log
-create property k as xs:integer queue in value //k
-create slicing s on k
-create rule some for s if (count(qs:slice()) ge 4) then
-  (do enqueue <total k="{qs:slicekey()}" n="{count(qs:queue("totals"))}">{sum(qs:slice()//v)}</total> into totals,
-   do reset)
-create rule seen for in if (count(qs:queue("log")[/l/k = qs:message()//k]) lt 3) then
-  do enqueue <l>{//k}</l> into log
-create rule again for in if (//v mod 7 = 0) then do enqueue <m>{//k}<v>{//v + 1}</v></m> into in
-"""
 
 
 def end(pipeline: str) -> dict[str, list[str]]:

@@ -11,14 +11,14 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from demaq.bulk.checking import Assignment, Checked, check
+from demaq.bulk.executors import spread
 from demaq.bulk.sources import Item
 from demaq.errors import MessageError, OperatorError
-from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
 from demaq.store.protocol import NewMessage
 
 if TYPE_CHECKING:
@@ -110,35 +110,19 @@ class Load:
 
     # on Spark
 
-    def _checked(self, wave: Sequence[tuple[Item, ...]]) -> list[Checked]:
-        """The messages of a wave, in order. A task that ends its worker is divided until it is one document."""
-        assignments = [self._assignment(part) for part in wave]
-        try:
-            answers = dict(enumerate(run_tasks(self.session, assignments, check)))
-            lost: frozenset[int] = frozenset()
-        except TasksFailed as failed:
-            if failed.failures.keys() - failed.lost:
-                raise LoadFailed(f"the executors cannot check documents: {failed}") from None
-            answers, lost = failed.answers, failed.lost
-        except JobFailed as failure:
-            raise LoadFailed(str(failure)) from None
-        found: list[Checked] = []
-        for number, part in enumerate(wave):
-            found += self._divided(part) if number in lost else pickle.loads(answers[number])
-        return found
+    def _checked(self, wave: Sequence[Sequence[Item]]) -> list[Checked]:
+        """The messages of a wave, in order."""
+        return spread(self.session, wave, self._assignment, check, self._not_checked)
 
-    def _divided(self, part: tuple[Item, ...]) -> list[Checked]:
-        if len(part) > 1:
-            middle = len(part) // 2
-            return self._checked([part[:middle], part[middle:]])
-        [item] = part
+    def _not_checked(self, item: Item) -> Checked:
+        """The message about a document that ends whoever checks it."""
         if item.problem is not None:
             raise LoadFailed(f"{item.where}: not even the message about it can be made: {_NOT_CHECKED}")
         problem = MessageError("propertyError", _NOT_CHECKED)
-        known = Item(where=item.where, identity=item.identity, body=item.body, problem=problem)
-        return self._checked([(known,)])
+        [checked] = self._checked([(replace(item, properties={}, problem=problem),)])
+        return checked
 
-    def _assignment(self, part: tuple[Item, ...]) -> bytes:
+    def _assignment(self, part: Sequence[Item]) -> bytes:
         now = datetime.now(UTC)
         return pickle.dumps(
             Assignment(
@@ -147,7 +131,7 @@ class Load:
                 digest=self.digest,
                 queue=self.queue,
                 now=now,
-                items=part,
+                items=tuple(part),
             )
         )
 
