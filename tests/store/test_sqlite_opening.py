@@ -17,6 +17,7 @@ import pytest
 from demaq.errors import StoreError
 from demaq.store import SqliteStore, database
 from demaq.store.protocol import Step
+from demaq.store.statements import script
 from tests.store.contract import FOREVER, MORNING, new, next_program, seqs
 
 PROJECT = Path(__file__).parents[2]
@@ -183,6 +184,20 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monke
     store = SqliteStore(tmp_path)
     assert store.append([new()]) == [1]
     store.close()
+
+
+def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As when a node is killed while it makes its store: the last migration fails, and none of the others stays."""
+    scripts = {name: list(script(name)) for name in database.MIGRATIONS}
+    scripts[database.MIGRATIONS[-1]].append("SELECT nonsense;")
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "script", scripts.__getitem__)
+        with pytest.raises(StoreError, match="nonsense"):
+            SqliteStore(tmp_path)
+    with pytest.raises(StoreError, match="there is no store in"):
+        SqliteStore.open_readonly(tmp_path)
+    SqliteStore(tmp_path).close()
+    SqliteStore.open_readonly(tmp_path).close()
 
 
 def test_a_store_of_a_newer_demaq_is_refused(tmp_path: Path):

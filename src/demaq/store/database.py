@@ -154,6 +154,8 @@ class Database:
         for name in ("cache", "temporary"):
             connection.execute(_OPENING[name])
         if read_only:
+            if version == 0:
+                raise StoreError(f"there is no store in {self.folder}")
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
             return
@@ -161,10 +163,11 @@ class Database:
             raise StoreError(f"the store {self.folder} lies on a disk that SQLite's write-ahead log cannot work on")
         for name in ("synchronous", "checkpoint", "log_size"):
             connection.execute(_OPENING[name]).fetchall()
-        for migration in MIGRATIONS[version:]:
+        if version < len(MIGRATIONS):
             with self.transaction():
-                for statement in script(migration):
-                    connection.execute(statement)
+                for migration in MIGRATIONS[version:]:
+                    for statement in script(migration):
+                        connection.execute(statement)
         if version == 0:
             _make_lasting(self.folder)
 

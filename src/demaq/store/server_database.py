@@ -209,12 +209,13 @@ class ServerDatabase:
         elif not self._one("try_lock"):
             raise StoreError(f"the store {self.name} is held by {self._holder()[1]}")
         version = self._checked_version()
-        for position, migration in enumerate(MIGRATIONS[version:], version):
+        if version < len(MIGRATIONS):
             with self.transaction():
                 self._flush()
-                for statement in script(migration):
-                    self._connection.execute(statement)
-                self.execute(_OPENING["set_version"], [position + 1])
+                for migration in MIGRATIONS[version:]:
+                    for statement in script(migration):
+                        self._connection.execute(statement)
+                self.execute(_OPENING["set_version"], [len(MIGRATIONS)])
         self._term = self._one("next_term")
         self._held_by = self._connection.info.backend_pid
 
