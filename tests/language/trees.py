@@ -674,6 +674,7 @@ def queue_decls(draw: Draw) -> ast.QueueDecl:
         interface,
         draw(st.sampled_from([None, "Port", "my port"])) if interface is not None else None,
         draw(st.one_of(st.none(), st.builds(ast.StringLiteral, st.just(NOWHERE), xml_text))),
+        draw(st.one_of(st.none(), names())),
         tuple(draw(st.lists(using, max_size=2))),
     )
 

@@ -781,6 +781,7 @@ class QueueDecl(Node):
     interface: File | None
     port: str | None
     endpoint: StringLiteral | None
+    replyto: Name | None
     using: tuple[Using, ...]
 
 

@@ -85,6 +85,7 @@ def _gateway(decl: ast.QueueDecl, module: DraftModule) -> Gateway:
         interface=file_path(module, decl.interface) if decl.interface is not None else None,
         port=decl.port,
         endpoint=decl.endpoint.value if decl.endpoint is not None else None,
+        replyto=module.part(decl.replyto),
         extensions=tuple(
             [
                 (using.extension, file_path(module, using.policy) if using.policy is not None else None)

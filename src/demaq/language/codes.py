@@ -254,7 +254,7 @@ CODES: dict[str, Code] = {
     ),
     "DQ0502": Code(
         "gateway's clause on another queue",
-        "interface, endpoint and using describe how a gateway meets the world.",
+        "interface, endpoint, replyto and using describe how a gateway meets the world.",
         'create queue supplier kind outgoingGateway endpoint "http://supplier.invalid/"',
     ),
     "DQ0503": Code(
@@ -283,6 +283,22 @@ CODES: dict[str, Code] = {
         "The messages of an echo queue wait for their time and for nothing else: a rule for it, or for a slicing of "
         "nothing but echo queues, would never be asked. It belongs to the queue that the messages come back to.",
         "create rule remind for reminders if (/remind) then …",
+    ),
+    "DQ0508": Code(
+        "address that cannot be used",
+        "Messages arrive at a path of the node's own address or for a mail address, and are sent to a web or mail "
+        "address. /healthz, /readyz and /metrics are the node's own.",
+        'create queue orders kind incomingGateway endpoint "http:/orders"',
+    ),
+    "DQ0509": Code(
+        "two gateways at one address",
+        "A request must be for one queue. Without an endpoint a gateway's path is its name.",
+        'create queue orders kind incomingGateway endpoint "http:/v2/orders"',
+    ),
+    "DQ0510": Code(
+        "unsuitable queue for answers",
+        "Outgoing gateways get answers; they go to any queue but an incoming gateway or an echo queue.",
+        "create queue supplier kind outgoingGateway interface supplier.wsdl port Orders replyto supplierAnswers",
     ),
     "DQ0601": Code(
         "schema cannot be used",

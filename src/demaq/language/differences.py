@@ -126,7 +126,7 @@ def _gateway(queue: Queue) -> object:
     if gateway is None:
         return None
     extensions = [(name, _file(policy)) for name, policy in gateway.extensions]
-    return _file(gateway.interface), gateway.port, gateway.endpoint, extensions
+    return _file(gateway.interface), gateway.port, gateway.endpoint, gateway.replyto, extensions
 
 
 def _slicing_changes(old: Slicing, new: Slicing) -> list[str]:

@@ -154,8 +154,9 @@ def _resolve_statement(resolver: Resolver, statement: ast.Statement | ast.Broken
     resolver.part(statement.name)
     match statement:
         case ast.QueueDecl():
-            if statement.errorqueue is not None:
-                resolver.part(statement.errorqueue)
+            for queue in (statement.errorqueue, statement.replyto):
+                if queue is not None:
+                    resolver.part(queue)
         case ast.PropertyDecl():
             resolver.type_name(statement.type)
             for part in statement.parts:

@@ -25,6 +25,8 @@ class Gateway:
     interface: Path | None
     port: str | None
     endpoint: str | None
+    replyto: str | None
+    """The queue that answers to what an outgoing gateway sends are put into."""
     extensions: tuple[tuple[str, Path | None], ...]
 
 

@@ -8,10 +8,12 @@ from demaq.language.checks.enqueue_properties import enqueue_properties
 from demaq.language.checks.fed_slicings import fed_slicings
 from demaq.language.checks.files import queue_files
 from demaq.language.checks.gateways import (
+    endpoints,
     enqueue_into_incoming_gateways,
     error_queues,
     gateway_clauses,
     reliable_gateways,
+    replies,
 )
 from demaq.language.checks.idle_queues import unfilled_queues, unread_queues
 from demaq.language.checks.prologs import declarations_without_value, global_variables
@@ -57,6 +59,8 @@ ERRORS = (
     enqueue_into_incoming_gateways,
     gateway_clauses,
     reliable_gateways,
+    endpoints,
+    replies,
     error_queues,
     rules_for_echo_queues,
     timer_targets,

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft, DraftModule
+from demaq.language.endpoints import Arrival, arrival_at, destination
+from demaq.language.system_properties import UNSUITABLE_TARGETS
 
 _GATEWAYS = ("incomingGateway", "outgoingGateway")
+_OUTGOING_HINT = 'endpoint "https://supplier.example/orders" or endpoint "mailto:orders@supplier.example"'
+_INCOMING_HINT = 'endpoint "http:/orders" or endpoint "mailto:orders@example.org"'
 
 
 def enqueue_into_incoming_gateways(draft: Draft) -> Iterator[Diagnostic]:
@@ -28,7 +32,11 @@ def gateway_clauses(draft: Draft) -> Iterator[Diagnostic]:
     for _, queue in _queue_statements(draft):
         kind = queue.kind or "basic"
         if kind not in _GATEWAYS:
-            for clause, node in (("interface", queue.interface), ("endpoint", queue.endpoint)):
+            for clause, node in (
+                ("interface", queue.interface),
+                ("endpoint", queue.endpoint),
+                ("replyto", queue.replyto),
+            ):
                 if node is not None:
                     yield _only_for_gateways(clause, kind, node)
             for using in queue.using:
@@ -50,6 +58,53 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
                     using.at,
                     "mode persistent: what must survive a failure has to be stored",
                 )
+
+
+def endpoints(draft: Draft) -> Iterator[Diagnostic]:
+    """An address can be understood, and no two gateways listen at the same one."""
+    taken: dict[Arrival, str] = {}
+    for _, queue in _queue_statements(draft):
+        if queue.kind == "outgoingGateway" and queue.endpoint is not None:
+            try:
+                destination(queue.endpoint.value)
+            except ValueError as reason:
+                yield error("DQ0508", f"messages cannot be sent there: {reason}", queue.endpoint.at, _OUTGOING_HINT)
+        if queue.kind != "incomingGateway":
+            continue
+        try:
+            arrival = arrival_at(str(queue.name), None if queue.endpoint is None else queue.endpoint.value)
+        except ValueError as reason:
+            at = queue.name.at if queue.endpoint is None else queue.endpoint.at
+            yield error("DQ0508", f"messages cannot be received there: {reason}", at, _INCOMING_HINT)
+            continue
+        if arrival in taken:
+            at = queue.name.at if queue.endpoint is None else queue.endpoint.at
+            other = f'"{taken[arrival]}" listens at {arrival} already'
+            yield error("DQ0509", f'gateway "{queue.name}" needs an address of its own: {other}', at, _INCOMING_HINT)
+        taken.setdefault(arrival, str(queue.name))
+
+
+def replies(draft: Draft) -> Iterator[Diagnostic]:
+    """Answers come to whoever sends, and go where any message can be put."""
+    for module, queue in _queue_statements(draft):
+        if queue.replyto is None:
+            continue
+        if queue.kind == "incomingGateway":
+            yield error(
+                "DQ0510",
+                f'"{queue.name}" gets no answers: it is an incoming gateway',
+                queue.replyto.at,
+                "only outgoing gateways do",
+            )
+        kind = draft.kind_of(module.part(queue.replyto))
+        if kind in UNSUITABLE_TARGETS:
+            what = UNSUITABLE_TARGETS[kind].partition(",")[0]
+            yield error(
+                "DQ0510",
+                f'answers cannot go into "{queue.replyto}": it is {what}',
+                queue.replyto.at,
+                "a basic queue always can",
+            )
 
 
 def error_queues(draft: Draft) -> Iterator[Diagnostic]:

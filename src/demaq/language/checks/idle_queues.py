@@ -31,7 +31,7 @@ def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
     flow = Flow(draft)
     if flow.fills_anything or "incomingGateway" not in [draft.kind_of(name) for name in draft.queues]:
         return
-    filled = flow.filled | set(_error_queues(draft))
+    filled = flow.filled | set(_queues_of_clauses(draft))
     for name, declared in draft.queues.items():
         if declared.at is None or draft.kind_of(name) != "basic" or name in filled or name not in flow.own_rules:
             continue
@@ -43,12 +43,15 @@ def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
         )
 
 
-def _error_queues(draft: Draft) -> Iterator[str]:
+def _queues_of_clauses(draft: Draft) -> Iterator[str]:
+    """Queues that errors or answers go to."""
     for module in draft.modules:
         names = [module.tree.errorqueue]
         for statement in module.tree.statements:
             if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
                 names.append(statement.errorqueue)
+            if isinstance(statement, ast.QueueDecl):
+                names.append(statement.replyto)
         for name in names:
             part = module.part(name)
             if part is not None:

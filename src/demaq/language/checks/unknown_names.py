@@ -98,6 +98,8 @@ def _queues_in_statements(module: DraftModule) -> Iterator[ast.Name]:
         if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
             if statement.errorqueue is not None:
                 yield statement.errorqueue
+            if isinstance(statement, ast.QueueDecl) and statement.replyto is not None:
+                yield statement.replyto
         elif isinstance(statement, ast.PropertyDecl):
             for part in statement.parts:
                 yield from part.queues

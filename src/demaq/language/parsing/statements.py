@@ -22,7 +22,7 @@ ERRORS_MAX = 100
 _NEXT_STATEMENT = re.compile(r"(?<![\w$:/@.-])create\s+(?:queue|property|slicing|collection|rule)\s+[^\s=,)\]}]")
 _HEADER = re.compile(rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})")
 _BARE_FILE = re.compile(r"[^\s;,()'\"{}<>]+")
-_CLAUSES = ("kind", "mode", "schema", "priority", "errorqueue", "interface", "port", "endpoint", "using")
+_CLAUSES = ("kind", "mode", "schema", "priority", "errorqueue", "interface", "port", "endpoint", "replyto", "using")
 
 
 class Statements(Prolog):
@@ -163,6 +163,7 @@ class Statements(Prolog):
             found.get("interface"),
             found.get("port"),
             found.get("endpoint"),
+            found.get("replyto"),
             tuple(using),
         )
 
@@ -176,7 +177,7 @@ class Statements(Prolog):
                 return self._file()
             case "priority":
                 return self._integer()
-            case "errorqueue":
+            case "errorqueue" | "replyto":
                 return self.name("a queue's name")
             case "port":
                 return self.string_literal().value if self.kind == "string" else self.ncname("a port's name")

@@ -52,6 +52,7 @@ def queue_decl(p: Printer, node: ast.QueueDecl) -> None:
     if node.port is not None:
         p.put(f" port {node.port if words.is_ncname(node.port) else words.string(node.port)}")
     _clause(p, "endpoint", None if node.endpoint is None else words.string(node.endpoint.value))
+    _clause(p, "replyto", None if node.replyto is None else words.name(node.replyto))
     for using in node.using:
         policy = f" policy {_file(using.policy)}" if using.policy is not None else ""
         _clause(p, "using", f"{using.extension}{policy}")

@@ -1,0 +1,108 @@
+"""The addresses of gateways, as their `endpoint` clauses and `Recipient` properties write them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
+"""Where a node answers for itself."""
+
+_MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\\\"()\[\]\x00-\x1f\x7f]+@[^\s@<>,;:\\\"()\[\]/?#\x00-\x1f\x7f]+")
+_NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Where messages for an incoming gateway arrive."""
+
+    kind: Literal["http", "mail"]
+    place: str
+    """A path that begins with a slash, decoded, or a mail address in small letters."""
+
+    def __str__(self) -> str:
+        return self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where messages of an outgoing gateway go."""
+
+    kind: Literal["http", "mail"]
+    address: str
+    """The whole address, as it was written."""
+    peer: str
+    """Whom it is about: scheme, host and port, or the domain of a mail address."""
+
+
+def arrival_at(queue: str, endpoint: str | None) -> Arrival:
+    """Where an incoming gateway listens. Raises a ValueError with the reason.
+
+    `http:/orders`, `/orders` and `http://any.host/orders` are the path `/orders`: the host is the node's own affair.
+    """
+    if endpoint is None:
+        return _path("/" + queue)
+    text = endpoint.strip()
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() == "mailto":
+        address = unquote(rest.partition("?")[0]).strip()
+        if not _MAIL_ADDRESS.fullmatch(address):
+            raise ValueError(f"{endpoint!r} has no mail address")
+        return Arrival("mail", address.lower())
+    if colon and "/" not in scheme and scheme.lower() not in ("http", "https"):
+        raise ValueError(f"{scheme}: is not known here")
+    if colon and "/" not in scheme:
+        path = urlsplit(text).path if rest.startswith("//") else rest
+    else:
+        path = text
+    if "?" in path or "#" in path:
+        raise ValueError("a gateway is found by its path alone")
+    return _path("/" + unquote(path).lstrip("/"))
+
+
+def destination(address: str) -> Destination:
+    """Where a message goes. Raises a ValueError with the reason."""
+    text = address.strip()
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        raise ValueError(f"{_shown(address)} is no complete address")
+    match scheme.lower():
+        case "http" | "https":
+            return Destination("http", text, _peer(text))
+        case "mailto":
+            receivers = [unquote(part).strip() for part in rest.partition("?")[0].split(",")]
+            if not all([_MAIL_ADDRESS.fullmatch(receiver) for receiver in receivers]):
+                raise ValueError(f"{_shown(address)} has no mail address")
+            return Destination("mail", text, receivers[0].rpartition("@")[2].lower())
+    raise ValueError(f"{scheme}: is not known here")
+
+
+def _path(path: str) -> Arrival:
+    clean = path.rstrip("/") or "/"
+    if clean in RESERVED_PATHS:
+        raise ValueError(f"{clean} is the node's own")
+    if not clean.isprintable():
+        raise ValueError(f"{_shown(clean)} is no path")
+    return Arrival("http", clean)
+
+
+def _peer(address: str) -> str:
+    if _NOT_IN_ADDRESSES.search(address):
+        raise ValueError(f"{_shown(address)} has characters that no address has")
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError as reason:
+        raise ValueError(f"{_shown(address)} is no address: {reason}") from None
+    if not host:
+        raise ValueError(f"{_shown(address)} has no host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a name or password does not belong into an address; the node's settings have a place for it")
+    scheme = parts.scheme.lower()
+    return f"{scheme}://{host.lower()}:{port or (443 if scheme == 'https' else 80)}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
