@@ -59,6 +59,8 @@ def _check_tables(store: SqliteStore, messages: list[Row]) -> None:
     assert sorted(rows("SELECT name, retired, value, seq FROM index_entries")) == sorted(entries)
     requests = [(m["request"], m["seq"]) for m in messages if m["request"] is not None]
     assert sorted(rows("SELECT request, seq FROM requests WHERE removed IS NULL")) == sorted(requests)
+    to_send = [(m["seq"],) for m in messages if m["undelivered"]]
+    assert rows("SELECT seq FROM outbox ORDER BY seq") == to_send
     visible = Counter([m["queue"] for m in messages if m["retired"] is None])
     waiting = Counter([m["queue"] for m in messages if m["processed"] is None])
     counted = {queue: counts for queue, *counts in rows("SELECT queue, visible, unprocessed FROM queue_counts")}

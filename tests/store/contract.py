@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore, SqliteStore, Store
-from demaq.store.protocol import OWN_NUMBER, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
+from demaq.store.protocol import (
+    OWN_NUMBER,
+    Answer,
+    Attempt,
+    NewMessage,
+    NextProgram,
+    Restated,
+    Step,
+    StoredMessage,
+    Timer,
+)
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -40,6 +51,26 @@ def next_program(digest: str = "d", **fields: Any) -> NextProgram:
 
 def seqs(messages: Sequence[StoredMessage]) -> list[int]:
     return [message.seq for message in messages]
+
+
+def attempt(message: int, number: int, result: Literal["sent", "again", "failed"], queue: str = "out") -> Attempt:
+    return Attempt(
+        message=message,
+        queue=queue,
+        number=number,
+        at=MORNING,
+        seconds=0.25,
+        destination="http://there.invalid/ü",
+        result=result,
+        status=None if result == "sent" else "503",
+        kind=None if result == "sent" else "refused",
+        reason=None if result == "sent" else "it is closed",
+    )
+
+
+def to_send(store: Store) -> list[tuple[int, int]]:
+    """Messages of the queue `out` and their attempts."""
+    return [(message.seq, made) for message, made in store.to_send("out", FOREVER, 9)]
 
 
 class StoreContract:
@@ -427,7 +458,7 @@ class StoreContract:
         store.append([new("out", undelivered=True)])
         assert store.commit([Step(processed=1)])[0].retired == ()
         before = store.snapshot()
-        store.deliver(1)
+        store.commit([Step(delivered=1)])
         assert store.snapshot() == before + 1
         message = store.message(1)
         assert message is not None
@@ -437,7 +468,7 @@ class StoreContract:
 
     def test_a_delivered_message_retires_only_when_processed_and_released(self, store: Store):
         store.append([new("out", undelivered=True, slices=(("s", "k"),))])
-        store.deliver(1)
+        store.commit([Step(delivered=1)])
         assert seqs(store.queue("out", store.snapshot())) == [1]
         assert store.commit([Step(processed=1)])[0].retired == ()
         assert store.commit([Step(resets=(("s", "k"),))])[0].retired == (1,)
@@ -445,17 +476,87 @@ class StoreContract:
     def test_a_reset_releases_an_undelivered_message_and_delivery_retires_it(self, store: Store):
         store.append([new("out", undelivered=True, slices=(("s", "k"),), entries=(("i", "v"),))])
         assert store.commit([Step(processed=1, resets=(("s", "k"),))])[0].retired == ()
-        store.deliver(1)
+        store.commit([Step(delivered=1)])
         assert store.lookup("i", ["v"], store.snapshot()) == []
         assert store.counts() == {}
 
-    def test_delivering_again_or_what_is_not_there_changes_nothing(self, store: Store):
-        store.append([new("out", undelivered=True), new()])
-        store.deliver(1)
+    def test_what_is_not_to_be_sent_cannot_be_delivered(self, store: Store):
+        store.append([new("out", undelivered=True), new(), new("out", undelivered=True)])
+        store.commit([Step(delivered=1)])
         before = store.snapshot()
         for seq in (1, 2, 99):
-            store.deliver(seq)
+            with pytest.raises(AlreadyProcessed):
+                store.commit([Step(delivered=3), Step(delivered=seq)])
         assert store.snapshot() == before
+        assert to_send(store) == [(3, 0)]
+
+    def test_a_message_that_nobody_else_processes_may_be_processed_by_its_delivery(self, store: Store):
+        store.append([new("out", undelivered=True, priority=None)])
+        [done] = store.commit([Step(processed=1, delivered=1, created=(new("answers"),))])
+        assert (done.retired, done.created) == ((1,), (3,))
+
+    def test_messages_are_sent_as_they_are_due(self, store: Store):
+        hour = timedelta(hours=1)
+        times = (MORNING + hour, MORNING, MORNING + 2 * hour, MORNING)
+        store.append([new("out", undelivered=True, created=at) for at in times])
+        store.append([new("other", undelivered=True), new("out")])
+        assert to_send(store) == [(2, 0), (4, 0), (1, 0), (3, 0)]
+        assert [message.seq for message, _ in store.to_send("out", MORNING + hour, 2, [2])] == [4, 1]
+        assert store.sendings() == {"other": (1, MORNING), "out": (4, MORNING)}
+        store.postpone(2, MORNING + 3 * hour, attempt(2, 1, "again"))
+        store.postpone(4, MORNING + 4 * hour)
+        store.postpone(6, MORNING)
+        assert to_send(store) == [(1, 0), (3, 0), (2, 1), (4, 0)]
+        assert store.sendings()["out"] == (4, MORNING + hour)
+
+    def test_attempts_are_remembered_longer_than_their_messages(self, store: Store, clock: Clock):
+        store.append([new("out", undelivered=True, priority=None), new("other", undelivered=True)])
+        tried = attempt(1, 1, "again")
+        store.postpone(1, MORNING, tried)
+        sent = attempt(1, 2, "sent")
+        store.commit([Step(processed=1, delivered=1, attempt=sent)])
+        waiting = attempt(2, 1, "again", queue="other")
+        store.postpone(2, MORNING, waiting)
+        assert store.collect_garbage(FOREVER, 9) == 1
+        assert store.attempts(None, None, 9) == [waiting, sent, tried]
+        assert store.attempts("out", None, 1) == [sent]
+        assert store.attempts(None, 2, 9) == store.attempts("other", 2, 9) == [waiting]
+        assert store.attempts("out", 2, 9) == []
+        clock.time = MORNING + timedelta(days=1, seconds=1)
+        store.collect_garbage(FOREVER, 9)
+        assert store.attempts(None, None, 9) == [waiting]
+
+    def test_a_message_can_be_sent_again_as_long_as_it_is_there(self, store: Store):
+        store.append([new("out", undelivered=True, priority=None)])
+        store.commit([Step(processed=1, delivered=1, attempt=attempt(1, 1, "failed"))])
+        assert store.send_again(1, MORNING)
+        assert to_send(store) == [(1, 1)]
+        assert store.collect_garbage(FOREVER, 9) == 0
+        [done] = store.commit([Step(delivered=1, attempt=attempt(1, 2, "sent"))])
+        assert done.retired == ()
+        assert store.collect_garbage(FOREVER, 9) == 1
+        assert not store.send_again(1, MORNING)
+
+    def test_what_waits_to_be_sent_may_be_due_at_once(self, store: Store):
+        store.append([new("out", undelivered=True)])
+        store.postpone(1, FOREVER, attempt(1, 1, "again"))
+        assert store.send_again(1, MORNING)
+        assert [(message.seq, made) for message, made in store.to_send("out", MORNING, 9)] == [(1, 1)]
+
+    def test_the_first_answer_on_a_connection_is_remembered(self, store: Store, clock: Clock):
+        store.append([new("out", undelivered=True), new("out", undelivered=True)])
+        first = Answer(connection="c", status=200, content_type="application/xml", body="<a>ü</a>")
+        store.commit([Step(delivered=1, answer=first)])
+        store.commit([Step(delivered=2, answer=replace(first, body="<b/>"))])
+        assert store.answer("c") == first
+        assert store.answer("d") is None
+        clock.time = MORNING + timedelta(days=1, seconds=1)
+        store.collect_garbage(FOREVER, 9)
+        assert store.answer("c") is None
+
+    def test_a_store_has_a_name_of_its_own(self, store: Store):
+        assert len(store.identity()) == 32
+        assert store.identity() == store.identity() != MemoryStore().identity()
 
     # timers
 
@@ -720,7 +821,7 @@ class StoreContract:
         assert store.counts() == {"orders": (3, 1)}
         assert store.collect_garbage(FOREVER, 9) == 1
         assert store.commit([Step(processed=2)])[0].retired == (2,)
-        store.deliver(3)
+        store.commit([Step(delivered=3)])
         assert seqs(store.queue("orders", store.snapshot())) == [4]
 
     def test_a_retired_message_stays_retired_and_only_its_properties_change(self, store: Store):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -15,8 +16,8 @@ from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.opening import open_store
-from demaq.store.protocol import NewMessage, NextProgram, Restated, Step, Timer
-from tests.store.contract import MORNING, Clock
+from demaq.store.protocol import Answer, Attempt, NewMessage, NextProgram, Restated, Step, Timer
+from tests.store.contract import FOREVER, MORNING, Clock
 from tests.store.server import Server
 
 MEMORY = Path("/dev/shm")  # this is about answers, not about disks
@@ -113,7 +114,39 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule(seq=numbers)
     def deliver(self, seq: int) -> None:
-        self.same("deliver", seq)
+        attempt = Attempt(
+            message=seq, queue="a", number=2, at=self.clock(), seconds=0.5, destination="x", result="sent", status="200"
+        )
+        answer = Answer(connection="c", status=200, content_type="text/xml", body=f"<a>{seq}</a>")
+        steps = [Step(delivered=seq, attempt=attempt, answer=answer)]
+        if any([message.seq == seq for queue in QUEUES for message, _ in self.plain.to_send(queue, FOREVER, 999)]):
+            self.same("commit", steps)
+            return
+        for store in (self.plain, self.durable):
+            with pytest.raises(AlreadyProcessed):
+                store.commit(steps)
+
+    @rule(seq=numbers, due=times, number=st.none() | st.integers(1, 3))
+    def postpone(self, seq: int, due: Any, number: int | None) -> None:
+        attempt = None
+        if number is not None:
+            attempt = Attempt(
+                message=seq, queue="b", number=number, at=self.clock(), seconds=0, destination="y", result="again"
+            )
+        self.same("postpone", seq, due, attempt)
+
+    @rule(seq=numbers, due=times)
+    def send_again(self, seq: int, due: Any) -> None:
+        self.same("send_again", seq, due)
+
+    @rule(now=times, limit=st.integers(1, 5), but=st.lists(numbers, max_size=3))
+    def look_at_what_is_to_send(self, now: Any, limit: int, but: list[int]) -> None:
+        self.same("sendings")
+        self.same("attempts", None, None, limit)
+        self.same("answer", "c")
+        for queue in QUEUES:
+            self.same("to_send", queue, now, limit, but)
+            self.same("attempts", queue, None, limit)
 
     @rule(before=times, limit=st.integers(1, 5))
     def collect_garbage(self, before: Any, limit: int) -> None:

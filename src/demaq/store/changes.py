@@ -19,7 +19,8 @@ from demaq.store.encoding import (
     encode_slices,
     microseconds,
 )
-from demaq.store.protocol import Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
+from demaq.store.protocol import Answer, Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
+from demaq.store.sending import write_attempts
 from demaq.store.tables import Tables
 
 
@@ -83,12 +84,21 @@ class Changes:
         self._ended: dict[SliceKey, int] = {}
         """Slices whose written members have left, and with which number."""
         self._requests: dict[str, int] = {}
+        self._to_send: set[int] = set()
+        self._sent: list[int] = []
+        self._attempts: list[Attempt] = []
+        self._answers: list[Answer] = []
         self._counts: dict[str, list[int]] = {}
 
     def expect(self, seqs: Iterable[int]) -> None:
         """Read what is known of these messages, in one go."""
         for row in self._tables.rows(self._sql["states"], [encode_numbers(seqs)]):
             self._state_of(row)
+
+    def expect_to_send(self, seqs: Sequence[int]) -> None:
+        """Read which of these messages are to be sent."""
+        if seqs:
+            self._to_send.update([row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(seqs)])])
 
     def append(self, message: NewMessage) -> int:
         """The number of the message, or of the one that came with the same request before."""
@@ -120,20 +130,18 @@ class Changes:
         for slice in step.resets:
             for state in self._reset(slice, number):
                 touched[state.seq] = state
+        if step.delivered is not None:
+            state = self._deliver(step.delivered)
+            if state.delivered:  # and not one that was only sent again
+                touched[step.delivered] = state
+        if step.attempt is not None:
+            self._attempts.append(step.attempt)
+        if step.answer is not None:
+            self._answers.append(step.answer)
         self._number += step.elided
         created = tuple([self.append(message) for message in step.created])
         retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
         return Committed(number=number, created=created, retired=retired)
-
-    def deliver(self, seq: int) -> None:
-        self.expect([seq])
-        state = self._states.get(seq)
-        if state is None or not state.undelivered:
-            return
-        self._number += 1
-        state.undelivered = False
-        state.delivered = True
-        self._retire(state, self._number)
 
     def write(self, elide: bool = False) -> None:
         """Write everything; with `elide` nothing of a message that came and went in this transaction."""
@@ -148,6 +156,15 @@ class Changes:
         self._insert([state for state in new if state.retired is None] if elide else new)
         self._update([state for state in self._states.values() if state.message is None])
         many(self._sql["insert_request"], list(self._requests.items()))
+        write_attempts(self._tables, self._attempts)
+        many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
+        many(
+            self._sql["insert_answer"],
+            [
+                (answer.connection, answer.status, answer.content_type, answer.body, self._at)
+                for answer in self._answers
+            ],
+        )
         many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
         self._tables.execute(self._sql["set_newest_number"], [self._number])
 
@@ -174,6 +191,16 @@ class Changes:
         state.processed = number
         state.marked = True
         self._count(state.queue, 0, -1)
+        return state
+
+    def _deliver(self, seq: int) -> _State:
+        state = self._states.get(seq)
+        if state is None or seq not in self._to_send:
+            raise AlreadyProcessed(f"message {seq} is not to be sent")
+        self._to_send.remove(seq)
+        self._sent.append(seq)
+        state.delivered = state.undelivered
+        state.undelivered = False
         return state
 
     def _reset(self, slice: SliceKey, number: int) -> list[_State]:
@@ -230,6 +257,10 @@ class Changes:
             bodies.append((state.seq, message.body, encode_properties(message.properties)))
         many(self._sql["insert_message"], messages)
         many(self._sql["insert_body"], bodies)
+        many(
+            self._sql["insert_outbox"],
+            [(s.seq, s.queue, microseconds(s.message.created), 0) for s in states if s.message and s.undelivered],
+        )
         many(self._sql["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
         many(
             self._sql["insert_entry"],

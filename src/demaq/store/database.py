@@ -18,14 +18,19 @@ from demaq.errors import StoreDamaged, StoreError
 from demaq.store.statements import script, statements
 
 FILE_NAME = "store.db"
-MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql")
+MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql")
 """The script at position n leads from version n to n + 1 and sets it."""
 BUSY_SECONDS_MAX = 10.0
 """How long to wait for another process, such as a reader that recovers the log after a crash."""
 
 _APPLICATION_ID = 1147498833
 _OPENING = statements("opening.sql")
-_SQL = {**statements("reading.sql"), **statements("writing.sql"), **statements("evolving.sql")}
+_SQL = {
+    **statements("reading.sql"),
+    **statements("writing.sql"),
+    **statements("evolving.sql"),
+    **statements("sending.sql"),
+}
 _FULL = "there is no room left on its disk; what was asked was not stored, and can be asked again when there is room"
 _REASONS = {
     sqlite3.SQLITE_FULL: _FULL,

@@ -38,6 +38,7 @@ _ORDER = (
     "insert_entry",
     "set_slices",
     "set_entries",
+    "delete_outbox",
     "set_retired",
     "retire_entry",  # behind the entries that were just made
     "count",
@@ -188,6 +189,7 @@ class _Writer:
     def _retire(
         self, seq: int, queue: str, processed: int | None, members: list[Membership], entries: list[list[str]]
     ) -> None:
+        self._do("delete_outbox", seq)
         self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), seq)
         for entry in entries:
             self._do("retire_entry", self._number, *entry, seq)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store.protocol import (
+    Answer,
+    Attempt,
     Committed,
     IndexEntry,
     NewMessage,
@@ -39,6 +42,9 @@ class _Kept:
     retired: int | None = None
     retired_at: datetime | None = None
     undelivered: bool = False
+    send_due: datetime | None = None
+    """When it is to be sent, if it is."""
+    attempts: int = 0
 
     def visible(self, snapshot: int) -> bool:
         return self.seq <= snapshot and (self.retired is None or self.retired > snapshot)
@@ -76,6 +82,9 @@ class MemoryStore:
         self._removed_requests: dict[str, datetime] = {}
         self._collections: dict[str, tuple[int, list[str]]] = {}
         self._programs: list[tuple[int, str, dict[str, str]]] = []
+        self._attempts: list[Attempt] = []
+        self._answers: dict[str, tuple[datetime, Answer]] = {}
+        self._identity = uuid.uuid4().hex
         self._indexes: frozenset[str] = frozenset()
         self._restated: dict[int, Restated] = {}
         self._evolution: tuple[str, int, int] | None = None
@@ -98,13 +107,25 @@ class MemoryStore:
                         self._remove(seq)
             return committed
 
-    def deliver(self, seq: int) -> None:
+    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
         with self._lock:
             kept = self._kept.get(seq)
-            if kept is not None and kept.undelivered:
-                self._number += 1
-                kept.undelivered = False
-                self._retire(kept, self._number)
+            if kept is None or kept.send_due is None:
+                return
+            kept.send_due = due
+            if attempt is not None:
+                kept.attempts = attempt.number
+                self._attempts.append(attempt)
+
+    def send_again(self, seq: int, due: datetime) -> bool:
+        with self._lock:
+            kept = self._kept.get(seq)
+            if kept is None:
+                return False
+            if kept.send_due is None:
+                kept.attempts = max([a.number for a in self._attempts if a.message == seq], default=0)
+            kept.send_due = due
+            return True
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._lock:
@@ -139,12 +160,16 @@ class MemoryStore:
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         with self._lock:
             found = [(kept.retired_at, seq) for seq, kept in self._kept.items() if kept.retired_at is not None]
-            garbage = sorted((at, seq) for at, seq in found if at < retired_before)[:limit]
+            garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[
+                :limit
+            ]
             for _, seq in garbage:
                 self._remove(seq)
             forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
             for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
                 del self._requests[request], self._removed_requests[request]
+            self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
+            self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
             return len(garbage)
 
     # reading, at a snapshot
@@ -203,6 +228,34 @@ class MemoryStore:
     def next_due(self) -> datetime | None:
         with self._lock:
             return next((due for due, _ in self._timers()), None)
+
+    def to_send(
+        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
+    ) -> list[tuple[StoredMessage, int]]:
+        with self._lock:
+            due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
+            found = [seq for _, seq in due if seq not in but][:limit]
+            return [(self._current(seq), self._kept[seq].attempts) for seq in found]
+
+    def sendings(self) -> dict[str, tuple[int, datetime]]:
+        with self._lock:
+            found: dict[str, list[datetime]] = {}
+            for at, name, _ in self._outbox():
+                found.setdefault(name, []).append(at)
+            return {name: (len(times), min(times)) for name, times in sorted(found.items())}
+
+    def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
+        with self._lock:
+            found = [a for a in self._attempts if queue in (None, a.queue) and message in (None, a.message)]
+            return found[::-1][:limit]
+
+    def answer(self, connection: str) -> Answer | None:
+        with self._lock:
+            known = self._answers.get(connection)
+            return None if known is None else known[1]
+
+    def identity(self) -> str:
+        return self._identity
 
     def message(self, seq: int) -> StoredMessage | None:
         with self._lock:
@@ -294,6 +347,7 @@ class MemoryStore:
         requests = set(self._requests)
         new: set[int] = set()
         done: set[int] = set()
+        sent: set[int] = set()
         for step in steps:
             number += 1
             for seq in (step.processed, step.fired):
@@ -304,6 +358,10 @@ class MemoryStore:
                 if seq in done or not waiting:
                     raise AlreadyProcessed(f"message {seq} was processed before")
                 done.add(seq)
+            if step.delivered is not None:
+                if step.delivered in sent or not self._is_to_send(step.delivered):
+                    raise AlreadyProcessed(f"message {step.delivered} is not to be sent")
+                sent.add(step.delivered)
             for message in step.created:
                 if message.request is None or message.request not in requests:
                     number += 1
@@ -324,6 +382,14 @@ class MemoryStore:
                 if self._kept[seq].slices[slice] is None:
                     self._kept[seq].slices[slice] = number
                     touched.add(seq)
+        if step.delivered is not None:
+            kept = self._kept[step.delivered]
+            kept.undelivered, kept.send_due = False, None
+            touched.add(step.delivered)
+        if step.attempt is not None:
+            self._attempts.append(step.attempt)
+        if step.answer is not None:
+            self._answers.setdefault(step.answer.connection, (self._now(), step.answer))
         self._number += step.elided
         created = tuple([self._store(message) for message in step.created])
         retired = tuple([seq for seq in sorted(touched) if self._retire(self._kept[seq], number)])
@@ -342,6 +408,7 @@ class MemoryStore:
             list(dict.fromkeys(message.entries)),
             message.priority,
             undelivered=message.undelivered,
+            send_due=message.created if message.undelivered else None,
         )
         self._kept[seq] = kept
         for slice in kept.slices:
@@ -390,7 +457,7 @@ class MemoryStore:
                     insort(members, kept.seq)
         if restated.discarded:
             kept.processed = kept.processed or self._number
-            kept.undelivered = False
+            kept.undelivered, kept.send_due = False, None
         else:
             self._set_entries(kept, restated.entries)
         self._retire(kept, self._number)
@@ -401,6 +468,12 @@ class MemoryStore:
         kept.entries = list(dict.fromkeys(entries))
         for entry in kept.entries:
             self._entries.setdefault(entry, []).append(kept.seq)
+
+    def _outbox(self) -> list[tuple[datetime, str, int]]:
+        return [(k.send_due, k.message.queue, k.seq) for k in self._kept.values() if k.send_due is not None]
+
+    def _is_to_send(self, seq: int) -> bool:
+        return seq in self._kept and self._kept[seq].send_due is not None
 
     def _timers(self) -> list[tuple[datetime, int]]:
         waiting = [kept for kept in self._kept.values() if kept.processed is None]

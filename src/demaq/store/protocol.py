@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from demaq.messages import PropertyValue
 
@@ -90,6 +90,35 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt to send a message of an outgoing gateway."""
+
+    message: int
+    queue: str
+    number: int
+    """Counted from 1."""
+    at: datetime
+    seconds: float
+    destination: str
+    result: Literal["sent", "again", "failed"]
+    """Acknowledged by the other side; to be tried again; given up."""
+    status: str | None = None
+    """What the other side said."""
+    kind: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was answered on a connection; a repeated request gets it again."""
+
+    connection: str
+    status: int
+    content_type: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """The effects of processing one message (or of a timer, or of a client who takes it): applied in this order.
 
@@ -104,6 +133,12 @@ class Step:
     """The echo message whose timer ends with this step. It counts as processed."""
     elided: int = 0
     """So many numbers are taken before those of the messages it creates: by others that have come and gone."""
+    delivered: int | None = None
+    """The message of an outgoing gateway that was delivered, or has finally failed, with this step."""
+    attempt: Attempt | None = None
+    """The attempt that did it."""
+    answer: Answer | None = None
+    """What was answered with that message, where it may be asked for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,12 +217,15 @@ class Store(Protocol):
         With `elide` a message that is created, processed and released by these very steps takes its number and is not
         stored at all.
 
-        A step whose message (`processed` or `fired`) was processed before raises AlreadyProcessed, and nothing of the
-        whole commit is kept.
+        A step whose message (`processed` or `fired`) was processed before, or is not to be sent (`delivered`), raises
+        AlreadyProcessed, and nothing of the whole commit is kept.
         """
 
-    def deliver(self, seq: int) -> None:
-        """A message of an outgoing gateway was delivered, or has finally failed."""
+    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
+        """A message that is to be sent is due at another time, perhaps because of an attempt that failed."""
+
+    def send_again(self, seq: int, due: datetime) -> bool:
+        """A message of an outgoing gateway is to be sent, whatever became of it; False where it is no longer there."""
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         """Replace a collection; the answer is its new version, counted from 1."""
@@ -245,6 +283,23 @@ class Store(Protocol):
 
     def next_due(self) -> datetime | None:
         """When the next timer is due."""
+
+    def to_send(
+        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
+    ) -> list[tuple[StoredMessage, int]]:
+        """Messages that an outgoing gateway is to send, but for these, as they are due; each with its attempts."""
+
+    def sendings(self) -> dict[str, tuple[int, datetime]]:
+        """For each outgoing gateway that is to send messages: how many, and when the first one is due."""
+
+    def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
+        """What is remembered of attempts, of one queue, one message or all, the newest first."""
+
+    def answer(self, connection: str) -> Answer | None:
+        """What was answered, as long as it is remembered."""
+
+    def identity(self) -> str:
+        """What this store is called by others: 32 characters that no other store has."""
 
     def message(self, seq: int) -> StoredMessage | None:
         """A message that is still there, retired or not."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from demaq.store.encoding import decode_list
+from demaq.store.sending import forget
 from demaq.store.tables import Tables
 
 REQUEST_MEMORY_SECONDS = 24 * 60 * 60
@@ -18,6 +19,7 @@ def remove_garbage(tables: Tables, retired_before: int, now: int, limit: int) ->
     _remove(tables, rows)
     tables.execute_many(tables.sql["mark_request_removed"], [(now, row[4]) for row in rows if row[4] is not None])
     tables.execute(tables.sql["forget_requests"], [now - REQUEST_MEMORY_SECONDS * 1_000_000])
+    forget(tables, now)
     return len(rows)
 
 
@@ -40,4 +42,5 @@ def _remove(tables: Tables, rows: Sequence[Any]) -> None:
     tables.execute_many(tables.sql["delete_member"], members)
     tables.execute_many(tables.sql["delete_entry"], entries)
     tables.execute_many(tables.sql["delete_body"], seqs)
+    tables.execute_many(tables.sql["delete_outbox"], seqs)
     tables.execute_many(tables.sql["delete_message"], seqs)

@@ -23,7 +23,7 @@ from demaq.errors import StoreError, StoreTakenOver
 from demaq.store.address import Address
 from demaq.store.statements import script, statements
 
-MIGRATIONS: tuple[str, ...] = ("postgresql/version_1.sql",)
+MIGRATIONS: tuple[str, ...] = ("postgresql/version_1.sql", "postgresql/version_2.sql")
 """The script at position n leads from version n to n + 1."""
 COPY_ROWS_MIN = 20
 """So many rows travel by COPY, which takes journeys of its own to the server but costs less for each row."""
@@ -37,6 +37,7 @@ _SQL = {
     **statements("postgresql/reading.sql"),
     **statements("postgresql/writing.sql"),
     **statements("postgresql/evolving.sql"),
+    **statements("postgresql/sending.sql"),
 }
 _ENDED = ("08", "57P")
 """How the codes of errors start with which the server ends a connection."""

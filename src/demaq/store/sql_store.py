@@ -12,7 +12,7 @@ from typing import Any
 
 from demaq.errors import StoreError
 from demaq.messages import PropertyValue
-from demaq.store import evolving
+from demaq.store import evolving, sending
 from demaq.store.changes import Changes
 from demaq.store.encoding import (
     decode_files,
@@ -23,7 +23,17 @@ from demaq.store.encoding import (
     microseconds,
     time_at,
 )
-from demaq.store.protocol import Committed, NewMessage, NextProgram, Restated, Step, StoredMessage, Timer
+from demaq.store.protocol import (
+    Answer,
+    Attempt,
+    Committed,
+    NewMessage,
+    NextProgram,
+    Restated,
+    Step,
+    StoredMessage,
+    Timer,
+)
 from demaq.store.removal import remove_garbage, remove_transient
 from demaq.store.tables import Tables
 
@@ -59,16 +69,19 @@ class SqlStore:
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         with self._writing():
             changes = self._changes()
-            changes.expect([seq for step in steps for seq in (step.processed, step.fired) if seq is not None])
+            changes.expect([seq for step in steps for seq in _messages_of(step)])
+            changes.expect_to_send([step.delivered for step in steps if step.delivered is not None])
             committed = [changes.apply(step) for step in steps]
             changes.write(elide)
         return committed
 
-    def deliver(self, seq: int) -> None:
+    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
         with self._writing():
-            changes = self._changes()
-            changes.deliver(seq)
-            changes.write()
+            sending.postpone(self._database, seq, due, attempt)
+
+    def send_again(self, seq: int, due: datetime) -> bool:
+        with self._writing():
+            return sending.send_again(self._database, seq, due)
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():
@@ -160,6 +173,26 @@ class SqlStore:
     def next_due(self) -> datetime | None:
         due = self._database.rows(self._database.sql["next_due"])[0][0]
         return None if due is None else time_at(due)
+
+    def to_send(
+        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
+    ) -> list[tuple[StoredMessage, int]]:
+        asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
+        rows = self._database.rows(self._database.sql["to_send"], asked)
+        return [(_message(row[:-1]), row[-1]) for row in rows]
+
+    def sendings(self) -> dict[str, tuple[int, datetime]]:
+        rows = self._database.rows(self._database.sql["sendings"])
+        return {queue: (count, time_at(due)) for queue, count, due in rows}
+
+    def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
+        return sending.attempts(self._database, queue, message, limit)
+
+    def answer(self, connection: str) -> Answer | None:
+        return sending.answer(self._database, connection)
+
+    def identity(self) -> str:
+        return str(self._database.rows(self._database.sql["identity"])[0][0])
 
     def message(self, seq: int) -> StoredMessage | None:
         rows = self._database.rows(self._database.sql["message"], [seq])
@@ -261,6 +294,11 @@ class SqlStore:
         while more:
             with self._writing():
                 more = evolving.write_some(self._database, microseconds(self._now()))
+
+
+def _messages_of(step: Step) -> list[int]:
+    """The messages that a step is about, besides those it finds in slices."""
+    return [seq for seq in (step.processed, step.fired, step.delivered) if seq is not None]
 
 
 def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:

@@ -69,7 +69,9 @@ INSERT INTO programs (number, digest, files, at) VALUES (?, ?, ?, ?)
 
 -- name: garbage
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages
-WHERE retired_at IS NOT NULL AND retired_at < ? ORDER BY retired_at, seq LIMIT ?
+WHERE retired_at IS NOT NULL AND retired_at < ?
+  AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.seq = messages.seq)
+ORDER BY retired_at, seq LIMIT ?
 
 -- name: transient_messages
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages WHERE transient = 1 ORDER BY seq LIMIT ?

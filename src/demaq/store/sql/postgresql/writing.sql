@@ -107,7 +107,9 @@ INSERT INTO programs (number, digest, files, at) VALUES (%s, %s, %s, %s)
 
 -- name: garbage
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages
-WHERE retired_at IS NOT NULL AND retired_at < %s ORDER BY retired_at, seq LIMIT %s
+WHERE retired_at IS NOT NULL AND retired_at < %s
+  AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.seq = messages.seq)
+ORDER BY retired_at, seq LIMIT %s
 
 -- name: transient_messages
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages WHERE transient = 1 ORDER BY seq LIMIT %s

@@ -1,0 +1,100 @@
+"""What outgoing gateways are still to send, and what is remembered of their attempts and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from demaq.store.encoding import encode_numbers, microseconds, time_at
+from demaq.store.protocol import Answer, Attempt
+from demaq.store.tables import Tables
+
+MEMORY_SECONDS = 24 * 60 * 60
+"""So long attempts and answers are remembered."""
+ATTEMPTS_MAX = 100_000
+"""Of more attempts the oldest are forgotten sooner."""
+FORGET_STEP = 500
+"""So many attempts are forgotten at once."""
+
+
+def write_attempts(tables: Tables, attempts: Sequence[Attempt]) -> None:
+    """Within a transaction: remember attempts."""
+    tables.execute_many(
+        tables.sql["insert_attempt"],
+        [
+            (
+                a.message,
+                a.queue,
+                a.number,
+                microseconds(a.at),
+                a.seconds,
+                a.destination,
+                a.result,
+                a.status,
+                a.kind,
+                a.reason,
+            )
+            for a in attempts
+        ],
+    )
+
+
+def postpone(tables: Tables, seq: int, due: datetime, attempt: Attempt | None) -> None:
+    """Within a transaction: change when a message is due, and count the attempt."""
+    rows = tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])])
+    if not rows:
+        return
+    made = rows[0][1] if attempt is None else attempt.number
+    tables.execute_many(tables.sql["postpone"], [(microseconds(due), made, seq)])
+    if attempt is not None:
+        write_attempts(tables, [attempt])
+
+
+def send_again(tables: Tables, seq: int, due: datetime) -> bool:
+    """Within a transaction: let a message be due, in the outbox or not."""
+    rows = tables.rows(tables.sql["message"], [seq])
+    if not rows:
+        return False
+    queue = rows[0][1]
+    if tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])]):
+        postpone(tables, seq, due, None)
+    else:
+        made = int(tables.rows(tables.sql["attempts_made"], [seq])[0][0])
+        tables.execute_many(tables.sql["insert_outbox"], [(seq, queue, microseconds(due), made)])
+    return True
+
+
+def forget(tables: Tables, now: int) -> None:
+    """Within a transaction: forget some of what is remembered long enough."""
+    before = now - MEMORY_SECONDS * 1_000_000
+    tables.execute(tables.sql["forget_attempts"], {"before": before, "most": ATTEMPTS_MAX, "limit": FORGET_STEP})
+    tables.execute(tables.sql["forget_answers"], [before])
+
+
+def attempts(tables: Tables, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
+    name = "attempts_of_message" if message is not None else "attempts" if queue is None else "attempts_in_queue"
+    rows = tables.rows(tables.sql[name], {"queue": queue, "seq": message, "limit": limit})
+    return [
+        Attempt(
+            message=seq,
+            queue=name,
+            number=number,
+            at=time_at(at),
+            seconds=seconds,
+            destination=destination,
+            result=result,
+            status=status,
+            kind=kind,
+            reason=reason,
+        )
+        for seq, name, number, at, seconds, destination, result, status, kind, reason in rows
+        if queue in (None, name)
+    ]
+
+
+def answer(tables: Tables, connection: str) -> Answer | None:
+    rows = tables.rows(tables.sql["answer"], [connection])
+    if not rows:
+        return None
+    name, status, content_type, body = rows[0]
+    return Answer(connection=name, status=status, content_type=content_type, body=body)

@@ -1,0 +1,58 @@
+-- name: to_send
+SELECT s.*, o.attempts FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
+WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM json_each(:but))
+ORDER BY o.due, o.seq LIMIT :limit
+
+-- name: sendings
+SELECT queue, count(*), min(due) FROM outbox GROUP BY queue ORDER BY queue
+
+-- name: outbox_of
+SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
+
+-- name: insert_outbox
+INSERT INTO outbox (seq, queue, due, attempts) VALUES (?, ?, ?, ?)
+
+-- name: delete_outbox
+DELETE FROM outbox WHERE seq = ?
+
+-- name: postpone
+UPDATE outbox SET due = ?, attempts = ? WHERE seq = ?
+
+-- name: insert_attempt
+INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: attempts
+SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
+ORDER BY number DESC LIMIT :limit
+
+-- name: attempts_in_queue
+SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
+WHERE queue = :queue ORDER BY number DESC LIMIT :limit
+
+-- name: attempts_of_message
+SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
+WHERE seq = :seq ORDER BY number DESC LIMIT :limit
+
+-- name: attempts_made
+SELECT coalesce(max(attempt), 0) FROM attempts WHERE seq = ?
+
+-- The oldest ones come first, so there is no need to look further.
+-- name: forget_attempts
+DELETE FROM attempts WHERE number IN (
+    SELECT a.number FROM (SELECT number, seq, at FROM attempts ORDER BY number LIMIT :limit) AS a
+    WHERE (a.at < :before OR a.number <= (SELECT max(number) FROM attempts) - :most)
+      AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.seq = a.seq)
+)
+
+-- name: insert_answer
+INSERT INTO answers (connection, status, content_type, body, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: answer
+SELECT connection, status, content_type, body FROM answers WHERE connection = ?
+
+-- name: forget_answers
+DELETE FROM answers WHERE at < ?
+
+-- name: identity
+SELECT name FROM identity
