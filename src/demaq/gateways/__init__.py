@@ -1,0 +1,1 @@
+"""Where messages come in and go out."""

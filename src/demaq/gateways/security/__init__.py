@@ -1,0 +1,1 @@
+"""Who may send, and how a node shows who it is."""

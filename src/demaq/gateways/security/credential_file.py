@@ -1,0 +1,200 @@
+"""The files of tokens and users: a name and a hash on each line, perhaps until when and for which gateways.
+
+    # who may send
+    shop sha256:5e88…
+    bank sha256:2bb8… expires 2027-11-16T08:30:00+00:00 queues payments,refunds
+
+A node reads such a file again when it has changed. When it starts, everything in the file must be right. While it runs,
+a line that is wrong lets nobody in and the others hold; a file that cannot be read lets nobody in at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from demaq.errors import OperatorError
+from demaq.gateways.security.passwords import is_password_hash
+from demaq.gateways.security.private_files import alone_with, read_private, state_of, write_private
+from demaq.gateways.security.tokens import is_token_hash
+from demaq.language.naming.suggestions import unknown
+
+NAME_LENGTH_MAX = 64
+LOOK_EVERY_SECONDS = 1.0
+"""How often a node looks whether a file has changed: so long, at most, a removed token still works."""
+_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._@+-]{{0,{NAME_LENGTH_MAX - 1}}}", re.ASCII)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Somebody who may send: by which name, until when, and into which gateways (None: all)."""
+
+    name: str
+    hash: str = field(repr=False)
+    expires: datetime | None = None
+    queues: frozenset[str] | None = None
+
+    def line(self) -> str:
+        words = [self.name, self.hash]
+        if self.expires is not None:
+            words += ["expires", self.expires.isoformat(timespec="seconds")]
+        if self.queues is not None:
+            words += ["queues", ",".join(sorted(self.queues))]
+        return " ".join(words)
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.expires is not None and now >= self.expires
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What is in a file: `token` or `user`, and what its hashes look like."""
+
+    noun: str
+    command: str
+    is_hash: Callable[[str], bool]
+
+
+TOKENS = Kind(noun="token", command="tokens", is_hash=is_token_hash)
+USERS = Kind(noun="user", command="users", is_hash=is_password_hash)
+
+
+def expect_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise OperatorError(
+            f"a name has up to {NAME_LENGTH_MAX} letters, digits and characters of ._@+- and begins with a letter, "
+            "a digit or _"
+        )
+
+
+def read_entries(path: Path, kind: Kind) -> list[Entry]:
+    """Everybody in a file, all of which must be right."""
+    if not path.exists():
+        raise OperatorError(f"{path}: there is no such file; demaq {kind.command} add NAME --file {path} makes it")
+    entries, problems = _parse(read_private(path), kind)
+    if problems:
+        raise OperatorError(f"{path}: {problems[0]}")
+    return entries
+
+
+def add_entry(path: Path, kind: Kind, entry: Entry, *, replace: bool = False) -> None:
+    """Put somebody into a file, which is made where there is none."""
+    expect_name(entry.name)
+    with alone_with(path):
+        entries = read_entries(path, kind) if path.exists() else []
+        known = entry.name in [other.name for other in entries]
+        if known and not replace:
+            raise OperatorError(f"{path}: there is a {kind.noun} {entry.name} already; --replace puts a new one there")
+        lines = read_private(path).splitlines() if path.exists() else []
+        if known:
+            lines = [entry.line() if _name_on(line) == entry.name else line for line in lines]
+        else:
+            lines.append(entry.line())
+        write_private(path, "\n".join(lines) + "\n")
+
+
+def remove_entry(path: Path, kind: Kind, name: str) -> None:
+    with alone_with(path):
+        names = [entry.name for entry in read_entries(path, kind)]
+        if name not in names:
+            raise OperatorError(f"{path}: {unknown(kind.noun, name, names)}")
+        lines = [line for line in read_private(path).splitlines() if _name_on(line) != name]
+        write_private(path, "".join([f"{line}\n" for line in lines]))
+
+
+class CredentialFile:
+    """A file as it is now: read again when it has changed, at most once a second."""
+
+    def __init__(self, path: Path, kind: Kind, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self._kind = kind
+        self._clock = clock
+        self._state = state_of(path)
+        entries = read_entries(path, kind)
+        self._looked = clock()
+        self._set(entries)
+
+    def by_name(self, name: str) -> Entry | None:
+        self._refresh()
+        return self._by_name.get(name)
+
+    def by_hash(self, hashed: str) -> Entry | None:
+        self._refresh()
+        return self._by_hash.get(hashed)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether somebody is still in the file, unchanged."""
+        return self.by_name(entry.name) == entry
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now - self._looked < LOOK_EVERY_SECONDS:
+            return
+        self._looked = now
+        state = state_of(self.path)
+        if state == self._state:
+            return
+        self._state = state
+        try:
+            entries, problems = _parse(read_private(self.path), self._kind)
+        except OperatorError as error:
+            _log.warning("%s; nobody is let in by this file", error)
+            entries, problems = [], []
+        for problem in problems:
+            _log.warning("%s: %s; it lets nobody in", self.path, problem)
+        self._set(entries)
+
+    def _set(self, entries: Iterable[Entry]) -> None:
+        self._by_name = {entry.name: entry for entry in entries}
+        self._by_hash = {entry.hash: entry for entry in self._by_name.values()}
+
+
+def _parse(text: str, kind: Kind) -> tuple[list[Entry], list[str]]:
+    """Who is in a file, and what is wrong with it, by line: never what the line says."""
+    entries: dict[str, Entry] = {}
+    problems: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _name_on(line) is None:
+            continue
+        try:
+            entry = _entry(line.split(), kind)
+            if entry.name in entries:
+                raise ValueError(f"{entry.name} is there twice")
+            entries[entry.name] = entry
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
+    return list(entries.values()), problems
+
+
+def _entry(words: list[str], kind: Kind) -> Entry:
+    name, rest = words[0], words[1:]
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"it does not begin with the name of a {kind.noun}")
+    if not rest or not kind.is_hash(rest[0]):
+        raise ValueError(f"the second word is not a hash that demaq {kind.command} add makes")
+    options = dict(zip(rest[1::2], rest[2::2], strict=False))
+    if len(rest) % 2 == 0 or len(options) != len(rest) // 2 or not options.keys() <= {"expires", "queues"}:
+        raise ValueError("behind the hash stand at most `expires TIME` and `queues A,B`")
+    expires = _time(options["expires"]) if "expires" in options else None
+    queues = frozenset(options["queues"].split(",")) if "queues" in options else None
+    return Entry(name=name, hash=rest[0], expires=expires, queues=queues)
+
+
+def _time(text: str) -> datetime:
+    try:
+        time_ = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("behind `expires` stands a time such as 2027-11-16T08:30:00+00:00") from None
+    return time_ if time_.tzinfo is not None else time_.replace(tzinfo=UTC)
+
+
+def _name_on(line: str) -> str | None:
+    words = line.split(maxsplit=1)
+    return words[0] if words and not words[0].startswith("#") else None

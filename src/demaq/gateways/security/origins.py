@@ -1,0 +1,20 @@
+"""Which server an address leads to."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+PORTS = {"http": 80, "https": 443}
+
+
+def origin_of(url: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port of an address for HTTP; None for any other."""
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        return None
+    # A backslash or a space means one server to one library and another server to the next.
+    if scheme not in PORTS or not host or any([c in url for c in "\\ \t\r\n"]):
+        return None
+    return scheme, host.lower().rstrip("."), port if port is not None else PORTS[scheme]

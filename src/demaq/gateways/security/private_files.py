@@ -1,0 +1,91 @@
+"""Files that hold secrets: who may see them, and how they are written whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from demaq.errors import OperatorError
+
+PRIVATE = 0o600
+FORBIDDEN = stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP
+"""Others may not read such a file, and nobody but its owner may write it. Its group may read it, if it shall."""
+PRIVATE_BYTES_MAX = 16 * 1024 * 1024
+"""A file that is longer is none of these."""
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that others may not read. Raises OperatorError, which never shows what is in it."""
+    try:
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise OperatorError(f"{path}: not a file")
+            expect_private(path, state.st_mode)
+            data = file.read(PRIVATE_BYTES_MAX + 1)
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror}") from None
+    if len(data) > PRIVATE_BYTES_MAX:
+        raise OperatorError(f"{path}: longer than {PRIVATE_BYTES_MAX:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise OperatorError(f"{path}: not UTF-8") from None
+
+
+def expect_private(path: Path, mode: int) -> None:
+    """Refuse a file that others may read or change."""
+    if mode & FORBIDDEN:
+        raise OperatorError(f"{path}: others may read or change it; chmod 600 {shlex.quote(str(path))}")
+
+
+def state_of(path: Path) -> tuple[int, ...] | None:
+    """What is different once a file was changed or replaced; None where there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file at once. A new one is for its owner alone; one that was there keeps its owner and mode."""
+    real = path.resolve()  # a link stays a link
+    try:
+        former = real.stat() if real.exists() else None
+        descriptor, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fchmod(descriptor, stat.S_IMODE(former.st_mode) & ~FORBIDDEN if former else PRIVATE)
+                if former is not None and os.geteuid() == 0:
+                    os.fchown(descriptor, former.st_uid, former.st_gid)
+                os.fsync(descriptor)
+            Path(name).replace(real)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror}") from None
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """One process at a time changes files like this one in its folder."""
+    # The lock is on the folder: the file itself is replaced, and a file of locks beside it would never go away.
+    try:
+        folder = os.open(path.resolve().parent, os.O_RDONLY)
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
