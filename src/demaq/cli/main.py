@@ -50,6 +50,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collections": ("demaq.cli.collections:collections", "Load and list the collections that rules read."),
     "status": ("demaq.cli.status:status", "Show what a running node is doing."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
+    "tokens": ("demaq.cli.tokens:tokens", "Add, list and remove tokens with which others may send."),
+    "users": ("demaq.cli.users:users", "Add, list and remove users who may send with a password."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
     "demo": ("demaq.cli.demo:demo", "Process requests for offers on Spark and check every answer."),
     "schema": ("demaq.cli.schema:schema", "Print a schema that Demaq publishes."),
