@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from demaq.errors import OperatorError
 from demaq.gateways.security import authentication, credential_file, slowing
@@ -224,6 +227,17 @@ def test_operators_are_told_what_is_open_to_others(operator: Operator):
     assert exposures(settings.with_tls(Path("a"), None), ["orders"], "0.0.0.0") == []
 
 
+def test_operators_are_told_which_of_our_credentials_travel_in_the_clear(operator: Operator):
+    settings = operator.read('[outgoing]\ntoken = {file = "secret"}\n')
+    endpoints = {"bank": "http://bank.example.org/pay", "shop": "https://shop.example.org/"}
+
+    assert exposures(settings, [], "127.0.0.1", endpoints) == [
+        "the password or token of bank travels in the clear: its endpoint is http:"
+    ]
+    assert exposures(settings, [], "127.0.0.1", {"bank": "http://localhost:8080/", "shop": None}) == []
+    assert exposures(Settings(), [], "127.0.0.1", endpoints) == []
+
+
 # --- where credentials go --------------------------------------------------------------------------------------------
 
 
@@ -366,6 +380,47 @@ def test_a_file_that_cannot_be_read_is_one_line(operator: Operator):
     operator.file.write_bytes(b"\xff\xfe")
     with pytest.raises(OperatorError, match="not UTF-8"):
         read_settings(operator.file, incoming=[], outgoing=[])
+
+
+VALUES = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]))
+    .filter(lambda text: "\x7f" not in text)
+    .map(lambda text: json.dumps(text, ensure_ascii=False))
+    | st.integers(-(2**63), 2**63 - 1).map(str)
+    | st.sampled_from(["true", "1.5", "inf", "nan", "2026-11-16", "08:30:00", "2026-11-16T08:30:00Z"])
+    | st.sampled_from(
+        ['"smtp://[a"', '"smtp://a:b"', '"smtps://a/b"', '"9999999999999w"', '{file = "\\u0000"}', '{env = ""}']
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.dictionaries(st.sampled_from(["file", "env", "orders", "bank", '"a b"']), inner, max_size=2).map(
+            lambda items: "{" + ", ".join([f"{key} = {value}" for key, value in items.items()]) + "}"
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    section=st.sampled_from(
+        ["node", "incoming.orders", "incoming", "outgoing", "outgoing.bank", "mail", "tls", "other"]
+    ),
+    key=st.sampled_from(sorted({*INCOMING_KEYS, *OUTGOING_KEYS, *MAIL_KEYS, *TLS_KEYS, "other"})),
+    value=VALUES,
+)
+def test_whatever_stands_in_a_file_is_read_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, section: str, key: str, value: str
+):
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_text(f"[{section}]\n{key} = {value}\n", encoding="utf-8")
+    said = ""
+    try:
+        read_settings(file, incoming=["orders"], outgoing=["bank"], environment={})
+    except OperatorError as error:
+        said = str(error)
+
+    assert "\n" not in said
+    assert "not TOML" not in said
 
 
 # --- the reference ---------------------------------------------------------------------------------------------------

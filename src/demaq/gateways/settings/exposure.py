@@ -1,23 +1,43 @@
-"""What an operator should know before a node listens to more than its own machine."""
+"""What an operator should know before a node meets others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from demaq.gateways.security.origins import origin_of
 from demaq.gateways.settings.loopback import is_loopback
-from demaq.gateways.settings.values import Settings
+from demaq.gateways.settings.values import Outgoing, Settings
 
 
-def exposures(settings: Settings, queues: Iterable[str], host: str) -> list[str]:
-    """One line for each way in which the incoming gateways at this host are open to others."""
-    if is_loopback(host):
-        return []
+def exposures(
+    settings: Settings, incoming: Iterable[str], host: str, outgoing: Mapping[str, str | None] | None = None
+) -> list[str]:
+    """One line for each way in which gateways are open to others.
+
+    Incoming ones by where they listen; outgoing ones, with their endpoints, by how our credentials travel.
+    """
+    return [
+        *([] if is_loopback(host) else _open_to_others(settings, incoming, host)),
+        *[
+            f"the password or token of {queue} travels in the clear: its endpoint is http:"
+            for queue, endpoint in (outgoing or {}).items()
+            if endpoint is not None and _shows_credentials(settings.outgoing(queue), endpoint)
+        ],
+    ]
+
+
+def _open_to_others(settings: Settings, queues: Iterable[str], host: str) -> Iterator[str]:
     gateways = {queue: settings.incoming(queue) for queue in queues}
-    found: list[str] = []
-    unasked = [queue for queue, incoming in gateways.items() if not incoming.auth]
+    unasked = [queue for queue, gateway in gateways.items() if not gateway.auth]
     if unasked:
-        found.append(f"whoever reaches {host} may send to {', '.join(unasked)}: auth is none")
-    clear = [queue for queue, incoming in gateways.items() if {"basic", "bearer"} & set(incoming.auth)]
+        yield f"whoever reaches {host} may send to {', '.join(unasked)}: auth is none"
+    clear = [queue for queue, gateway in gateways.items() if {"basic", "bearer"} & set(gateway.auth)]
     if clear and settings.tls.own is None:
-        found.append(f"passwords and tokens for {', '.join(clear)} travel in the clear: there is no TLS")
-    return found
+        yield f"passwords and tokens for {', '.join(clear)} travel in the clear: there is no TLS"
+
+
+def _shows_credentials(gateway: Outgoing, endpoint: str) -> bool:
+    origin = origin_of(endpoint)
+    if origin is None or origin[0] != "http" or is_loopback(origin[1]):
+        return False
+    return gateway.authorization(endpoint, endpoint) is not None

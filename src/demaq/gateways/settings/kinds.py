@@ -149,17 +149,18 @@ def secret(value: Any, at: Surroundings) -> Secret:
     """From a file, without the end of its line, or from the environment. Never from the settings themselves."""
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"file", "env"}:
         raise Wrong('a secret is not written here; say {file = "PATH"} or {env = "NAME"}')
-    if not isinstance(next(iter(value.values())), str):
+    named = next(iter(value.values()))
+    if not isinstance(named, str) or not named.isprintable():
         raise Wrong('say {file = "PATH"} or {env = "NAME"}')
     if "env" in value:
-        found = at.environment.get(value["env"], "")
-        source = f"the variable {value['env']}"
+        found = at.environment.get(named, "")
+        source = f"the variable {named}"
     else:
         try:
-            found = read_private(at.folder / value["file"]).rstrip("\r\n")
+            found = read_private(at.folder / named).rstrip("\r\n")
         except OperatorError as error:
             raise Wrong(str(error)) from None
-        source = str(at.folder / value["file"])
+        source = str(at.folder / named)
     if not found:
         raise Wrong(f"{source} is not set" if "env" in value else f"{source} is empty")
     if not found.isprintable():
