@@ -1,0 +1,51 @@
+"""WSDL and SOAP, with no network in it: read an interface, open and close envelopes, write faults."""
+
+from demaq.gateways.soap.addressing import Addressing, addressing_of, answer_headers
+from demaq.gateways.soap.envelope import UNDERSTOOD, Envelope, Header, read_envelope, version_of, write_envelope
+from demaq.gateways.soap.exchange import (
+    Asked,
+    SoapAnswer,
+    SoapRequest,
+    answer_for,
+    asked,
+    refusal_for,
+    request_for,
+    response_of,
+)
+from demaq.gateways.soap.faults import Fault, fault_status, read_fault, write_fault, write_refusal
+from demaq.gateways.soap.interface import Interface, Operation
+from demaq.gateways.soap.refusals import SoapRefusal
+from demaq.gateways.soap.transport import action_of, content_type, version_of_content_type
+from demaq.gateways.soap.wsdl import read_interface
+
+__all__ = [
+    "UNDERSTOOD",
+    "Addressing",
+    "Asked",
+    "Envelope",
+    "Fault",
+    "Header",
+    "Interface",
+    "Operation",
+    "SoapAnswer",
+    "SoapRefusal",
+    "SoapRequest",
+    "action_of",
+    "addressing_of",
+    "answer_for",
+    "answer_headers",
+    "asked",
+    "content_type",
+    "fault_status",
+    "read_envelope",
+    "read_fault",
+    "read_interface",
+    "refusal_for",
+    "request_for",
+    "response_of",
+    "version_of",
+    "version_of_content_type",
+    "write_envelope",
+    "write_fault",
+    "write_refusal",
+]

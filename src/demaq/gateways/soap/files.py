@@ -1,0 +1,63 @@
+"""The files that an interface is made of: WSDL and schemas beside each other, never from the network."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import unquote
+
+from lxml import etree
+
+from demaq.errors import ProgramError
+
+FILES_MAX = 500
+"""An interface of more files than that is a mistake."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def unusable(message: str) -> NoReturn:
+    """The author's turn: the interface cannot be used, and why."""
+    raise ProgramError(message, code="DQ0602")
+
+
+class Files:
+    """Every file of an interface, read once."""
+
+    def __init__(self) -> None:
+        self._roots: dict[Path, etree._Element] = {}
+
+    def root(self, path: Path, named_in: Path | None = None) -> etree._Element:
+        """The root element of a file. Says which file names it where it cannot be read."""
+        if path not in self._roots:
+            if len(self._roots) >= FILES_MAX:
+                unusable(f"it is made of more than {FILES_MAX} files")
+            self._roots[path] = _read(path, named_in)
+        return self._roots[path]
+
+    def paths(self) -> list[Path]:
+        """What was read, in that order."""
+        return list(self._roots)
+
+    def path(self, location: str, named_in: Path) -> Path | None:
+        """Where a location written in a file points to; None if that is on the network."""
+        if _URL.match(location):
+            return None
+        return Path(os.path.normpath(named_in.parent / unquote(location.partition("#")[0])))
+
+
+def _read(path: Path, named_in: Path | None) -> etree._Element:
+    prefix = "" if named_in is None else f"{path.name}, named in {named_in.name}: "
+    try:
+        data = path.read_bytes()
+    except OSError as failure:
+        unusable(f"{prefix}{failure.strerror or failure}")
+    try:
+        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
+    except (etree.XMLSyntaxError, ValueError) as failure:
+        unusable(f"{prefix}{str(failure).splitlines()[0] if str(failure) else 'it is not well-formed'}")
+    if root.getroottree().docinfo.internalDTD is not None:
+        unusable(f"{prefix}a document type declaration is not allowed")
+    return root

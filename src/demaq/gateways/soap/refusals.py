@@ -1,0 +1,35 @@
+"""Why an envelope is refused, in the words of SOAP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from demaq.errors import MessageError
+from demaq.gateways.soap.names import SOAP_1_1
+
+CLIENT = "Client"
+SERVER = "Server"
+VERSION_MISMATCH = "VersionMismatch"
+MUST_UNDERSTAND = "MustUnderstand"
+
+
+class SoapRefusal(MessageError):
+    """The sender's turn: its envelope is not one, or asks for what nobody here understands."""
+
+    def __init__(
+        self, fault: str, message: str, *, version: str = SOAP_1_1, not_understood: Sequence[str] = ()
+    ) -> None:
+        super().__init__("schemaViolation", message)
+        self.fault = fault
+        """The code of the fault that answers it."""
+        self.version = version
+        """The version of SOAP to answer in."""
+        self.not_understood = tuple(not_understood)
+        """Names of header blocks that have to be understood, and are not."""
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:  # type: ignore[override]  # it has other arguments
+        return _refusal, (self.fault, self.message, self.version, self.not_understood)
+
+
+def _refusal(fault: str, message: str, version: str, not_understood: Sequence[str]) -> SoapRefusal:
+    return SoapRefusal(fault, message, version=version, not_understood=not_understood)
