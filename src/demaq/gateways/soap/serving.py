@@ -32,8 +32,10 @@ class Source:
     """The files besides the WSDL itself, each with the name under which clients find it."""
     port: str
     version: str
-    port_type: str | None
-    """The portType to serve where the WSDL says nothing of bindings or services."""
+    port_type: str | None = None
+    """The portType to serve where the WSDL has no service."""
+    binding: str | None = None
+    """The binding of that portType, if there is one."""
     operations: Sequence[str]
 
     def served(self, address: str) -> bytes:
@@ -54,7 +56,8 @@ class Source:
             if port.get("name") == self.port:
                 self._set_address(port, address)
         if self.port_type is not None and path == self.path:
-            self._add_service(root, self.port_type, address)
+            binding = self.binding or self._add_binding(root, self.port_type)
+            self._add_service(root, binding, address)
         return etree.tostring(root, encoding="utf-8", xml_declaration=True)
 
     def _turn(self, reference: etree._Element, attribute: str, path: Path, address: str) -> None:
@@ -75,21 +78,26 @@ class Source:
             element = etree.SubElement(port, tag)
         element.set("location", address)
 
-    def _add_service(self, root: etree._Element, port_type: str, address: str) -> None:
-        """A binding and a service for a WSDL that has none, in SOAP 1.1 with documents."""
+    def _add_binding(self, root: etree._Element, port_type: str) -> str:
+        """SOAP 1.1 with documents. Answers its full name."""
         soap = BINDINGS[SOAP_1_1]
-        name = local_name(port_type)
-        own = root.get("targetNamespace", "")
-        namespaces = {"soap": soap, "own": own, "type": port_type[1:].partition("}")[0]}
-        declared = {prefix: uri for prefix, uri in namespaces.items() if uri}
-        binding = etree.SubElement(root, clark(WSDL, "binding"), {"name": f"{name}Binding"}, declared)
-        binding.set("type", f"type:{name}" if "type" in declared else name)
+        name = f"{self.port}Binding"
+        reference, declared = _reference(port_type)
+        binding = etree.SubElement(
+            root, clark(WSDL, "binding"), {"name": name, "type": reference}, {"soap": soap, **declared}
+        )
         etree.SubElement(binding, clark(soap, "binding"), {"style": "document", "transport": _SOAP_OVER_HTTP})
         for operation in self.operations:
             self._add_operation(binding, operation, soap)
-        service = etree.SubElement(root, clark(WSDL, "service"), {"name": f"{name}Service"}, declared)
-        reference = f"own:{name}Binding" if own else f"{name}Binding"
-        port = etree.SubElement(service, clark(WSDL, "port"), {"name": self.port, "binding": reference})
+        return clark(root.get("targetNamespace"), name)
+
+    def _add_service(self, root: etree._Element, binding: str, address: str) -> None:
+        reference, declared = _reference(binding)
+        soap = BINDINGS[self.version]
+        service = etree.SubElement(root, clark(WSDL, "service"), {"name": f"{self.port}Service"})
+        port = etree.SubElement(
+            service, clark(WSDL, "port"), {"name": self.port, "binding": reference}, {"soap": soap, **declared}
+        )
         etree.SubElement(port, clark(soap, "address"), {"location": address})
 
     def _add_operation(self, binding: etree._Element, name: str, soap: str) -> None:
@@ -107,6 +115,12 @@ class Source:
                     if port_type.get("name") == local_name(self.port_type or "") and one.get("name") == operation:
                         return [side for side in ("input", "output") if one.find(clark(WSDL, side)) is not None]
         return []
+
+
+def _reference(name: str) -> tuple[str, dict[str, str]]:
+    """A full name as an attribute has it, and the prefix to declare for that."""
+    namespace = name[1:].partition("}")[0] if name.startswith("{") else ""
+    return (f"of:{local_name(name)}", {"of": namespace}) if namespace else (name, {})
 
 
 def served_names(path: Path, files: Sequence[Path]) -> dict[Path, str]:

@@ -74,7 +74,7 @@ def _of_port_type(definitions: Definitions, name: str | None) -> Interface:
         port=local_name(full),
         address=None,
         port_type=port_type,
-        serve=None if binding is not None else full,
+        abstract=full,
     )
 
 
@@ -121,7 +121,7 @@ class _Reading:
         port: str,
         address: str | None,
         port_type: etree._Element,
-        serve: str | None = None,
+        abstract: str | None = None,
     ) -> Interface:
         operations = [self._operation(abstract, bound) for abstract, bound in self._pairs(port_type)]
         definitions = self._definitions
@@ -141,10 +141,15 @@ class _Reading:
                 names=served_names(definitions.path, others),
                 port=port,
                 version=self._version,
-                port_type=serve,
+                port_type=abstract,
+                binding=self._binding_name() if abstract is not None else None,
                 operations=tuple([operation.name for operation in operations]),
             ),
         )
+
+    def _binding_name(self) -> str | None:
+        named = [name for name, one in self._definitions.all("binding").items() if one is self._binding]
+        return named[0] if named else None
 
     def _pairs(self, port_type: etree._Element) -> list[tuple[etree._Element, etree._Element | None]]:
         """The operations of the portType, each with what the binding says of it."""
