@@ -305,6 +305,23 @@ ERROR_CASES: list[tuple[str, str, str]] = [
         "DQ0603",
         "create queue c kind outgoingGateway using WS-Security policy ¦broken.xml",
     ),
+    (
+        "an interface with a message that is not there",
+        "DQ0602",
+        "create queue c kind outgoingGateway interface ¦lost.wsdl",
+    ),
+    (
+        "an interface of another kind of messages",
+        "DQ0602",
+        "create queue c kind outgoingGateway interface ¦encoded.wsdl",
+    ),
+    ("an interface whose import is missing", "DQ0602", "create queue c kind incomingGateway interface ¦importing.wsdl"),
+    (
+        "an interface that is not for SOAP",
+        "DQ0602",
+        "create queue c kind incomingGateway interface ¦get.wsdl port Here",
+    ),
+    ("several ports and no choice", "DQ0604", "create queue c kind incomingGateway interface ¦ports.wsdl"),
     ("an unknown port", "DQ0604", "create queue c kind outgoingGateway interface ¦supplier.wsdl port Nope"),
     ("a library that is missing", "DQ0605", '¦import module namespace p = "urn:p" at "missing.xqm";'),
     ("a library of another namespace", "DQ0606", '¦import module namespace p = "urn:p" at "library.xqm";'),
@@ -320,4 +337,14 @@ FILES = {
     " declare %private function l:two() { 2 }; declare variable $l:three := 3;",
     "supplier.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/">'
     '<service name="s"><port name="Here"/></service></definitions>',
+    "lost.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/">'
+    '<portType name="P"><operation name="o"><input message="Lost"/></operation></portType></definitions>',
+    "encoded.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/" xmlns:soap="http://schemas.xmlsoap.org/wsdl/soap/">'
+    '<message name="M"/><portType name="P"><operation name="o"><input message="M"/></operation></portType>'
+    '<binding name="B" type="P"><soap:binding style="rpc"/><operation name="o"><input><soap:body use="encoded"/></input>'
+    '</operation></binding><service name="S"><port name="Here" binding="B"/></service></definitions>',
+    "importing.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/"><import location="missing.wsdl"/></definitions>',
+    "get.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/"><binding name="B" type="P"/>'
+    '<service name="S"><port name="Here" binding="B"/></service></definitions>',
+    "ports.wsdl": '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/"><portType name="A"/><portType name="B"/></definitions>',
 }

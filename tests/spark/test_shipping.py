@@ -103,6 +103,21 @@ def test_what_an_application_names_is_found_on_a_machine_that_has_none_of_it(tmp
         evaluator.receive("orders", Document("<order euros='many'/>"), {}, now)
 
 
+def test_the_files_of_an_interface_come_along(tmp_path: Path) -> None:
+    wsdl = '<definitions xmlns="http://schemas.xmlsoap.org/wsdl/">{}</definitions>'
+    types = '<types><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:include schemaLocation="a.xsd"/></xs:schema></types>'
+    for name, text in {
+        "shop.dmq": "create queue out kind outgoingGateway interface shop.wsdl",
+        "shop.wsdl": wsdl.format('<import location="parts/types.wsdl"/><portType name="Shop"/>'),
+        "parts/types.wsdl": wsdl.format(types),
+        "parts/a.xsd": SCHEMA.format(""),
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    companions = companion_files(load_program([tmp_path / "shop.dmq"]).files())
+    assert sorted([Path(name).name for name in companions]) == ["a.xsd", "shop.wsdl", "types.wsdl"]
+
+
 def test_an_application_of_modules_alone_stays_what_it_is(tmp_path: Path) -> None:
     files = {"/shop.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}
     assert companion_files(files) == {}

@@ -307,7 +307,8 @@ CODES: dict[str, Code] = {
     ),
     "DQ0602": Code(
         "interface cannot be used",
-        "The file is missing, not well-formed, or no WSDL document. It is looked for in the module's folder.",
+        "The file is missing, not well-formed, or no WSDL 1.1 document; or a file that it imports is. Files are looked "
+        "for in the module's folder, never on the network. The port must speak SOAP 1.1 or 1.2 with literal messages.",
         "create queue supplier kind outgoingGateway interface supplier.wsdl port CapacityRequestPort",
     ),
     "DQ0603": Code(
@@ -317,7 +318,7 @@ CODES: dict[str, Code] = {
     ),
     "DQ0604": Code(
         "unknown port",
-        "The interface has no port of that name.",
+        "The interface has no port of that name, or has several ports and the queue does not say which.",
         "interface supplier.wsdl port CapacityRequestPort",
     ),
     "DQ0605": Code(

@@ -22,8 +22,8 @@ from demaq.language.load import load_program_texts
 from demaq.language.program import Program
 from demaq.rounds.outcomes import Location, Outcome
 
-_REFERENCES = "//xs:include | //xs:import | //xs:redefine | //xs:override"
-_NAMESPACES = {"xs": "http://www.w3.org/2001/XMLSchema"}
+_REFERENCES = "(//xs:include | //xs:import | //xs:redefine | //xs:override)/@schemaLocation | //wsdl:import/@location"
+_NAMESPACES = {"xs": "http://www.w3.org/2001/XMLSchema", "wsdl": "http://schemas.xmlsoap.org/wsdl/"}
 
 
 def companion_files(files: Mapping[str, str]) -> dict[str, bytes]:
@@ -78,12 +78,12 @@ def _present(paths: Iterable[Path | None]) -> list[Path]:
 
 
 def _referenced(path: Path, data: bytes) -> list[Path]:
-    """The files that a schema is made of."""
+    """The files that a schema or an interface is made of."""
     try:
         root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
     except etree.XMLSyntaxError:
         return []  # a library
     found = root.xpath(_REFERENCES, namespaces=_NAMESPACES)
     assert isinstance(found, list), "a path selects nodes"
-    places = [str(node.get("schemaLocation")) for node in found if isinstance(node, etree._Element)]
+    places = [str(place) for place in found]
     return [Path(os.path.normpath(path.parent / unquote(place))) for place in places if "://" not in place]

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from lxml import etree
 
+from demaq.errors import ProgramError
+from demaq.gateways.soap.wsdl import read_interface
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft, DraftModule
-
-WSDL = "http://schemas.xmlsoap.org/wsdl/"
-WSDL_2 = "http://www.w3.org/ns/wsdl"
 
 
 def queue_files(draft: Draft) -> Iterator[Diagnostic]:
@@ -44,23 +43,15 @@ def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
 
 
 def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Iterator[Diagnostic]:
+    path = file_path(module, file)
     try:
-        tree = _read(file_path(module, file))
-    except (OSError, etree.XMLSyntaxError) as failure:
-        yield error(
-            "DQ0602", f"interface {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
-        )
-        return
-    root = tree.getroot()
-    if root.tag not in (f"{{{WSDL}}}definitions", f"{{{WSDL_2}}}description"):
-        yield error(
-            "DQ0602", f"interface {file.path} is no WSDL document: its root is {root.tag}", file.at, "wsdl:definitions"
-        )
-        return
-    ports = _ports(root)
-    if queue.port is not None and queue.port not in ports and root.find(f"{{{WSDL}}}import") is None:
-        known = "it has " + ", ".join(sorted(ports)) if ports else "it has no port at all"
-        yield error("DQ0604", f'{file.path} has no port "{queue.port}"', file.at, known)
+        read_interface(path, queue.port)
+    except ProgramError as failure:
+        words = failure.message
+        if failure.code == "DQ0602":
+            words = f"interface {file.path} cannot be used: {words}"
+        hint = failure.hint if path.is_file() else _found_from(module)
+        yield error(failure.code, words, file.at, hint)
 
 
 def _policy(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
@@ -79,15 +70,6 @@ def _read(path: Path) -> etree._ElementTree:
     return etree.parse(str(path), parser)
 
 
-def _ports(root: etree._Element) -> set[str]:
-    found = root.xpath(
-        "//w1:service/w1:port/@name | //w2:service/w2:endpoint/@name | /*[not(w1:service)]/w1:portType/@name",
-        namespaces={"w1": WSDL, "w2": WSDL_2},
-    )
-    assert isinstance(found, list), "a path selects nodes"
-    return {str(name) for name in found}
-
-
 def _reason(failure: Exception) -> str:
     if isinstance(failure, OSError) and failure.strerror:
         return failure.strerror
@@ -96,5 +78,9 @@ def _reason(failure: Exception) -> str:
 
 def _where(module: DraftModule, failure: Exception) -> str | None:
     if isinstance(failure, OSError):
-        return f"files are found from the module's folder, {module.folder}"
+        return _found_from(module)
     return None
+
+
+def _found_from(module: DraftModule) -> str:
+    return f"files are found from the module's folder, {module.folder}"
