@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, in
 
 PROJECT = Path(__file__).parents[3]
 ORDER = "{urn:orders}order"
+DAMAGED = 300
 
 
 def refusal(folder: Path, text: str, port: str | None = None, files: dict[str, str] | None = None) -> ProgramError:
@@ -211,3 +214,19 @@ def test_entities_of_a_wsdl_are_never_read(tmp_path):
 def test_a_wsdl_that_is_missing_is_said_to_be(tmp_path):
     with pytest.raises(ProgramError, match="No such file"):
         read_interface(tmp_path / "missing.wsdl")
+
+
+@pytest.mark.parametrize("text", [wsdls.BOTH_VERSIONS, wsdls.RPC], ids=["document", "rpc"])
+def test_a_damaged_wsdl_can_be_used_or_is_refused_and_nothing_else(tmp_path, text):
+    rng = random.Random(11)
+    words = re.findall(r"[\w:]+|[<>\"/]", text)
+    for _ in range(DAMAGED):
+        damaged = text
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(damaged))
+            damaged = damaged[:at] + damaged[at:].replace(rng.choice(words), rng.choice(["", *words]), 1)
+        try:
+            interface_of(tmp_path, damaged, rng.choice([None, "PortOne"])).served("http://here.invalid/")
+        except ProgramError as error:
+            assert error.code in ("DQ0602", "DQ0604")  # noqa: PT017  # any other error fails
+            assert "\n" not in error.message  # noqa: PT017
