@@ -114,6 +114,19 @@ def test_an_envelope_of_another_namespace_is_a_version_mismatch():
     assert refusal("<Envelope/>").fault == "VersionMismatch"
 
 
+def test_an_envelope_without_body_is_a_document_like_any_other_until_it_is_opened():
+    text = '<g:Envelope xmlns:g="urn:rates"><g:Sender/><Cube/></g:Envelope>'
+    assert version_of(parse_document(text).tree) is None
+    assert refusal(text).fault == "VersionMismatch"
+
+
+def test_long_names_are_not_repeated_in_full():
+    name = "n" * 5000
+    for inside in (f"<{name}/>", f"<e:Header><{name} e:mustUnderstand='1'/></e:Header><e:Body/>"):
+        assert len(refusal(envelope("1.1", inside)).message) < 700
+    assert len(refusal(f"<{name}/>").message) < 700
+
+
 def test_any_other_document_is_no_envelope():
     assert version_of(parse_document("<order/>").tree) is None
     assert refusal("<order/>").fault == "Client"

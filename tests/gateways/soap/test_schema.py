@@ -171,3 +171,12 @@ def test_a_message_cannot_bring_its_own_schema(tmp_path):
     interface = interface_of(tmp_path, wsdls.document_wsdl())
     hint = f'<order xmlns="urn:orders" xmlns:i="{XSI}" i:schemaLocation="urn:orders {tmp_path}/own.xsd"/>'
     assert violation(interface, hint) is not None
+
+
+def test_long_values_and_names_are_not_repeated_in_full(tmp_path):
+    interface = interface_of(tmp_path, wsdls.document_wsdl())
+    rpc = interface_of(tmp_path, wsdls.RPC)
+    long = "n" * 5000
+    assert len(violation(interface, ORDER.replace("3", long)) or "") in range(50, 700)
+    assert len(violation(interface, f"<{long}/>") or "") in range(50, 1000)
+    assert len(violation(rpc, PRICE.replace("<item>", "<x/>" * 5000 + "<item>")) or "") in range(50, 700)

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from lxml import etree
 
+from demaq.gateways.soap.names import shown
 from demaq.gateways.soap.refusals import CLIENT, SoapRefusal
 
 ADDRESSING = "http://www.w3.org/2005/08/addressing"
@@ -54,7 +55,9 @@ def addressing_of(headers: Iterable[_Block], version: str) -> Addressing | None:
         address = blocks[name].findtext(f"{{{ADDRESSING}}}Address", "").strip() if name in blocks else ANONYMOUS
         if address not in (ANONYMOUS, _NOBODY):
             raise SoapRefusal(
-                CLIENT, f"{name} of WS-Addressing is {address}: answers go back on the connection only", version=version
+                CLIENT,
+                f"{name} of WS-Addressing is {shown(address)}: answers go back on the connection only",
+                version=version,
             )
     return Addressing(message_id=_text(blocks.get("MessageID")), action=_text(blocks.get("Action")))
 

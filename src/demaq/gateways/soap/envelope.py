@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from demaq.gateways.soap.addressing import ADDRESSING_HEADERS
-from demaq.gateways.soap.names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name
+from demaq.gateways.soap.names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name, shown
 from demaq.gateways.soap.refusals import CLIENT, MUST_UNDERSTAND, VERSION_MISMATCH, SoapRefusal
 from demaq.gateways.soap.standalone import standalone
 
@@ -34,7 +34,6 @@ _OURS = {
 }
 _ROLE = {SOAP_1_1: "actor", SOAP_1_2: "role"}
 _TRUE = ("1", "true")
-_NAMES_SHOWN_MAX = 5
 _VERSIONS = {clark(namespace, "Envelope"): version for version, namespace in ENVELOPES.items()}
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 
@@ -62,11 +61,16 @@ class Envelope:
 
 
 def version_of(tree: etree._ElementTree) -> str | None:
-    """The version of SOAP if a document is an envelope, None if it is any other document."""
-    name = str(tree.getroot().tag)
-    version = _VERSIONS.get(name)
-    if version is None and local_name(name) == "Envelope":
-        raise SoapRefusal(VERSION_MISMATCH, f"{name} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
+    """The version of SOAP if a document is an envelope, None if it is any other document.
+
+    Others have elements named Envelope as well: without a Body of its own namespace it is none of SOAP's.
+    """
+    root = tree.getroot()
+    version = _VERSIONS.get(str(root.tag))
+    if version is None and local_name(str(root.tag)) == "Envelope":
+        namespace = str(root.tag)[1:].rpartition("}")[0]
+        if namespace and root.find(clark(namespace, "Body")) is not None:
+            raise _version_mismatch(root)
     return version
 
 
@@ -74,8 +78,10 @@ def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERST
     """Take a message out of its envelope. Raises a SoapRefusal."""
     root = tree.getroot()
     version = version_of(tree)
+    if version is None and local_name(str(root.tag)) == "Envelope":
+        raise _version_mismatch(root)
     if version is None:
-        raise SoapRefusal(CLIENT, f"{root.tag} is no SOAP envelope")
+        raise SoapRefusal(CLIENT, f"{shown(str(root.tag))} is no SOAP envelope")
     header, body = _header_and_body(root, version)
     headers = _headers(header, version) if header is not None else ()
     _refuse_not_understood(headers, version, understood)
@@ -106,6 +112,10 @@ def without_declaration(text: str) -> str:
     return text[match.end() :] if match else text
 
 
+def _version_mismatch(root: etree._Element) -> SoapRefusal:
+    return SoapRefusal(VERSION_MISMATCH, f"{shown(str(root.tag))} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
+
+
 def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
     namespace = ENVELOPES[version]
     children = elements_of(root)
@@ -115,7 +125,7 @@ def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element
         return children[0], children[1]
     if found == [body]:
         return None, children[0]
-    what = ", ".join([local_name(name) for name in found[:_NAMES_SHOWN_MAX]]) or "nothing"
+    what = shown(", ".join([local_name(name) for name in found])) or "nothing"
     raise SoapRefusal(
         CLIENT, f"an Envelope has a Header, which may be left out, and one Body; here is {what}", version=version
     )
@@ -148,7 +158,7 @@ def _refuse_not_understood(headers: Iterable[Header], version: str, understood: 
     if names:
         raise SoapRefusal(
             MUST_UNDERSTAND,
-            f"header {', '.join(names)} has to be understood, and is not",
+            f"header {shown(', '.join(names))} has to be understood, and is not",
             version=version,
             not_understood=names,
         )

@@ -18,7 +18,7 @@ from demaq.errors import MessageError
 from demaq.gateways.soap.envelope import Envelope, read_envelope, version_of, write_envelope
 from demaq.gateways.soap.faults import Fault, fault_status, read_fault, write_fault
 from demaq.gateways.soap.interface import Body, Interface, Operation
-from demaq.gateways.soap.names import local_name
+from demaq.gateways.soap.names import local_name, shown
 from demaq.gateways.soap.refusals import CLIENT, SERVER
 from demaq.gateways.soap.transport import action_headers, content_type, media_type
 
@@ -113,7 +113,7 @@ def response_of(
         raise MessageError("schemaViolation", f"the answer to {operation.name} is empty (status {status})")
     tree = _answer_tree(content_type, data, status)
     if version_of(tree) is None:
-        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {tree.getroot().tag}")
+        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {shown(str(tree.getroot().tag))}")
     fault = read_fault(tree)
     if fault is not None:
         return fault
@@ -134,7 +134,7 @@ def _answer_tree(content_type: str | None, data: bytes, status: int) -> etree._E
     if kind.startswith("multipart/"):
         raise MessageError("notWellFormed", "the answer has attachments (MTOM or MIME), which are not supported")
     if kind not in _XML_TYPES and not kind.endswith("+xml"):
-        raise MessageError("notWellFormed", f"the answer is {kind} and no XML (status {status})")
+        raise MessageError("notWellFormed", f"the answer is {shown(kind)} and no XML (status {status})")
     return parse_document(data).tree
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from demaq.errors import MessageError
-from demaq.gateways.soap.names import clark, elements_of
+from demaq.gateways.soap.names import clark, elements_of, shown
 from demaq.gateways.soap.schema import PARTS, Schema
 from demaq.gateways.soap.serving import Source
 from demaq.gateways.soap.standalone import standalone
 
 DOCUMENT = "document"
 RPC = "rpc"
+_OPERATIONS_SHOWN_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +112,12 @@ class Interface:
         fitting = next(iter([output for output in outputs if output.element == root.tag]), None)
         if fitting is None:
             known = ", ".join(sorted({output.element for output in outputs})) or "nothing at all"
-            raise MessageError("schemaViolation", f"{root.tag} is no answer; expected is {known}")
+            raise MessageError("schemaViolation", f"{shown(str(root.tag))} is no answer; expected is {known}")
         self._check(root, fitting)
 
     def _check(self, root: etree._Element, body: Body) -> None:
         if root.tag != body.element:
-            raise MessageError("schemaViolation", f"line {root.sourceline}: {root.tag} instead of {body.element}")
+            raise MessageError("schemaViolation", f"{shown(str(root.tag))} instead of {body.element}")
         if body.is_empty:
             return
         violation = self.schema.violation(root) if body.parts is None else self._rpc_violation(root, body.parts)
@@ -128,7 +129,8 @@ class Interface:
         names = [str(child.tag) for child in children]
         if sorted(names) != sorted(parts):  # their order is not checked: clients differ in it
             expected = ", ".join(parts) or "no part"
-            return f"line {root.sourceline}: {root.tag} has {', '.join(names) or 'no part'}; expected is {expected}"
+            found = shown(", ".join(names)) or "no part"
+            return f"line {root.sourceline}: {root.tag} has {found}; expected is {expected}"
         for child, name in zip(children, names, strict=True):
             violation = self._part_violation(child, name, parts[name])
             if violation is not None:
@@ -146,7 +148,8 @@ class Interface:
 
     def _known_operations(self) -> str:
         known = [f"{one.name} ({_described(_in_envelope(one.input))})" for one in self.operations]
-        return f"; it has {', '.join(known)}" if known else "; it has none at all"
+        more = f" and {len(known) - _OPERATIONS_SHOWN_MAX} more" if len(known) > _OPERATIONS_SHOWN_MAX else ""
+        return f"; it has {', '.join(known[:_OPERATIONS_SHOWN_MAX])}{more}" if known else "; it has none at all"
 
 
 def _in_envelope(body: Body) -> str | None:
@@ -154,4 +157,4 @@ def _in_envelope(body: Body) -> str | None:
 
 
 def _described(body: str | None) -> str:
-    return "an empty Body" if body is None else f"a Body with {body}"
+    return "an empty Body" if body is None else f"a Body with {shown(body)}"

@@ -27,6 +27,10 @@ BINDINGS = {
 """The namespace of what a WSDL says about SOAP, by the version of SOAP."""
 
 
+SHOWN_MAX = 500
+"""How much of a name or a text of somebody else's is repeated in an error."""
+
+
 def clark(namespace: str | None, local: str) -> str:
     return f"{{{namespace}}}{local}" if namespace else local
 
@@ -40,6 +44,11 @@ def resolved(element: etree._Element, written: str) -> str:
     prefix, _, local = written.strip().rpartition(":")
     namespace = XML if prefix == "xml" else element.nsmap.get(prefix or None)
     return clark(namespace, local)
+
+
+def shown(text: str) -> str:
+    """A text from outside as it may stand in an error."""
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 def elements_of(parent: etree._Element) -> list[etree._Element]:

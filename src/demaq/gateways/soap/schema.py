@@ -13,7 +13,7 @@ and nothing ever comes from the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,7 @@ from xml.sax.saxutils import quoteattr
 from lxml import etree
 
 from demaq.gateways.soap.files import Files, unusable
-from demaq.gateways.soap.names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of
+from demaq.gateways.soap.names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of, shown
 
 PARTS = "urn:demaq:parts"
 """The namespace of elements that stand for the parts of rpc messages, which no schema declares as elements."""
@@ -56,7 +56,7 @@ class Schema:
             if self._schema.validate(root):
                 return None
             first = cast(Any, self._schema.error_log)[0]
-            return f"line {first.line}: {first.message}"
+            return f"line {first.line}: {shown(first.message)}"
 
 
 @dataclass(slots=True)
@@ -66,7 +66,6 @@ class _Source:
     location: str
     file: Path
     root: etree._Element
-    namespace: str | None
 
 
 @dataclass(slots=True)
@@ -77,6 +76,7 @@ class Schemas:
     _sources: list[_Source] = field(default_factory=list)
     _members: dict[str | None, list[str]] = field(default_factory=dict)
     _known: dict[tuple[Path, str | None], str] = field(default_factory=dict)
+    _elements: set[str] = field(default_factory=set)
 
     def add(self, root: etree._Element, file: Path) -> None:
         """A schema of a WSDL file."""
@@ -84,7 +84,7 @@ class Schemas:
 
     def declares(self, element: str) -> bool:
         """Whether some schema has a global element of that name."""
-        return element in self._elements()
+        return element in self._elements
 
     def compiled(self, part_types: Mapping[str, str]) -> Schema:
         """All schemas as one, and an element of the namespace PARTS for each part, by its type."""
@@ -105,11 +105,13 @@ class Schemas:
     def _collect(self, root: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         location = f"{_SCHEME}{len(self._sources) + 1}"
         copy = etree.fromstring(etree.tostring(root, with_tail=False))  # with the namespaces of the WSDL around it
-        self._sources.append(_Source(location, file, copy, namespace))
+        self._sources.append(_Source(location, file, copy))
         if is_member:
             self._members.setdefault(namespace, []).append(location)
         for child in elements_of(copy):
-            if child.tag == clark(XML_SCHEMA, "include"):
+            if child.tag == clark(XML_SCHEMA, "element"):
+                self._elements.add(clark(namespace, child.get("name", "")))
+            elif child.tag == clark(XML_SCHEMA, "include"):
                 self._included(child, file, namespace, is_member=True)
                 copy.remove(child)  # the document of the namespace includes it
             elif child.tag in (clark(XML_SCHEMA, "redefine"), clark(XML_SCHEMA, "override")):
@@ -181,11 +183,6 @@ class Schemas:
         imports = "".join([_import(namespace, self._location(namespace)) for namespace in self._members])
         parts = "".join([_part_element(name, type_name) for name, type_name in part_types.items()])
         return f'<xs:schema xmlns:xs="{XML_SCHEMA}" targetNamespace="{PARTS}">{imports}{parts}</xs:schema>'
-
-    def _elements(self) -> Iterator[str]:
-        for source in self._sources:
-            for child in source.root.iterchildren(clark(XML_SCHEMA, "element")):
-                yield clark(source.namespace, child.get("name", ""))
 
     def _reason(self, failure: etree.XMLSchemaParseError) -> str:
         text = str(failure).splitlines()[0] if str(failure) else "it is no valid schema"
