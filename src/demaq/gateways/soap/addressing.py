@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
-from xml.sax.saxutils import escape
 
 from lxml import etree
 
 from demaq.gateways.soap.names import shown
 from demaq.gateways.soap.refusals import CLIENT, SoapRefusal
+from demaq.gateways.soap.writing import escape
 
 ADDRESSING = "http://www.w3.org/2005/08/addressing"
 ANONYMOUS = f"{ADDRESSING}/anonymous"

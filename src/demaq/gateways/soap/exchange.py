@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
@@ -21,6 +20,7 @@ from demaq.gateways.soap.interface import Body, Interface, Operation
 from demaq.gateways.soap.names import local_name, shown
 from demaq.gateways.soap.refusals import CLIENT, SERVER
 from demaq.gateways.soap.transport import action_headers, content_type, media_type
+from demaq.gateways.soap.writing import quoteattr
 
 _XML_TYPES = ("text/xml", "application/xml", "application/soap+xml", "")
 

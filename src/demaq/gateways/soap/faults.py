@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
@@ -14,6 +13,7 @@ from demaq.gateways.soap.envelope import without_declaration, write_envelope
 from demaq.gateways.soap.names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name, resolved
 from demaq.gateways.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSION_MISMATCH, SoapRefusal
 from demaq.gateways.soap.standalone import standalone
+from demaq.gateways.soap.writing import escape, quoteattr
 
 _WORDS_OF_1_2 = {CLIENT: "Sender", SERVER: "Receiver"}
 _WORDS_OF_1_1 = {word: code for code, word in _WORDS_OF_1_2.items()}

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
-from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
 from demaq.gateways.soap.files import Files, unusable
 from demaq.gateways.soap.names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of, shown
+from demaq.gateways.soap.writing import quoteattr
 
 PARTS = "urn:demaq:parts"
 """The namespace of elements that stand for the parts of rpc messages, which no schema declares as elements."""

@@ -6,9 +6,9 @@ the content (`xsi:type="t:order"`, a path in an attribute), where no parser can 
 
 from __future__ import annotations
 
-from xml.sax.saxutils import quoteattr
-
 from lxml import etree
+
+from demaq.gateways.soap.writing import quoteattr
 
 DECLARATIONS_TIDIED_MAX = 16
 """Where more namespaces are in scope, all are kept: looking for each in a large message would cost too much."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from lxml import etree
 
 from demaq.errors import ProgramError
-from demaq.gateways.soap.wsdl import read_interface
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft, DraftModule
@@ -43,6 +42,8 @@ def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
 
 
 def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Iterator[Diagnostic]:
+    from demaq.gateways.soap.wsdl import read_interface  # only where a program has an interface: most have none
+
     path = file_path(module, file)
     try:
         read_interface(path, queue.port)
