@@ -1,0 +1,1 @@
+"""Mail as a gateway: reading one, listening for them by SMTP, writing and sending one."""

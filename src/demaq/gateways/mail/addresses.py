@@ -1,0 +1,131 @@
+"""Mail addresses: how they are compared, and how `mailto:` names them.
+
+mailto:orders@example.org
+mailto:a@example.org,b@example.org?subject=New%20order&cc=c@example.org
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from demaq.errors import MessageError, OperatorError
+
+ADDRESS_CHARACTERS_MAX = 254
+"""Longer ones cannot be sent (RFC 5321, 4.5.3.1.3)."""
+ADDRESSES_MAX = 100
+"""How many recipients one mail may have: every mail server takes so many (RFC 5321, 4.5.3.1.8)."""
+
+_SCHEME = "mailto:"
+_FORBIDDEN = r"\s@<>(),:;\"\\\[\]\x00-\x1f\x7f-\x9f\ud800-\udfff"
+_ADDRESS = re.compile(rf"[^{_FORBIDDEN}]+@[^{_FORBIDDEN}]+")
+_QUOTED = re.compile(r'"([^"\\\s@]+)"')
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mailto:
+    """Whom a mail goes to, and what it is about where that is said."""
+
+    to: tuple[str, ...]
+    cc: tuple[str, ...] = ()
+    subject: str | None = None
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Everybody who gets the mail, each once."""
+        return tuple(dict.fromkeys([*self.to, *self.cc]))
+
+
+def is_mailto(uri: str) -> bool:
+    """Whether an endpoint or a recipient is for mail."""
+    return uri[: len(_SCHEME)].lower() == _SCHEME
+
+
+def read_mailto(uri: str) -> Mailto:
+    """Raises a MessageError of kind routing where nobody can be sent a mail so."""
+    if not is_mailto(uri):
+        raise _wrong(f"{_shown(uri)} is no mail address: it must begin with mailto:")
+    names, _, options = uri[len(_SCHEME) :].partition("?")
+    to = list(_addresses(names))
+    cc: list[str] = []
+    subject = None
+    for option in [option for option in options.split("&") if option]:
+        name, _, value = option.partition("=")
+        if name.lower() == "to":
+            to += _addresses(value)
+        elif name.lower() == "cc":
+            cc += _addresses(value)
+        elif name.lower() == "subject":
+            subject = expect_one_line("the subject", unquote(value))
+        else:
+            raise _wrong(f"{_shown(name)} is no part of a mailto: address that can be used: there are to, cc, subject")
+    if not to:
+        raise _wrong(f"{_shown(uri)} names nobody")
+    if len(to) + len(cc) > ADDRESSES_MAX:
+        raise _wrong(f"the mail has more than {ADDRESSES_MAX} recipients")
+    return Mailto(to=tuple(to), cc=tuple(cc), subject=subject)
+
+
+def expect_address(text: str) -> str:
+    """The address as it is sent: its domain in letters that every mail server knows."""
+    if not _ADDRESS.fullmatch(text) or len(text) > ADDRESS_CHARACTERS_MAX:
+        raise _wrong(f"{_shown(text)} is no mail address")
+    local, _, domain = text.rpartition("@")
+    return f"{local}@{_ascii_domain(domain)}"
+
+
+def expect_one_line(what: str, text: str) -> str:
+    """A value of a header. Line breaks in it would begin another header of the sender's choice."""
+    if _CONTROL.search(text):
+        raise _wrong(f"{what} of a mail must be one line without control characters")
+    return text
+
+
+def same_address(address: str) -> str:
+    """What addresses have in common that are one: no matter of capitals, quotes, or how the domain is written."""
+    local, _, domain = address.strip().rpartition("@")
+    quoted = _QUOTED.fullmatch(local)
+    return f"{(quoted.group(1) if quoted else local).casefold()}@{_ascii_domain(domain)}"
+
+
+def without_detail(address: str) -> str:
+    """The address without what stands behind a plus sign: `orders+x@example.org` is `orders@example.org`."""
+    local, _, domain = address.rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"
+
+
+def queues_by_address(endpoints: Mapping[str, str]) -> dict[str, str]:
+    """For a listener, from the endpoints of incoming gateways: which address belongs to which queue."""
+    found: dict[str, str] = {}
+    for queue, endpoint in endpoints.items():
+        try:
+            addresses = read_mailto(endpoint).recipients
+        except MessageError as error:
+            raise OperatorError(f"queue {queue}: {error.message}") from None
+        for address in map(same_address, addresses):
+            if found.setdefault(address, queue) != queue:
+                raise OperatorError(f"queues {found[address]} and {queue} have the same mail address {address}")
+    return found
+
+
+def _addresses(names: str) -> list[str]:
+    return [expect_address(unquote(name).strip()) for name in names.split(",") if name]
+
+
+def _ascii_domain(domain: str) -> str:
+    try:
+        return domain.encode("idna").decode("ascii").lower() if len(domain) <= ADDRESS_CHARACTERS_MAX else domain
+    except UnicodeError:
+        return domain.casefold()
+
+
+def _wrong(reason: str) -> MessageError:
+    return MessageError("routing", reason)
+
+
+def _shown(text: str) -> str:
+    shortened = text if len(text) <= 80 else f"{text[:79]}…"
+    return '"' + _CONTROL.sub("�", shortened) + '"'
