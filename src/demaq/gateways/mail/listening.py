@@ -1,0 +1,237 @@
+"""Listen for mails by SMTP: each is stored in the queues of its recipients before the sender is told 250.
+
+A mail that is no message is refused within the dialogue. That is the bounce: the server that wanted to hand it over
+writes to the author, with our reason. We never write such a mail ourselves, because the author's address is often
+forged, and somebody who has sent nothing would get it.
+
+| what happened | answer |
+| --- | --- |
+| stored in every queue, or it had been before | 250 2.0.0 |
+| nobody has this address | 550 5.1.1, at RCPT |
+| too large | 552 5.3.4 |
+| not well-formed, no XML part, against the schema, … | 554 5.6.0 with the reason; the queue's intake keeps what came |
+| the node is overloaded, or has failed | 451 4.3.x; the sender tries again |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from demaq.errors import DemaqError, MessageError, OperatorError
+from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
+from demaq.gateways.mail.dialogue import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
+from demaq.gateways.mail.reading import Mail, read_mail
+
+_log = logging.getLogger("demaq.node")
+
+CONNECTIONS_MAX = 50
+READING_AT_ONCE_MAX = 2
+"""Mails that are read at the same time: each may take many times its size in memory."""
+STOP_SECONDS_MAX = 10.0
+"""What a mail that is being stored may take when the listener is stopped."""
+MESSAGE_ID_CHARACTERS_MAX = 200
+ADDRESS_CHARACTERS_SHOWN_MAX = 100
+REASON_CHARACTERS_MAX = 400
+"""Answers of SMTP are at most 512 bytes."""
+
+
+class Intake(Protocol):
+    """Stores what arrives: see `demaq.gateways.intake`."""
+
+    async def receive(
+        self,
+        queue: str,
+        body: bytes | str,
+        *,
+        transport: Mapping[str, str],
+        properties: Mapping[str, str],
+        request: str | None,
+    ) -> object: ...
+
+
+class MailListener:
+    """An SMTP server for the mail addresses of incoming gateways."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        endpoints: Mapping[str, str],
+        *,
+        host: str,
+        port: int,
+        settings: DialogueSettings | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        """`endpoints` are those of the queues: `{"orders": "mailto:orders@example.org"}`."""
+        self._settings = settings or DialogueSettings()
+        if self._settings.tls is None and (self._settings.tls_required or self._settings.authenticate is not None):
+            raise OperatorError("mail is to come over TLS only, and the node has no certificate")
+        self._handler = _Handler(intake, queues_by_address(endpoints))
+        self._host = host
+        self._port = port
+        self._connections_max = connections_max
+        self._dialogues: set[_Counted] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens, also where any free port was asked for."""
+        return self._port
+
+    async def start(self) -> None:
+        """Listen, on the loop that runs. Raises an OperatorError where that is not possible."""
+        try:
+            self._server = await asyncio.get_running_loop().create_server(self._protocol, self._host, self._port)
+        except (OSError, OverflowError) as error:
+            raise OperatorError(f"cannot listen for mail on {self._host}:{self._port}: {_why(error)}") from None
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Take no more mails. What is being stored is stored and answered; everything else ends at once."""
+        if self._server is None:
+            return
+        self._server.close()
+        storing = [dialogue.task for dialogue in self._dialogues if dialogue.is_storing and dialogue.task]
+        for dialogue in list(self._dialogues):
+            if dialogue.is_storing:
+                dialogue.end_after_answer()
+            else:
+                dialogue.hang_up("421 4.3.2 the node is being stopped; try again later")
+        if storing:
+            await asyncio.wait(storing, timeout=STOP_SECONDS_MAX)
+        tasks = [dialogue.task for dialogue in self._dialogues if dialogue.task]
+        for dialogue in list(self._dialogues):
+            dialogue.cut_off()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.wait_closed()
+        self._server = None
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        if len(self._dialogues) >= self._connections_max:
+            return TurnedAway()
+        dialogue = _Counted(self._handler, self._settings, asyncio.get_running_loop())
+        dialogue.others = self._dialogues
+        self._dialogues.add(dialogue)
+        return dialogue
+
+
+class _Counted(Dialogue):
+    """A dialogue that the listener knows until its connection has ended."""
+
+    others: set[_Counted]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.others.discard(self)
+        super().connection_lost(error)
+
+
+class _Handler:
+    """What a dialogue asks about a mail. Its method names are aiosmtpd's."""
+
+    def __init__(self, intake: Intake, queues: Mapping[str, str]) -> None:
+        self._intake = intake
+        self._queues = queues
+        self._reading = asyncio.Semaphore(READING_AT_ONCE_MAX)
+
+    def queue_of(self, address: str) -> str | None:
+        plain = same_address(address)
+        return self._queues.get(plain) or self._queues.get(without_detail(plain))
+
+    async def handle_EHLO(  # noqa: N802  # the name is aiosmtpd's
+        self, server: Any, session: Any, envelope: Any, host_name: str, answers: list[str]
+    ) -> list[str]:
+        session.host_name = host_name
+        return [answer for answer in answers if answer.strip() != "250-AUTH"]
+
+    async def handle_RCPT(  # noqa: N802  # as above
+        self, server: Any, session: Any, envelope: Any, address: str, options: list[str]
+    ) -> str:
+        if self.queue_of(address) is None:
+            return f"550 5.1.1 nobody here has the address {address[:ADDRESS_CHARACTERS_SHOWN_MAX]}"
+        if len(envelope.rcpt_tos) >= ADDRESSES_MAX:
+            return "452 4.5.3 too many recipients; send the mail again for the others"
+        envelope.rcpt_tos.append(address)
+        return "250 2.1.5 OK"
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802  # as above
+        sender = "" if envelope.mail_from == "<>" else envelope.mail_from or ""
+        try:
+            async with asyncio.timeout(STORING_SECONDS_MAX), self._reading:
+                mail = await asyncio.to_thread(read_mail, envelope.content, envelope_sender=sender)
+            async with asyncio.timeout(STORING_SECONDS_MAX):
+                return await self._store(mail, envelope.rcpt_tos)
+        except TimeoutError:
+            return "451 4.3.2 storing the mail takes too long; try again later"
+        except DemaqError as error:  # of the operator or the system: the sender can only try again
+            _log.warning("a mail was put off: %s", _one_line(str(error)))
+            return "451 4.3.2 the node cannot take the mail now; try again later"
+        except Exception as error:
+            _log.error("storing a mail has failed", exc_info=error)
+            return "451 4.3.0 the node has a problem; try again later"
+
+    async def _store(self, mail: Mail, recipients: list[str]) -> str:
+        """Give the mail to each queue, and say what became of it."""
+        by_queue: dict[str, str] = {}
+        for address in recipients:
+            queue = self.queue_of(address)
+            assert queue is not None, "only addresses of queues were accepted"
+            by_queue.setdefault(queue, address)
+        stored: list[str] = []
+        refused: dict[str, str] = {}
+        for queue, address in by_queue.items():
+            try:
+                await self._intake.receive(
+                    queue,
+                    mail.body,
+                    transport=mail.transport,
+                    properties=_explicit(mail, address),
+                    request=request_name(queue, mail.message_id),
+                )
+                stored.append(address)
+            except MessageError as error:
+                refused[address] = mail.refusal or error.message
+        return _answer(stored, refused)
+
+
+def request_name(queue: str, message_id: str | None) -> str | None:
+    """What makes a repeated mail harmless; a mail without Message-ID has nothing to be known by."""
+    if message_id is None:
+        return None
+    if len(message_id) > MESSAGE_ID_CHARACTERS_MAX:
+        message_id = hashlib.sha256(message_id.encode()).hexdigest()
+    return f"mail:{queue}:{message_id}"
+
+
+def _explicit(mail: Mail, address: str) -> dict[str, str]:
+    return {"Recipient": address} | ({"Sender": mail.sender} if mail.sender else {})
+
+
+def _answer(stored: list[str], refused: dict[str, str]) -> str:
+    if not refused:
+        return "250 2.0.0 OK, stored"
+    reasons = list(dict.fromkeys(refused.values()))
+    said = _one_line("; ".join(reasons))
+    if not stored:
+        return f"554 5.6.0 {said}"
+    return f"554 5.6.0 stored for {_listed(stored)}, but not for {_listed(list(refused))}: {said}"
+
+
+def _listed(addresses: list[str]) -> str:
+    return addresses[0][:ADDRESS_CHARACTERS_SHOWN_MAX] + (
+        f" and {len(addresses) - 1} more" if len(addresses) > 1 else ""
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:REASON_CHARACTERS_MAX]
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return "the name of the host is not known"
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
