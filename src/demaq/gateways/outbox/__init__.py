@@ -1,0 +1,1 @@
+"""Send what outgoing gateways hold, durably and again where that helps."""

@@ -1,0 +1,32 @@
+"""What became of one attempt to send a message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """The other side has acknowledged the message."""
+
+    status: str
+    """What it said, in one line: `202`, `250 OK`."""
+    reply: str | None = None
+    """The document that came back, for request/response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSent:
+    """The message was not acknowledged."""
+
+    kind: str
+    """One of `demaq.errors.ERROR_KINDS`."""
+    reason: str
+    """One line, without secrets."""
+    status: str | None = None
+    again: bool = True
+    """Whether another attempt may help; without it the failure is final."""
+    after_seconds: float | None = None
+    """When the other side wants to be asked again."""
+    fault: str | None = None
+    """The SOAP fault or body that came back, if it is XML."""
