@@ -34,6 +34,7 @@ class FakeIntake:
     stored: list[Received] = field(default_factory=list)
     refused: list[Received] = field(default_factory=list)
     delay_seconds: float = 0.0
+    begun: int = 0
 
     async def receive(
         self,
@@ -44,6 +45,7 @@ class FakeIntake:
         properties: Mapping[str, str] | None = None,
         request: str | None = None,
     ) -> int:
+        self.begun += 1
         await asyncio.sleep(self.delay_seconds)
         if self.failures:
             raise self.failures.pop(0)

@@ -255,6 +255,10 @@ def test_a_header_has_no_characters_that_xml_has_not() -> None:
     assert found.transport["demaq:header.Subject"] == "a�b�c� =?klingon?q?x?="
 
 
+def test_a_content_type_has_no_such_characters_either() -> None:
+    assert read_mail(b"Content-Type:\x00 text/xml\r\n\r\n<o/>").transport["demaq:contentType"] == "� text/xml"
+
+
 def test_headers_are_bounded_and_the_important_ones_come_first() -> None:
     many = [f"X-{number}: {'x' * 2 * HEADER_CHARACTERS_MAX}" for number in range(2 * HEADERS_MAX)]
     found = read_mail(mail(*many, "Subject: a", body=ORDER))

@@ -372,7 +372,7 @@ def test_a_password_is_sent_over_tls(authority: trustme.CA, relay_side: ssl.SSLC
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     server = {"tls_context": relay_side, "auth_required": True, "authenticator": check}
-    relay = {"tls": "starttls", "tls_context": trusting, "user": "node"}
+    relay = {"tls": "required", "tls_context": trusting, "user": "node"}
     receiver = Receiver()
 
     assert attempt(receiver, relay | {"password": "right"}, **server) == Sent(status="250 OK")
@@ -395,7 +395,7 @@ def test_a_password_is_not_sent_without_tls() -> None:
 
 def test_a_certificate_that_is_not_trusted_is_said_so(relay_side: ssl.SSLContext) -> None:
     receiver = Receiver()
-    found = attempt(receiver, {"tls": "starttls"}, tls_context=relay_side)
+    found = attempt(receiver, {"tls": "required"}, tls_context=relay_side)
 
     assert isinstance(found, NotSent)
     assert (found.kind, found.again) == ("invalidCertificate", False)
@@ -403,7 +403,7 @@ def test_a_certificate_that_is_not_trusted_is_said_so(relay_side: ssl.SSLContext
 
 
 def test_a_relay_without_tls_is_not_used_where_it_must_be() -> None:
-    found = attempt(Receiver(), {"tls": "starttls"})
+    found = attempt(Receiver(), {"tls": "required"})
 
     assert isinstance(found, NotSent)
     assert (found.kind, found.again) == ("refused", False)

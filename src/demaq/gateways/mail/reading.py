@@ -94,8 +94,8 @@ def read_mail(data: bytes, *, envelope_sender: str = "") -> Mail:
     except Exception:  # the email package raises what it likes where a mail is made to confuse it
         content_type, body, refusal = "message/rfc822", data, "the mail is damaged and cannot be read"
     headers = _headers(BytesHeaderParser(policy=compat32).parsebytes(data[:HEADER_BYTES_MAX]))
-    sender = _address(headers.get("From", "")) or _address(envelope_sender)
-    transport = {"demaq:contentType": content_type} | {HEADER + name: value for name, value in headers.items()}
+    sender = _address(headers.get("From", "")) or _address(_clean(envelope_sender))
+    transport = {"demaq:contentType": _clean(content_type)} | {HEADER + name: value for name, value in headers.items()}
     if sender:
         transport["demaq:sender"] = sender
     return Mail(

@@ -36,6 +36,7 @@ ATTEMPT_SECONDS_MAX = 600.0
 STATUS_CHARACTERS_MAX = 300
 QUIT_SECONDS_MAX = 5.0
 
+START_TLS = {"never": False, "if offered": None, "required": True, "from the start": False}
 NO_SUCH_COMMAND = 502
 
 _FINAL = range(500, 600)
@@ -47,13 +48,13 @@ class Relay:
 
     host: str
     port: int = 25
-    tls: Literal["offered", "starttls", "implicit", "none"] = "offered"
-    """STARTTLS where the relay offers it, or always; TLS from the first byte (port 465); or never."""
+    tls: Literal["never", "if offered", "required", "from the start"] = "if offered"
+    """The middle two are STARTTLS; port 465 has it from the start."""
     tls_context: ssl.SSLContext | None = None
     """What is trusted; without it what the system trusts."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
-    """Is sent over TLS only."""
+    """Is sent over TLS, or where that is never used."""
     host_name: str | None = None
     """What the node calls itself."""
     timeout_seconds: float = SECONDS_MAX
@@ -64,7 +65,7 @@ async def send_mail(mail: EmailMessage, relay: Relay | None) -> Sent | NotSent:
     if relay is None:
         return NotSent(
             kind="routing",
-            reason='no relay takes mails of this node: set relay = "HOST:PORT" under [mail] in its settings file',
+            reason='no relay takes mails of this node: set relay = "smtp://HOST:PORT" under [mail] in its settings',
             again=False,
         )
     try:
@@ -85,15 +86,15 @@ async def _attempt(mail: EmailMessage, relay: Relay) -> Sent | NotSent:
         hostname=relay.host,
         port=relay.port,
         timeout=relay.timeout_seconds,
-        use_tls=relay.tls == "implicit",
-        start_tls={"offered": None, "starttls": True, "implicit": False, "none": False}[relay.tls],
+        use_tls=relay.tls == "from the start",
+        start_tls=START_TLS[relay.tls],
         tls_context=relay.tls_context,
         local_hostname=relay.host_name,
     )
     try:
         await client.connect()
         if relay.user is not None:
-            if client.get_transport_info("sslcontext") is None:
+            if relay.tls != "never" and client.get_transport_info("sslcontext") is None:
                 return NotSent(
                     kind="authentication",
                     reason="the relay offers no TLS, and the password is not sent without",
