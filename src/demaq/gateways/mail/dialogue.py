@@ -22,8 +22,8 @@ _log = logging.getLogger("demaq.node")
 Authenticate = Callable[[str, str, str], Awaitable[bool]]
 """Whether name and password are right. Third is the address that the sender speaks from, to slow it down."""
 
-LINE_BYTES_MAX = 65_536
-"""More than the 1,000 of RFC 5321: XML is often written in one line, and not every sender breaks it."""
+BUFFER_BYTES = 16_384
+"""What is read of a line at once. Small: nobody else is served while what has arrived is taken apart."""
 COMMAND_BYTES_MAX = 512
 COMMANDS_MAX = {"*": 100, "MAIL": 1_000, "RCPT": 10_000, "DATA": 1_000, "RSET": 1_000}
 """How often each command may come in one dialogue."""
@@ -58,7 +58,7 @@ class DialogueSettings:
 class Dialogue(SMTP):
     """Speaks with one sender."""
 
-    line_length_limit = LINE_BYTES_MAX
+    line_length_limit = BUFFER_BYTES
 
     def __init__(self, handler: Any, settings: DialogueSettings, loop: asyncio.AbstractEventLoop) -> None:
         # One for each dialogue: aiosmtpd shares them and lets them grow with every EHLO.
@@ -186,35 +186,33 @@ class Dialogue(SMTP):
             self.is_storing = False
 
     async def _read_mail(self) -> bytes | str:
-        """The mail, or the answer where it cannot be taken. Holds no more in memory than is allowed."""
-        lines: list[bytes] = []
+        """The mail, or the answer where it cannot be taken. Holds no more in memory than is allowed.
+
+        Lines may be as long as the mail: XML is often written in one line, and not every sender breaks it. They end
+        with CR and LF only; so does the dot that ends the mail, or a sender could hide a second mail in the first.
+        """
+        content = bytearray()  # not a list of lines: very short ones would take many times their size
         size = 0
-        has_long_line = False
         is_inside_line = False
         while True:
             try:
-                line = await self._reader.readuntil(b"\r\n")
+                piece = await self._reader.readuntil(b"\r\n")
+                is_whole = True
             except asyncio.LimitOverrunError as overrun:
-                size += len(await self._reader.read(overrun.consumed))
-                has_long_line = is_inside_line = True
-                line = b""
-            if line == b".\r\n" and not is_inside_line:
+                piece = await self._reader.read(overrun.consumed)
+                is_whole = False
+            if not is_inside_line and piece == b".\r\n":
                 break
-            if line:
-                is_inside_line = False
-            size += len(line)
+            size += len(piece)
             if size > PATIENCE * self._settings.mail_bytes_max:
                 self._ends = True
                 return self._too_large()
-            if has_long_line or size > self._settings.mail_bytes_max:
-                lines.clear()
+            if size > self._settings.mail_bytes_max:
+                content.clear()
             else:
-                lines.append(line[1:] if line[:1] == b"." else line)
-        if size > self._settings.mail_bytes_max:
-            return self._too_large()
-        if has_long_line:
-            return f"554 5.6.0 the mail has a line of more than {LINE_BYTES_MAX:,} bytes; send the XML as base64"
-        return b"".join(lines)
+                content += piece[1:] if not is_inside_line and piece[:1] == b"." else piece
+            is_inside_line = not is_whole
+        return bytes(content) if size <= self._settings.mail_bytes_max else self._too_large()
 
     def _too_large(self) -> str:
         return f"552 5.3.4 the mail is larger than {self._settings.mail_bytes_max:,} bytes"
