@@ -23,6 +23,7 @@ class Received:
     transport: Mapping[str, str]
     properties: Mapping[str, str]
     request: str | None
+    reason: str | None = None
 
 
 @dataclass
@@ -59,6 +60,14 @@ class FakeIntake:
         if not known:
             self.stored.append(received)
         return 1
+
+    async def refuse(
+        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None
+    ) -> MessageError:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.refused.append(Received(queue, body, {}, {}, request, error.message))
+        return error
 
 
 def listening(

@@ -243,7 +243,15 @@ def test_a_mail_without_xml_is_refused_with_the_reason_and_kept_whole() -> None:
     [kept] = intake.refused
     assert isinstance(kept.body, bytes)
     assert b"I would like to order." in kept.body
-    assert kept.transport["demaq:sender"] == "ann@shop.example"
+    assert kept.reason == "the mail has no XML part: it has text/plain"
+
+
+def test_a_mail_without_xml_is_put_off_where_it_cannot_be_kept() -> None:
+    mail = EmailMessage()
+    mail["From"] = "ann@shop.example"
+    mail.set_content("I would like to order.")
+
+    assert listening(lambda port: send(port, mail), FakeIntake(failures=[StoreError("full")]))[0] == 451
 
 
 def test_a_reason_is_one_line() -> None:
@@ -291,19 +299,22 @@ def test_a_mail_that_does_not_end_is_cut_off() -> None:
 # --- put off ---------------------------------------------------------------------------------------------------------
 
 
-class Overloaded(StoreError):
+class Overloaded(Exception):
     """As an intake says it."""
+
+    retry_after_seconds = 30.0
 
 
 @pytest.mark.parametrize(
     "failure", [Overloaded("the backlog is too long"), StoreError("the disk is full"), TimeoutError()]
 )
-def test_a_node_that_cannot_store_puts_the_sender_off(failure: Exception) -> None:
+def test_a_node_that_cannot_store_puts_the_sender_off(failure: Exception, caplog) -> None:
     intake = FakeIntake(failures=[failure])
     answers = listening(lambda port: [send(port), send(port)], intake)
 
     assert [code for code, _ in answers] == [451, 250]
     assert len(intake.stored) == 1
+    assert [record for record in caplog.records if record.levelno > logging.WARNING] == []
 
 
 def test_our_own_mistake_is_told_to_the_log_and_not_to_the_sender(caplog) -> None:

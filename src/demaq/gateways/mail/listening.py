@@ -51,7 +51,11 @@ class Intake(Protocol):
         transport: Mapping[str, str],
         properties: Mapping[str, str],
         request: str | None,
-    ) -> object: ...
+    ) -> object:
+        """Durable on return. Raises a MessageError when the refusal is kept."""
+
+    async def refuse(self, queue: str, body: bytes | str, error: MessageError, *, request: str | None) -> object:
+        """Keep what must not be stored in an error message."""
 
 
 class MailListener:
@@ -171,6 +175,8 @@ class _Handler:
             _log.warning("a mail was put off: %s", _one_line(str(error)))
             return "451 4.3.2 the node cannot take the mail now; try again later"
         except Exception as error:
+            if hasattr(error, "retry_after_seconds"):  # the intake is overloaded, and says so to everybody
+                return "451 4.3.1 the node has too much to do; try again later"
             _log.error("storing a mail has failed", exc_info=error)
             return "451 4.3.0 the node has a problem; try again later"
 
@@ -185,17 +191,21 @@ class _Handler:
         refused: dict[str, str] = {}
         for queue, address in by_queue.items():
             try:
-                await self._intake.receive(
-                    queue,
-                    mail.body,
-                    transport=mail.transport,
-                    properties=_explicit(mail, address),
-                    request=request_name(queue, mail.message_id),
-                )
+                await self._give(mail, queue, address)
                 stored.append(address)
             except MessageError as error:
-                refused[address] = mail.refusal or error.message
+                refused[address] = error.message
         return _answer(stored, refused)
+
+    async def _give(self, mail: Mail, queue: str, address: str) -> None:
+        request = request_name(queue, mail.message_id)
+        if mail.refusal is not None:
+            error = MessageError("notWellFormed", mail.refusal)
+            await self._intake.refuse(queue, mail.body, error, request=request)
+            raise error
+        await self._intake.receive(
+            queue, mail.body, transport=mail.transport, properties=_explicit(mail, address), request=request
+        )
 
 
 def request_name(queue: str, message_id: str | None) -> str | None:
