@@ -115,6 +115,33 @@ def test_a_rule_may_answer_with_a_fault_of_its_own_in_either_version(shop):
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "message", "words"),
+    [
+        (0, CONFIRMATION.replace("1<", "one<"), "not a valid value"),
+        (0, "<surprise/>", "surprise is no answer; expected is {urn:orders}confirmation"),
+        (0, '<soldOut xmlns="urn:orders"/>', "Missing child"),
+        (1, CONFIRMATION, "expected is nothing at all"),
+    ],
+)
+def test_an_answer_that_the_wsdl_does_not_promise_is_refused(shop, number, message, words):
+    with pytest.raises(MessageError) as caught:
+        shop.check_answer(parse_document(message).tree, shop.operations[number])
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        CONFIRMATION,
+        '<soldOut xmlns="urn:orders"><item>tea</item></soldOut>',
+        '<Fault xmlns="http://schemas.xmlsoap.org/soap/envelope/"/>',
+    ],
+)
+def test_a_rule_may_answer_with_an_output_a_declared_fault_or_any_fault_of_soap(shop, message):
+    shop.check_answer(parse_document(message).tree, shop.operations[0])
+
+
 def test_nothing_comes_back_from_a_one_way_operation(shop):
     remark = shop.operations[1]
     assert response_of(shop, remark, 202, None, b"") is None

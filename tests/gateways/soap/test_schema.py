@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from demaq.documents import parse_document
@@ -180,3 +182,19 @@ def test_long_values_and_names_are_not_repeated_in_full(tmp_path):
     assert len(violation(interface, ORDER.replace("3", long)) or "") in range(50, 700)
     assert len(violation(interface, f"<{long}/>") or "") in range(50, 1000)
     assert len(violation(rpc, PRICE.replace("<item>", "<x/>" * 5000 + "<item>")) or "") in range(50, 700)
+
+
+def test_messages_checked_at_the_same_time_do_not_get_each_others_errors(tmp_path):
+    interface = interface_of(tmp_path, wsdls.document_wsdl())
+    texts = [ORDER, *[ORDER.replace("3", f"bad{number}") for number in range(7)]] * 40
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda text: violation(interface, text), texts))
+    for text, message in zip(texts, found, strict=True):
+        assert (message is None) == (text == ORDER)
+        assert message is None or f"'{parse_document(text).tree.getroot()[1].text}'" in message
+
+
+def test_thousands_of_namespaces_around_the_parts_are_refused(tmp_path):
+    declared = "".join([f' xmlns:p{number}="urn:p{number}"' for number in range(50_000)])
+    message = violation(interface_of(tmp_path, wsdls.RPC), PRICE.replace("<o:price", f"<o:price{declared}"))
+    assert message == "more than 200 namespaces are declared around an element"

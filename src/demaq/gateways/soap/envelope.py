@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from demaq.errors import MessageError
 from demaq.gateways.soap.addressing import ADDRESSING_HEADERS
 from demaq.gateways.soap.names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name, shown
 from demaq.gateways.soap.refusals import CLIENT, MUST_UNDERSTAND, VERSION_MISMATCH, SoapRefusal
@@ -34,6 +35,7 @@ _OURS = {
 }
 _ROLE = {SOAP_1_1: "actor", SOAP_1_2: "role"}
 _TRUE = ("1", "true")
+_CHILDREN_SHOWN_MAX = 5
 _VERSIONS = {clark(namespace, "Envelope"): version for version, namespace in ENVELOPES.items()}
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 
@@ -83,16 +85,14 @@ def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERST
     if version is None:
         raise SoapRefusal(CLIENT, f"{shown(str(root.tag))} is no SOAP envelope")
     header, body = _header_and_body(root, version)
-    headers = _headers(header, version) if header is not None else ()
-    _refuse_not_understood(headers, version, understood)
-    content = elements_of(body)
-    if len(content) > 1:
-        raise SoapRefusal(CLIENT, "the Body has several elements: one is expected", version=version)
-    if _has_text(body):
-        raise SoapRefusal(CLIENT, "the Body has text outside of an element", version=version)
-    if not content:
-        return Envelope(version=version, body=None, headers=headers)
-    return Envelope(version=version, body=standalone(content[0]), body_name=str(content[0].tag), headers=headers)
+    try:
+        headers = _headers(header, version) if header is not None else ()
+        _refuse_not_understood(headers, version, understood)
+        return _opened(version, body, headers)
+    except MessageError as error:
+        if isinstance(error, SoapRefusal):
+            raise
+        raise SoapRefusal(CLIENT, error.message, version=version) from None
 
 
 def write_envelope(version: str, body_text: str | None, headers: Iterable[str] = ()) -> bytes:
@@ -118,7 +118,7 @@ def _version_mismatch(root: etree._Element) -> SoapRefusal:
 
 def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
     namespace = ENVELOPES[version]
-    children = elements_of(root)
+    children = elements_of(root, _CHILDREN_SHOWN_MAX)
     found = [str(child.tag) for child in children]
     header, body = clark(namespace, "Header"), clark(namespace, "Body")
     if found == [header, body]:
@@ -131,8 +131,19 @@ def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element
     )
 
 
+def _opened(version: str, body: etree._Element, headers: Sequence[Header]) -> Envelope:
+    content = elements_of(body, 2)
+    if len(content) > 1:
+        raise SoapRefusal(CLIENT, "the Body has several elements: one is expected", version=version)
+    if _has_text(body):
+        raise SoapRefusal(CLIENT, "the Body has text outside of an element", version=version)
+    if not content:
+        return Envelope(version=version, body=None, headers=headers)
+    return Envelope(version=version, body=standalone(content[0]), body_name=str(content[0].tag), headers=headers)
+
+
 def _headers(header: etree._Element, version: str) -> tuple[Header, ...]:
-    blocks = elements_of(header)
+    blocks = elements_of(header, HEADERS_MAX + 1)
     if len(blocks) > HEADERS_MAX:
         raise SoapRefusal(CLIENT, f"the Header has more than {HEADERS_MAX} blocks", version=version)
     namespace = ENVELOPES[version]

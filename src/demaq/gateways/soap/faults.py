@@ -15,6 +15,9 @@ from demaq.gateways.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSIO
 from demaq.gateways.soap.standalone import standalone
 from demaq.gateways.soap.writing import escape, quoteattr
 
+DETAILS_MAX = 100
+"""How many elements of a fault's detail are kept."""
+
 _WORDS_OF_1_2 = {CLIENT: "Sender", SERVER: "Receiver"}
 _WORDS_OF_1_1 = {word: code for code, word in _WORDS_OF_1_2.items()}
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -123,7 +126,11 @@ def _words(element: etree._Element | None) -> str:
 
 
 def _detail(element: etree._Element | None) -> str | None:
-    return "".join([standalone(child) for child in elements_of(element)]) or None if element is not None else None
+    return (
+        "".join([standalone(child) for child in elements_of(element, DETAILS_MAX)]) or None
+        if element is not None
+        else None
+    )
 
 
 def _not_understood(name: str) -> str:

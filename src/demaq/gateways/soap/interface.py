@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from demaq.errors import MessageError
-from demaq.gateways.soap.names import clark, elements_of, shown
+from demaq.gateways.soap.names import ENVELOPES, clark, elements_of, shown
 from demaq.gateways.soap.schema import PARTS, Schema
 from demaq.gateways.soap.serving import Source
 from demaq.gateways.soap.standalone import standalone
@@ -16,6 +16,7 @@ from demaq.gateways.soap.standalone import standalone
 DOCUMENT = "document"
 RPC = "rpc"
 _OPERATIONS_SHOWN_MAX = 10
+_FAULTS = [clark(namespace, "Fault") for namespace in ENVELOPES.values()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,14 @@ class Interface:
             raise MessageError("schemaViolation", f"{shown(str(root.tag))} is no answer; expected is {known}")
         self._check(root, fitting)
 
+    def check_answer(self, tree: etree._ElementTree, operation: Operation) -> None:
+        """Raise a MessageError unless a rule may answer so: an output, a declared fault, or any fault of SOAP."""
+        root = tree.getroot()
+        if root.tag in operation.faults.values():
+            self._check(root, Body(element=str(root.tag)))
+        elif root.tag not in _FAULTS:
+            self.check_output(tree, operation)
+
     def _check(self, root: etree._Element, body: Body) -> None:
         if root.tag != body.element:
             raise MessageError("schemaViolation", f"{shown(str(root.tag))} instead of {body.element}")
@@ -125,7 +134,7 @@ class Interface:
             raise MessageError("schemaViolation", violation)
 
     def _rpc_violation(self, root: etree._Element, parts: Mapping[str, str]) -> str | None:
-        children = elements_of(root)
+        children = elements_of(root, len(parts) + 1)
         names = [str(child.tag) for child in children]
         if sorted(names) != sorted(parts):  # their order is not checked: clients differ in it
             expected = ", ".join(parts) or "no part"

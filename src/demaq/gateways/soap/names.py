@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from lxml import etree
 
 WSDL = "http://schemas.xmlsoap.org/wsdl/"
@@ -51,6 +53,6 @@ def shown(text: str) -> str:
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
-def elements_of(parent: etree._Element) -> list[etree._Element]:
-    """The child elements: no comments, no processing instructions."""
-    return list(parent.iterchildren("*"))
+def elements_of(parent: etree._Element, at_most: int | None = None) -> list[etree._Element]:
+    """The child elements, or the first of them: no comments, no processing instructions."""
+    return list(islice(parent.iterchildren("*"), at_most))

@@ -123,7 +123,7 @@ class _Reading:
         port_type: etree._Element,
         abstract: str | None = None,
     ) -> Interface:
-        operations = [self._operation(abstract, bound) for abstract, bound in self._pairs(port_type)]
+        operations = [self._operation(described, bound) for described, bound in self._pairs(port_type)]
         definitions = self._definitions
         schema = definitions.schemas.compiled(self._part_types)
         others = [path for path in definitions.files.paths() if path != definitions.path]
