@@ -26,6 +26,10 @@ DEPTH_MAX = 256
 """How deeply the elements of a message may be nested: as deep as libxml2 goes unless told otherwise."""
 
 
+NAMESPACES_MAX = 1000
+"""How many namespaces may be in scope in a message. What XML libraries do with them grows with their square."""
+
+
 class Processor(Protocol):
     """Who makes nodes, and can write them as text."""
 
@@ -120,6 +124,8 @@ def parse_document(body: bytes | str) -> Document:
         raise MessageError("notWellFormed", f"XML {tree.docinfo.xml_version} is not allowed in a message")
     if text is None or root.getprevious() is not None or root.getnext() is not None:
         text = _serialised(root)
+    if text.count("xmlns") > NAMESPACES_MAX:
+        _refuse_namespaces(root)
     return Document(text.strip(" \t\r\n").replace("\r\n", "\n").replace("\r", "\n"), tree)
 
 
@@ -130,6 +136,15 @@ def _parser() -> etree.XMLParser:
 def _refuse_version(declaration: str) -> None:
     if "1.1" in declaration:
         raise MessageError("notWellFormed", "XML 1.1 is not allowed in a message")
+
+
+def _refuse_namespaces(root: _Element) -> None:
+    """Many declarations are harmless one beside the other, and costly one inside the other."""
+    in_scope = 0
+    for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        in_scope += 1 if event == "start-ns" else -1
+        if in_scope > NAMESPACES_MAX:
+            raise MessageError("notWellFormed", f"more than {NAMESPACES_MAX} namespaces are declared at one place")
 
 
 def _plain_text(data: bytes) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from demaq.documents import parse_document
+from demaq.documents import NAMESPACES_MAX, parse_document
 from demaq.errors import MessageError
 from demaq.messages import PropertyValue
 from demaq.rounds.outcomes import SliceReset
@@ -644,6 +644,13 @@ def test_default_collations_do_not_fool_the_filter(tmp_path: Path) -> None:
     assert lab.run("a", "<x>v7</x>").fired == ["r7"]
 
 
+NAMESPACES = "".join([f" xmlns:p{number}='urn:p{number}'" for number in range(NAMESPACES_MAX + 1)])
+
+
+def test_many_namespaces_one_beside_the_other_are_harmless() -> None:
+    assert parse_document("<a>" + "<b xmlns:p='urn:p'/>" * (2 * NAMESPACES_MAX) + "</a>").tree.getroot()[0].tag == "b"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -660,6 +667,8 @@ def test_default_collations_do_not_fool_the_filter(tmp_path: Path) -> None:
         "<a b='1' b='2'/>",
         "<a>\x00</a>",
         "<a>" * 5000 + "</a>" * 5000,
+        f"<a{NAMESPACES}/>",
+        f"<a><b{NAMESPACES[: len(NAMESPACES) // 2]}><c{NAMESPACES}/></b></a>",
     ],
 )
 def test_what_is_not_well_formed_is_refused(body: str) -> None:

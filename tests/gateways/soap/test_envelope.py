@@ -163,12 +163,12 @@ def test_thousands_of_header_blocks_are_refused():
 
 
 @pytest.mark.parametrize("inside", ["<e:Body><a/></e:Body>", "<e:Header><a/></e:Header><e:Body/>"])
-def test_thousands_of_namespaces_are_refused(inside):
+def test_hundreds_of_namespaces_are_refused(inside):
     def with_namespaces(count):
         declared = "".join([f' xmlns:p{number}="urn:p{number}"' for number in range(count)])
         return f'<e:Envelope xmlns:e="{ENVELOPES["1.2"]}"{declared}>{inside}</e:Envelope>'
 
-    error = refusal(with_namespaces(50_000))
+    error = refusal(with_namespaces(500))
     assert (error.fault, error.version) == ("Client", "1.2")
     assert "more than 200 namespaces" in error.message
     found = read(with_namespaces(NAMESPACES_MAX - 1))
