@@ -219,7 +219,8 @@ def test_every_setting_of_a_node_is_in_the_reference_with_its_default() -> None:
             if option.startswith("-"):
                 default = parameter.default
                 shown = f"{default:,g}" if isinstance(default, int | float) else f"`{default}`"
-                shown = "none" if getattr(parameter, "multiple", False) else shown
+                is_empty = getattr(parameter, "multiple", False) or not isinstance(default, str | int | float)
+                shown = "none" if is_empty else shown
                 named = rf"{option} [A-Z]+"
                 if getattr(parameter, "is_flag", False):
                     named, shown = option, "no"

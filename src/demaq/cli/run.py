@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -14,6 +15,7 @@ import click
 from demaq.cli.applications import show
 from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
 from demaq.cli.stores import counted, store_option
 from demaq.errors import OperatorError, ProgramError
@@ -61,6 +63,18 @@ LOOK_EVERY_SECONDS = 0.2
 @pipeline_option("auto")
 @master_option
 @conf_option
+@click.option(
+    "--http",
+    type=ListenAddress(),
+    metavar="ADDRESS",
+    help="Where gateways, /healthz, /readyz and /metrics are.  [default: 127.0.0.1:8080 if there are gateways]",
+)
+@click.option("--smtp", type=ListenAddress(), metavar="ADDRESS", help="Where gateways with mail addresses get mail.")
+@click.option("--settings", type=click.Path(path_type=Path), metavar="FILE", help="Settings of gateways, in TOML.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Serve with TLS: the certificate.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, if it is in another file.")
+@click.option("--ca", type=click.Path(path_type=Path), metavar="FILE", help="Trust these authorities too when sending.")
+@click.option("--no-gateways", is_flag=True, help="Neither receive nor send; what is to be sent waits.")
 @click.option("--standby", is_flag=True, help="Wait until the node that runs on the store ends, then go on for it.")
 def run(
     application: tuple[str, ...],
@@ -72,6 +86,13 @@ def run(
     pipeline: PipelineName,
     master: str,
     conf: tuple[SparkOption, ...],
+    http: Address | None,
+    smtp: Address | None,
+    settings: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    ca: Path | None,
+    no_gateways: bool,
     standby: bool,
 ) -> int:
     """Run an application on a store until it is stopped.
@@ -108,11 +129,22 @@ def run(
     except BaseException:
         node.stop()
         raise
+    gateways = None
+    if not no_gateways:
+        try:
+            known = settings_of(node.program, settings, tls_cert, tls_key, ca)
+            gateways = start_gateways(node, known, http, smtp, _tell)
+        except OperatorError as error:
+            control.close()
+            node.stop()
+            raise click.ClickException(str(error)) from None
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
     click.echo(f"running on {place}: {sizes}; stop with Ctrl-C", err=True)
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)
+    if gateways is not None:
+        gateways.stop_receiving()
     control.close()
     _end(node, signals)
     if node.failure is not None:

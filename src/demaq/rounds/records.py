@@ -7,7 +7,8 @@ from datetime import datetime
 from xml.sax.saxutils import quoteattr
 
 from demaq.documents import Document
-from demaq.messages import Message, PropertyValue
+from demaq.language import ast
+from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.compiled import CompiledProgram
 from demaq.rounds.outcomes import Arrival
 from demaq.rounds.state import property_element
@@ -21,6 +22,7 @@ class RecordWriter:
         self.plan = compiled.plan
         self._slicings = {name: number for number, name in enumerate(self.program.slicings)}
         self._asked: dict[str, frozenset[str] | None] = {}
+        self._transporting: dict[str, bool] = {}
         self._quoted = {name: quoteattr(name) for name in self.program.queues}
 
     def batch(self, messages: Sequence[Message], now: datetime, is_inside: bool) -> str:
@@ -77,9 +79,25 @@ class RecordWriter:
         asked = self.asked_for(message.queue)
         if asked is None:
             return message.properties
+        handed_on = transport_properties(message.properties) if self._hands_transport_on(message.queue) else {}
         if not asked:
-            return {}
-        return {name: message.properties[name] for name in asked if name in message.properties}
+            return handed_on
+        return {**handed_on, **{name: message.properties[name] for name in asked if name in message.properties}}
+
+    def _hands_transport_on(self, queue: str) -> bool:
+        """Whether something is computed of how a message came here, for a message that rules of the queue make."""
+        if queue not in self._transporting:
+            targets = {write.queue for plan in self.plan.queues[queue].rules for write in plan.enqueues}
+            values = [prop.values.get(target) for target in targets for prop in self.program.properties_of(target)]
+            self._transporting[queue] = any(
+                [
+                    isinstance(node, ast.StringLiteral) and node.value.startswith("demaq:")
+                    for value in values
+                    if value is not None
+                    for node in ast.walk(value)
+                ]
+            )
+        return self._transporting[queue]
 
     def asked_for(self, queue: str) -> frozenset[str] | None:
         """Properties that rules of the queue look at or hand on; None for all."""

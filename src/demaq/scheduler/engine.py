@@ -19,6 +19,7 @@ from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
 from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
+from demaq.scheduler.sending import Ended, Sending
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 
 T = TypeVar("T")
@@ -87,10 +88,11 @@ class Engine:
         self.round_messages_max: int | None = None
         """Fewer messages in a round than the evaluator takes."""
         self._round_messages = ROUND_MESSAGES_FIRST
-        self._receiver = receiver or evaluator
+        self.receiver = receiver or evaluator
         self._observe = observe
         self._documents = Documents()
         self._arrivals = Arrivals(self._append)
+        self._sending = Sending(self.maker, self.receiver)
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
@@ -121,13 +123,13 @@ class Engine:
         document = parse_document(body)
         if not properties and self.maker.is_plain(queue):
             return self.maker.new(queue, document, {}, (), now, request=request)
-        received = self._receiver.receive(queue, document, properties or {}, now)
+        received = self.receiver.receive(queue, document, properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
     def received_all(self, queue: str, sent: Sequence[Sent]) -> list[NewMessage]:
         """The same for many messages of a queue at once. Raises a MessageError for the first that must be refused."""
         messages: list[NewMessage] = []
-        for answer in receive_all(self.maker, self._receiver, queue, sent, self.clock()):
+        for answer in receive_all(self.maker, self.receiver, queue, sent, self.clock()):
             if isinstance(answer, MessageError):
                 raise answer
             messages.append(answer)
@@ -144,15 +146,21 @@ class Engine:
 
         `hear` is told their numbers before anybody processes them.
         """
+        return [is_new for _, is_new in self.append_numbered(messages, hear)]
+
+    def append_numbered(
+        self, messages: Sequence[NewMessage], hear: Callable[[Sequence[int]], None] = lambda numbers: None
+    ) -> list[tuple[int, bool]]:
+        """The same; the answer is the number of each, and whether it is new."""
         with self._rounds.changing:
             last = self.store.snapshot()
-            new: list[bool] = []
+            stored: list[tuple[int, bool]] = []
             numbers = self._append(messages)
             for number in numbers:
-                new.append(number > last)
+                stored.append((number, number > last))
                 last = max(last, number)
             hear(numbers)
-        return new
+        return stored
 
     def while_nothing_changes(self, act: Callable[[], T]) -> T:
         """Do something while no message is stored or processed."""
@@ -382,6 +390,19 @@ class Engine:
             self._rounds.taken(due)
             self._rounds.arrived([message for step in steps for message in step.created])
         return len(due)
+
+    # gateways
+
+    def deliver(self, ended: Sequence[Ended]) -> None:
+        """Note what became of messages of outgoing gateways, with the answers that came back and the errors."""
+        now = self.clock()
+        steps = [self._sending.step(each, now) for each in ended]
+        with self._rounds.changing:
+            try:
+                self._commit(steps)
+            finally:
+                self._rounds.taken([each.message for each in ended])
+                self._rounds.arrived([message for step in steps for message in step.created])
 
     # garbage
 

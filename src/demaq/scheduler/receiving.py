@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from demaq.documents import parse_document
+from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
+from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival
 from demaq.scheduler.intake import expect_queue, explicit_properties
@@ -22,6 +23,10 @@ class Sent:
     body: str | bytes
     properties: Mapping[str, str] = field(default_factory=dict)
     request: str | None = None
+    transport: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """What is known about how it came here."""
+    document: Document | None = None
+    """The body, where it was read already."""
 
 
 def receive_all(
@@ -34,11 +39,13 @@ def receive_all(
     for number, each in enumerate(sent):
         try:
             explicit = explicit_properties(maker.program, queue, each.properties)
-            document = parse_document(each.body)
+            document = each.document or parse_document(each.body)
             if not explicit and maker.is_plain(queue):
-                answers[number] = maker.new(queue, document, {}, (), now, request=each.request)
+                answers[number] = maker.new(queue, document, each.transport, (), now, request=each.request)
             else:
-                arrivals[number] = Arrival(queue=queue, document=document, explicit=explicit, now=now)
+                arrivals[number] = Arrival(
+                    queue=queue, document=document, explicit=explicit, now=now, inherited=each.transport
+                )
         except MessageError as error:
             answers[number] = error
     for number, received in zip(arrivals, evaluator.receive_many(list(arrivals.values())), strict=True):
@@ -46,8 +53,9 @@ def receive_all(
             answers[number] = received
             continue
         try:
+            known = {**sent[number].transport, **received.properties}
             answers[number] = maker.new(
-                queue, received.document, received.properties, received.entries, now, request=sent[number].request
+                queue, received.document, known, received.entries, now, request=sent[number].request
             )
         except MessageError as error:
             answers[number] = error

@@ -136,6 +136,8 @@ class Node:
         self.fault: str | None = None
         """What keeps the node from going on, while it waits to try again."""
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
+        self._woken: list[Callable[[], None]] = []
+        """Who is to hear when there may be something to send."""
         self._news: list[StoredMessage] = []
         """What subscribers are still to be told."""
         self._watches: dict[str, Watch] = {}
@@ -168,6 +170,23 @@ class Node:
             self._thread.join()
         self.engine.forget_ahead()
         self._opened.close()
+
+    def attach(self, wake: Callable[[], None], close: Callable[[], None]) -> None:
+        """Somebody sends what lies in outgoing gateways: `wake` tells that there may be something, `close` ends it.
+
+        It is ended when the last message is processed, before the store is closed.
+        """
+        self._woken.append(wake)
+        self._opened.callback(close)
+        wake()
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def look_for_work(self) -> None:
+        """There may be something to process. May be called from any thread."""
+        self._work.set()
 
     def hurry(self) -> None:
         """Let a node that drains stop behind the current round."""
@@ -282,6 +301,8 @@ class Node:
             yield
         finally:
             self._work.set()
+            for wake in self._woken:
+                wake()
 
     # the thread
 
@@ -339,6 +360,9 @@ class Node:
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():
             watch.committed(steps, committed)
+        if self._woken and any([new.undelivered for step in steps for new in step.created]):
+            for wake in self._woken:
+                wake()
         if not self._subscribers:
             return
         for step, done in zip(steps, committed, strict=True):

@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.dialogue import BUFFER_BYTES, DialogueSettings
 from demaq.gateways.mail.listening import MailListener
 from tests.gateways.mail.fakes import ENDPOINTS, FakeIntake, listening, with_listener
@@ -299,14 +300,8 @@ def test_a_mail_that_does_not_end_is_cut_off() -> None:
 # --- put off ---------------------------------------------------------------------------------------------------------
 
 
-class Overloaded(Exception):
-    """As an intake says it."""
-
-    retry_after_seconds = 30.0
-
-
 @pytest.mark.parametrize(
-    "failure", [Overloaded("the backlog is too long"), StoreError("the disk is full"), TimeoutError()]
+    "failure", [Overloaded("the backlog is too long", 30.0), StoreError("the disk is full"), TimeoutError()]
 )
 def test_a_node_that_cannot_store_puts_the_sender_off(failure: Exception, caplog) -> None:
     intake = FakeIntake(failures=[failure])

@@ -213,10 +213,13 @@ declare function d:computed($name, $value, $document, $known, $site) {
   }
 };
 
-(: what is known so far for a value that asks for more than the document; also as a record, for functions that look at
-   the message's properties :)
+(: what is known so far for a value that asks for more than the document, with how the message came here; also as a
+   record, for functions that look at the message's properties :)
 declare function d:context($known as map(*), $parent as element()) as map(*) {
-  let $created := map:merge(($known, map:entry("demaq:created", d:now($parent))))
+  let $transport := $parent/p[not(@x) and (@n = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType") or starts-with(@n, "demaq:header."))]
+  let $created := map:merge(
+    ($known, $transport ! map:entry(string(@n), d:cast(@t, string())), map:entry("demaq:created", d:now($parent)))
+  )
   let $record := element r {
     $parent/@q, $parent/@t,
     for $name in map:keys($created)

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from demaq.errors import DemaqError, MessageError, OperatorError
+from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
 from demaq.gateways.mail.dialogue import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
 from demaq.gateways.mail.reading import Mail, read_mail
@@ -174,9 +175,9 @@ class _Handler:
         except DemaqError as error:  # of the operator or the system: the sender can only try again
             _log.warning("a mail was put off: %s", _one_line(str(error)))
             return "451 4.3.2 the node cannot take the mail now; try again later"
+        except Overloaded:
+            return "451 4.3.1 the node has too much to do; try again later"
         except Exception as error:
-            if hasattr(error, "retry_after_seconds"):  # the intake is overloaded, and says so to everybody
-                return "451 4.3.1 the node has too much to do; try again later"
             _log.error("storing a mail has failed", exc_info=error)
             return "451 4.3.0 the node has a problem; try again later"
 

@@ -60,13 +60,16 @@ def asked(interface: Interface, envelope: Envelope, action: str | None = None) -
     return Asked(operation=operation, message=message)
 
 
-def answer_for(operation: Operation, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
+def answer_for(operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
     """The answer that a message is. An element that the operation declares for a fault becomes a fault."""
     root = Document(message_text).tree.getroot()
     given = read_fault(root.getroottree())
     if given is not None:
         data = write_fault(version, given.code, given.reason, given.detail, headers)
         return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, given.code))
+    if operation is None:
+        data = write_envelope(version, message_text, headers)
+        return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
     if root.tag in operation.faults.values():
         name = next(iter([name for name, element in operation.faults.items() if element == root.tag]))
         data = write_fault(version, SERVER, name, message_text, headers)

@@ -1,0 +1,81 @@
+"""Senders who wait for an answer: each has a connection, whose name travels with all that the request leads to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+KEYED = "k-"
+"""How the names of connections begin whose answers may be asked for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What an application answers."""
+
+    body: str
+    is_error: bool
+    """Whether it is an error message of the system."""
+
+
+class Connections:
+    """The connections on which somebody waits. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Future[Reply]]] = {}
+        self._queues: dict[str, str] = {}
+        """Through which gateway each came."""
+        self._checks: dict[str, Callable[[str], None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def open(self, name: str, queue: str, check: Callable[[str], None] = lambda body: None) -> asyncio.Future[Reply]:
+        """Wait for an answer. Several may wait on one connection: those who repeat a request.
+
+        `check` raises a MessageError for what must not be answered.
+        """
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, []).append(future)
+        self._queues[name] = queue
+        self._checks[name] = check
+        return future
+
+    def check(self, name: str, body: str) -> None:
+        """Raises a MessageError where this cannot be the answer on a connection."""
+        if name in self._checks:
+            self._checks[name](body)
+
+    def leave(self, name: str, future: asyncio.Future[Reply]) -> None:
+        """Wait no longer."""
+        waiting = self._waiting.get(name, [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._waiting.pop(name, None)
+            self._forget(name)
+
+    def queue_of(self, name: str) -> str | None:
+        """The gateway that a connection came through, while somebody waits on it."""
+        return self._queues.get(name)
+
+    def answer(self, name: str, reply: Reply) -> None:
+        """Whoever waits gets the answer, and the connection is closed."""
+        for future in self._waiting.pop(name, []):
+            if not future.done():
+                future.set_result(reply)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._queues.pop(name, None)
+        self._checks.pop(name, None)
+
+
+def connection_name(queue: str, key: str | None) -> str:
+    """A new name; for a request with a key always the same, so that its repetition finds the answer."""
+    if key is None:
+        return secrets.token_hex(16)
+    return KEYED + hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()[:40]

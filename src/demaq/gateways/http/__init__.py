@@ -1,0 +1,1 @@
+"""Messages that come in over HTTP."""

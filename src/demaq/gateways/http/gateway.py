@@ -1,0 +1,344 @@
+"""One incoming gateway over HTTP: a request becomes a message, and the sender hears what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from demaq.documents import Document, parse_document
+from demaq.errors import MessageError
+from demaq.gateways.connections import Connections, Reply, connection_name
+from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused, status_of
+from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.http.reading import (
+    expect_xml,
+    header_properties,
+    idempotency_key,
+    media_type,
+    prefers_no_answer,
+    read_body,
+    text_of,
+    wait_seconds,
+)
+from demaq.gateways.intake import Intake, Overloaded, Receipt
+from demaq.gateways.security.authentication import Authenticator, Denied, Identity
+from demaq.gateways.security.client_certificates import PeerCertificate
+from demaq.gateways.settings import Incoming
+from demaq.gateways.soap import (
+    Addressing,
+    Interface,
+    Operation,
+    SoapRefusal,
+    action_of,
+    addressing_of,
+    answer_for,
+    answer_headers,
+    asked,
+    content_type,
+    fault_status,
+    read_envelope,
+    refusal_for,
+    version_of,
+    write_fault,
+    write_refusal,
+)
+from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
+from demaq.language.system_properties import HEADER
+from demaq.store.protocol import Answer, Store
+
+PARSE_BESIDE_BYTES = 256 * 1024
+"""A larger body is read beside the loop, so that others do not wait."""
+SOAP_HEADER_CHARACTERS_MAX = 10_000
+_NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What a request says."""
+
+    document: Document
+    properties: Mapping[str, str]
+    version: str | None = None
+    """The version of SOAP it came in."""
+    operation: Operation | None = None
+    addressing: Addressing | None = None
+
+
+class IncomingGateway:
+    """Answers the requests for one queue."""
+
+    def __init__(
+        self,
+        queue: str,
+        settings: Incoming,
+        interface: Interface | None,
+        may_answer: bool,
+        intake: Intake,
+        connections: Connections,
+        authenticator: Authenticator,
+        store: Store,
+    ) -> None:
+        """`may_answer` says whether the application has any way to answer requests of this gateway."""
+        self.queue = queue
+        self._settings = settings
+        self._interface = interface
+        self._may_answer = may_answer
+        self._intake = intake
+        self._connections = connections
+        self._authenticator = authenticator
+        self._store = store
+
+    async def answer(self, request: Request) -> HttpAnswer:
+        """What to answer. Raises a Refusal where the request is none for this gateway."""
+        if request.method == "GET":
+            return self._description(request)
+        if request.method != "POST":
+            raise Refusal(405, "messages are sent with POST", {"Allow": "POST"})
+        identity = await self._identified(request)
+        if isinstance(identity, HttpAnswer):
+            return identity
+        came_as = _soap_said(request.headers)
+        try:
+            expect_xml(request)
+            key = idempotency_key(request.headers)
+            body = await read_body(request, self._settings.body_bytes_max, self._settings.body_seconds_max)
+        except Refusal as error:
+            return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
+        return await self._take(request, identity, body, key, came_as)
+
+    # asking about the gateway
+
+    def _description(self, request: Request) -> HttpAnswer:
+        wanted = {name.lower(): value for name, value in request.query_params.items()}
+        if self._interface is None or not wanted.keys() & {"wsdl", "xsd"}:
+            hint = "; ask for ?wsdl to see what it takes" if self._interface is not None else ""
+            raise Refusal(405, f"messages are sent here with POST{hint}", {"Allow": "POST"})
+        address = str(request.url.replace(query="", fragment=""))
+        name = wanted.get("wsdl") or wanted.get("xsd") or ""
+        data = self._interface.companion(name, address) if name else self._interface.served(address)
+        if data is None:
+            raise Refusal(404, f"the interface has no part {name[:80]!r}")
+        return HttpAnswer(status=200, body=data, content_type="text/xml; charset=utf-8")
+
+    # messages
+
+    async def _identified(self, request: Request) -> Identity | HttpAnswer:
+        certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
+        address = request.client.host if request.client is not None else ""
+        found = await self._authenticator.decide(self.queue, request.headers.get("authorization"), certificate, address)
+        if not isinstance(found, Denied):
+            return found
+        await self._authenticator.hold(found)
+        return refusal(found.status, "authentication", found.message, _challenge(found))
+
+    async def _take(
+        self, request: Request, identity: Identity, body: bytes, key: str | None, came_as: str | None
+    ) -> HttpAnswer:
+        version = came_as
+        name = self._request_name(request.headers, identity, key)
+        try:
+            try:
+                text = text_of(body, request.headers.get("content-type"))
+                large = len(body) > PARSE_BESIDE_BYTES
+                document = await asyncio.to_thread(parse_document, text) if large else parse_document(text)
+                version = version_of(document.tree)
+                if version is None and came_as == SOAP_1_2:
+                    version = came_as  # whoever says it is an envelope hears what is wrong with it
+                letter = self._letter(request, document, version)
+            except MessageError as error:
+                raise await self._intake.refuse(self.queue, body, error, request=name) from None
+            return await self._store_and_answer(request, identity, letter, key, name, body)
+        except SoapRefusal as error:
+            data = write_refusal(error)
+            return HttpAnswer(
+                status=fault_status(error.version, error.fault), body=data, content_type=content_type(error.version)
+            )
+        except MessageError as error:
+            if version is not None:
+                answer = refusal_for(version, error, status_of(error))
+                return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
+            return refused(error)
+        except Refusal as error:
+            return self._in_envelope(version, error) if version is not None else _plain(error)
+        except Overloaded as error:
+            late = Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
+            return self._in_envelope(version, late) if version is not None else _plain(late)
+
+    def _letter(self, request: Request, document: Document, version: str | None) -> Letter:
+        """What is in the request: the document itself, or what a SOAP envelope holds."""
+        headers = header_properties(request.headers.items())
+        if version is None:
+            if self._interface is not None:
+                self._interface.check_input(document.tree)
+            return Letter(document=document, properties=headers)
+        action = action_of(request.headers.get("content-type"), request.headers.get("soapaction"))
+        envelope = read_envelope(document.tree)
+        for block in envelope.headers:
+            text = "".join([str(piece) for piece in Document(block.text).tree.getroot().itertext()]).strip()
+            if len(text) <= SOAP_HEADER_CHARACTERS_MAX:
+                headers[HEADER + block.name.rpartition("}")[2]] = text
+        addressing = addressing_of(envelope.headers, envelope.version)
+        if self._interface is not None:
+            if action is None and addressing is not None:
+                action = addressing.action
+            found = asked(self._interface, envelope, action)
+            return Letter(
+                document=parse_document(found.message),
+                properties=headers,
+                version=envelope.version,
+                operation=found.operation,
+                addressing=addressing,
+            )
+        if envelope.body is None:
+            raise MessageError("enqueueError", "the SOAP body is empty, so there is no message in it")
+        return Letter(
+            document=parse_document(envelope.body),
+            properties=headers,
+            version=envelope.version,
+            addressing=addressing,
+        )
+
+    def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None) -> str | None:
+        """What a repeated request is known by: the name another node gives its message, or the sender's own key."""
+        other = headers.get(MESSAGE_HEADER.lower(), "")
+        if _NODE_MESSAGE.fullmatch(other):
+            return f"node:{self.queue}:{identity.name}:{other}"
+        return None if key is None else f"http:{self.queue}:{identity.name}:{key}"
+
+    async def _store_and_answer(
+        self,
+        request: Request,
+        identity: Identity,
+        letter: Letter,
+        key: str | None,
+        name: str | None,
+        body: bytes,
+    ) -> HttpAnswer:
+        headers = request.headers
+        transport = dict(letter.properties)
+        transport["demaq:sender"] = identity.name or (request.client.host if request.client is not None else "")
+        if "content-type" in headers and headers["content-type"].isprintable():
+            transport["demaq:contentType"] = headers["content-type"]
+        properties = {}
+        said = headers.get(SENDER_HEADER.lower())
+        if said is not None and said.isprintable():
+            properties["Sender"] = said
+        waits = self._waits(letter, headers)
+        connection = connection_name(f"{self.queue}:{identity.name}", key if waits else None)
+        if self._may_answer:
+            transport["demaq:connection"] = connection
+        reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
+        try:
+            receipt = await self._intake.receive(
+                self.queue, body, transport=transport, properties=properties, request=name, document=letter.document
+            )
+            if reply is None:
+                return self._accepted(letter, receipt)
+            if not receipt.is_new and key is not None:
+                known = await asyncio.to_thread(self._store.answer, connection)
+                if known is not None:
+                    return self._replied(letter, _reply(known), receipt)
+            seconds = wait_seconds(headers, self._settings.reply_seconds_max)
+            found = await _first_of(reply, request, seconds)
+            return self._late(letter, receipt) if found is None else self._replied(letter, found, receipt)
+        finally:
+            if reply is not None:
+                self._connections.leave(connection, reply)
+
+    def _check_of(self, letter: Letter) -> Callable[[str], None]:
+        """What an answer to a request must be."""
+        interface, operation = self._interface, letter.operation
+        if interface is None or operation is None:
+            return lambda body: None
+        return lambda body: interface.check_answer(Document(body).tree, operation)
+
+    def _waits(self, letter: Letter, headers: Mapping[str, str]) -> bool:
+        """Whether the sender is to wait for an answer: there can be one, and he does not say that he wants none."""
+        if not self._may_answer or prefers_no_answer(headers):
+            return False
+        return letter.operation is None or not letter.operation.is_one_way
+
+    # answers
+
+    def _accepted(self, letter: Letter, receipt: Receipt) -> HttpAnswer:
+        answer = accepted(receipt.message)
+        if letter.version is None:
+            return answer
+        return HttpAnswer(status=202, headers=answer.headers)
+
+    def _late(self, letter: Letter, receipt: Receipt) -> HttpAnswer:
+        if self._settings.late == "accepted":
+            return self._accepted(letter, receipt)
+        reason = Refusal(504, "the application has not answered in time", {ID_HEADER: str(receipt.message)})
+        return _plain(reason, "timeout") if letter.version is None else self._in_envelope(letter.version, reason)
+
+    def _replied(self, letter: Letter, reply: Reply, receipt: Receipt) -> HttpAnswer:
+        headers = {ID_HEADER: str(receipt.message)}
+        version = letter.version
+        if version is None:
+            return HttpAnswer(
+                status=500 if reply.is_error else 200, body=reply.body.encode(), content_type=XML, headers=headers
+            )
+        blocks: tuple[str, ...] = ()
+        if letter.addressing is not None:
+            blocks = answer_headers(letter.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
+        if reply.is_error:
+            data = write_fault(version, "Server", _error_text(reply.body), reply.body, blocks)
+            return HttpAnswer(status=500, body=data, content_type=content_type(version), headers=headers)
+        answer = answer_for(letter.operation, reply.body, version, blocks)
+        return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
+
+    def _in_envelope(self, version: str, error: Refusal) -> HttpAnswer:
+        code = "Client" if error.status < 500 else "Server"
+        data = write_fault(version, code, error.reason)
+        return HttpAnswer(status=error.status, body=data, content_type=content_type(version), headers=error.headers)
+
+
+def _soap_said(headers: Mapping[str, str]) -> str | None:
+    """The version of SOAP that a request says it is in. Many say nothing: their content type is that of plain XML."""
+    if "soapaction" in headers:
+        return SOAP_1_1
+    return SOAP_1_2 if media_type(headers.get("content-type")) == "application/soap+xml" else None
+
+
+def _plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
+    return refusal(error.status, kind, error.reason, error.headers)
+
+
+def _challenge(denied: Denied) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if denied.www_authenticate is not None:
+        headers["WWW-Authenticate"] = denied.www_authenticate
+    if denied.retry_after_seconds is not None:
+        headers["Retry-After"] = str(denied.retry_after_seconds)
+    return headers
+
+
+def _reply(known: Answer) -> Reply:
+    return Reply(body=known.body, is_error=known.status >= 500)
+
+
+def _error_text(body: str) -> str:
+    description = parse_document(body).tree.findtext("description")
+    return description or "the request could not be processed"
+
+
+async def _first_of(reply: asyncio.Future[Reply], request: Request, seconds: float) -> Reply | None:
+    """The answer, if it comes in time and while the sender is there."""
+    gone = asyncio.ensure_future(_gone(request))
+    both: list[asyncio.Future[Any]] = [reply, gone]
+    try:
+        await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+    return reply.result() if reply.done() else None
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,147 @@
+"""The HTTP server of a node: one port for all its gateways, and for whoever looks after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import uvicorn
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from demaq.errors import OperatorError
+from demaq.gateways.http.answers import HttpAnswer, Refusal, refusal
+from demaq.gateways.http.gateway import IncomingGateway
+from demaq.gateways.http.protocol import CarefulProtocol
+
+CONNECTIONS_MAX = 2000
+KEEP_ALIVE_SECONDS = 60
+LISTEN_ON_SECONDS = 1.0
+"""How long somebody is listened to after his request was refused."""
+STOP_SECONDS = 5
+"""How long requests that have begun may take when the server stops."""
+
+_log = logging.getLogger("demaq.http")
+
+Page = Callable[[], HttpAnswer]
+
+
+class HttpServer:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        gateways: Mapping[str, IncomingGateway],
+        pages: Mapping[str, Page],
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """`gateways` and `pages` are by path."""
+        self._gateways = gateways
+        self._pages = pages
+        self._listener = listener
+        self.counts: dict[tuple[str, int], int] = {}
+        """How many requests were answered how: by queue and status."""
+        config = uvicorn.Config(
+            self._serve,
+            interface="asgi3",
+            http=CarefulProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            ssl_context_factory=None if tls is None else (lambda config, default: tls),
+        )
+        self._server = uvicorn.Server(config)
+
+    async def run(self) -> None:
+        """Serve until it is stopped."""
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what senders do wrong is told to senders
+        await self._server.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "nothing else is served"
+        request = Request(scope, receive)
+        path = scope["path"]
+        gateway = self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
+        try:
+            if gateway is not None:
+                answer = await gateway.answer(request)
+            elif path in self._pages:
+                answer = self._page(request, path)
+            else:
+                answer = refusal(404, "refused", "no gateway listens at this path")
+        except Refusal as error:
+            answer = refusal(error.status, "refused", error.reason, error.headers)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            _log.exception("a request at %s failed", path)
+            answer = refusal(500, "systemError", "the node has failed; nothing is known about the message")
+        if gateway is not None:
+            counted = (gateway.queue, answer.status)
+            self.counts[counted] = self.counts.get(counted, 0) + 1
+        await _send(answer, request, send)
+
+    def _page(self, request: Request, path: str) -> HttpAnswer:
+        if request.method not in ("GET", "HEAD"):
+            raise Refusal(405, "this page is read with GET", {"Allow": "GET, HEAD"})
+        return self._pages[path]()
+
+
+async def _send(answer: HttpAnswer, request: Request, send: Send) -> None:
+    headers = [(b"content-length", str(len(answer.body)).encode())]
+    if answer.content_type is not None:
+        headers.append((b"content-type", answer.content_type.encode()))
+    headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    start: dict[str, Any] = {"type": "http.response.start", "status": answer.status, "headers": headers}
+    await send(start)
+    body = b"" if request.method == "HEAD" else answer.body
+    if "Connection" in answer.headers:  # it will be closed, and who is still sending would lose the answer with it
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _listen_on(request)
+        body = b""
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _listen_on(request: Request) -> None:
+    """Read what somebody sends whose request was refused, for a while."""
+    try:
+        async with asyncio.timeout(LISTEN_ON_SECONDS):
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound. Raises an OperatorError where that is not possible."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise OperatorError(f"the address {host}:{port} cannot be used: {error.strerror}") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise OperatorError(f"the address {host}:{port} cannot be used: {error.strerror}") from None
+    return listener

@@ -1,0 +1,238 @@
+"""Stores what arrives, for many senders at once.
+
+Senders wait in one list. Whatever is in it is checked and stored together, in one transaction, by one thread; who comes
+meanwhile is in the next one. So a sender alone is served at once, and a hundred share the cost of reaching the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from demaq.documents import Document, parse_document
+from demaq.errors import MessageError, OperatorError
+from demaq.messages import PropertyValue
+from demaq.scheduler.engine import Engine
+from demaq.scheduler.error_messages import Refused
+from demaq.scheduler.reading import date_time
+from demaq.scheduler.receiving import Sent, receive_all
+from demaq.store.protocol import NewMessage
+
+TOGETHER_MAX = 500
+"""So many messages are stored in one transaction at most."""
+TOGETHER_BYTES_MAX = 32_000_000
+LOAD_SECONDS = 0.5
+"""How long it is remembered how much waits, and how much room there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    message: int
+    """The number of the message."""
+    is_new: bool
+    """Whether it was stored now; False where a request of that name was known, and this is the first one's number."""
+
+
+class Overloaded(Exception):
+    """More waits than may wait, or the disk is full. It can be tried again later."""
+
+    def __init__(self, reason: str, retry_after_seconds: float) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """When a gateway takes no more messages."""
+
+    backlog_max: int
+    disk_free_bytes_min: int
+    retry_after_seconds: float
+
+
+@dataclass(slots=True)
+class _Arrival:
+    queue: str
+    sent: Sent
+    size: int
+    answer: asyncio.Future[Receipt]
+    refusal: MessageError | None = None
+    """Why it is refused, where that is known already."""
+    stored: Receipt | MessageError | None = field(default=None)
+
+
+class Intake:
+    """What listeners hand messages to. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path | None,
+        bounds: Callable[[str], Bounds],
+        stored: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`folder` is where the store lies, if it is a folder; `stored` is called whenever there is something new."""
+        self._engine = engine
+        self._folder = folder
+        self._bounds = bounds
+        self._stored = stored
+        self._waiting: list[_Arrival] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-intake")
+        self._task: asyncio.Task[None] | None = None
+        self._load = (-LOAD_SECONDS, 0, 0)
+        """When it was looked, how many messages waited, and how many bytes were free."""
+        self.accepted: dict[str, int] = {}
+        self.refused: dict[tuple[str, str], int] = {}
+        """How many, by queue, and by queue and kind of error."""
+
+    async def receive(
+        self,
+        queue: str,
+        body: bytes | str,
+        *,
+        transport: Mapping[str, str],
+        properties: Mapping[str, str] | None = None,
+        request: str | None = None,
+        document: Document | None = None,
+    ) -> Receipt:
+        """Store a message; durable on return. `document` is the body, where it was read already.
+
+        Raises a MessageError after the refusal was stored with the body in the right error queue, and Overloaded where
+        nothing was stored.
+        """
+        known = {name: PropertyValue.string(text) for name, text in transport.items()}
+        arrived = date_time(self._engine.clock())
+        known["demaq:arrived"] = PropertyValue("dateTime", arrived, arrived)
+        sent = Sent(body, properties or {}, request, known, document)
+        return await self._take(_Arrival(queue, sent, len(body), _future()))
+
+    async def refuse(
+        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None
+    ) -> MessageError:
+        """Keep what must not be stored in an error message. The answer is the error."""
+        arrival = _Arrival(queue, Sent(body, {}, request), len(body), _future(), error)
+        try:
+            await self._take(arrival)
+        except MessageError as refused:
+            return refused
+        return error
+
+    async def close(self) -> None:
+        """Store what waits, and end."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown()
+
+    async def _take(self, arrival: _Arrival) -> Receipt:
+        self._expect_room(arrival.queue)
+        self._waiting.append(arrival)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._store_all())
+        return await arrival.answer
+
+    def _expect_room(self, queue: str) -> None:
+        bounds = self._bounds(queue)
+        looked, waiting, free = self._load
+        if time.monotonic() - looked >= LOAD_SECONDS:
+            waiting = sum([unprocessed for _, unprocessed in self._engine.store.counts().values()])
+            free = shutil.disk_usage(self._folder).free if self._folder is not None else bounds.disk_free_bytes_min
+            self._load = (time.monotonic(), waiting, free)
+        if waiting + len(self._waiting) >= bounds.backlog_max:
+            raise Overloaded(f"{waiting:,} messages wait to be processed", bounds.retry_after_seconds)
+        if free < bounds.disk_free_bytes_min:
+            raise Overloaded("the disk is nearly full", bounds.retry_after_seconds)
+
+    async def _store_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            together, self._waiting = _first(self._waiting)
+            try:
+                await loop.run_in_executor(self._thread, self._store, together)
+            except Exception as failure:
+                for arrival in together:
+                    if not arrival.answer.done():
+                        arrival.answer.set_exception(_for_sender(failure, self._bounds(arrival.queue)))
+                continue
+            self._stored()
+            for arrival in together:
+                self._tell(arrival)
+
+    def _tell(self, arrival: _Arrival) -> None:
+        answer = arrival.stored
+        if isinstance(answer, Receipt):
+            self.accepted[arrival.queue] = self.accepted.get(arrival.queue, 0) + 1
+        else:
+            assert answer is not None, "every message has been looked at"
+            self.refused[arrival.queue, answer.kind] = self.refused.get((arrival.queue, answer.kind), 0) + 1
+        if arrival.answer.done():
+            return  # the sender has gone
+        if isinstance(answer, Receipt):
+            arrival.answer.set_result(answer)
+        else:
+            arrival.answer.set_exception(answer)
+
+    # in the thread
+
+    def _store(self, together: list[_Arrival]) -> None:
+        engine = self._engine
+        now = engine.clock()
+        checked: dict[int, NewMessage | MessageError] = {}
+        for queue in dict.fromkeys([arrival.queue for arrival in together]):
+            numbers = [n for n, a in enumerate(together) if a.queue == queue and a.refusal is None]
+            found = receive_all(engine.maker, engine.receiver, queue, [together[n].sent for n in numbers], now)
+            checked.update(zip(numbers, found, strict=True))
+        messages: list[NewMessage] = []
+        for number, arrival in enumerate(together):
+            answer = checked.get(number, arrival.refusal)
+            assert answer is not None, "it was checked, or refused before"
+            messages.append(self._about(arrival, answer, now) if isinstance(answer, MessageError) else answer)
+        stored = engine.append_numbered(messages)
+        for number, (arrival, (message, is_new)) in enumerate(zip(together, stored, strict=True)):
+            answer = checked.get(number, arrival.refusal)
+            arrival.stored = answer if isinstance(answer, MessageError) else Receipt(message=message, is_new=is_new)
+
+    def _about(self, arrival: _Arrival, error: MessageError, now: datetime) -> NewMessage:
+        """The message about one that is refused. A repeated request is refused again, and told about once."""
+        request = None if arrival.sent.request is None else f"refused:{arrival.sent.request}"
+        return self._engine.maker.refused(error, _refused(arrival, error), now, request)
+
+
+def _refused(arrival: _Arrival, error: MessageError) -> Refused:
+    document = arrival.sent.document
+    body = arrival.sent.body
+    if document is None and error.kind != "notWellFormed":
+        try:
+            document = parse_document(body)
+        except MessageError:
+            document = None
+    if document is not None:
+        return Refused(queue=arrival.queue, text=document.text, is_document=True)
+    text = body if isinstance(body, str) else body.decode("utf-8", "replace")
+    return Refused(queue=arrival.queue, text=text, is_document=False)
+
+
+def _first(waiting: list[_Arrival]) -> tuple[list[_Arrival], list[_Arrival]]:
+    """Those that are stored together now, and the rest."""
+    size = 0
+    for number, arrival in enumerate(waiting[:TOGETHER_MAX]):
+        size += arrival.size
+        if size > TOGETHER_BYTES_MAX and number:
+            return waiting[:number], waiting[number:]
+    return waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
+
+
+def _for_sender(failure: Exception, bounds: Bounds) -> Exception:
+    if isinstance(failure, OperatorError):  # the store, the disk or the evaluator: the sender can try again
+        return Overloaded("messages cannot be stored now", bounds.retry_after_seconds)
+    return failure
+
+
+def _future() -> asyncio.Future[Receipt]:
+    return asyncio.get_running_loop().create_future()

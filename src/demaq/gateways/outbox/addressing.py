@@ -1,0 +1,80 @@
+"""Where a message of an outgoing gateway goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from demaq.gateways.connections import KEYED, Connections
+from demaq.gateways.outbox.results import NotSent
+from demaq.gateways.soap import Interface
+from demaq.language.endpoints import Destination, destination
+from demaq.language.program import Gateway, Program
+from demaq.store.protocol import StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """It answers a request, on this connection."""
+
+    connection: str
+
+
+class Addressing:
+    """The recipient that a message names, else the address of the interface's port, else the endpoint.
+
+    A gateway that has no address answers requests. So does one with the interface and port through which the request
+    came: an address there is the node's own.
+    """
+
+    def __init__(self, program: Program, interfaces: dict[str, Interface], connections: Connections) -> None:
+        self._program = program
+        self._connections = connections
+        self._own: dict[str, str | None] = {}
+        for queue in program.queues.values():
+            if queue.kind == "outgoingGateway" and queue.gateway is not None:
+                interface = interfaces.get(queue.name)
+                address = interface.address if interface is not None else None
+                self._own[queue.name] = address or queue.gateway.endpoint
+
+    def own_address(self, queue: str) -> str | None:
+        """Where a gateway's messages go unless they say otherwise."""
+        return self._own[queue]
+
+    def of(self, message: StoredMessage) -> Destination | Answering | NotSent:
+        named = message.properties.get("Recipient")
+        if named is not None and named.text.strip():
+            return _destination(named.text)
+        connection = message.properties.get("demaq:connection")
+        own = self._own[message.queue]
+        if connection is not None:
+            came_through = self._connections.queue_of(connection.text)
+            if came_through is not None and (own is None or self._is_same_port(message.queue, came_through)):
+                return Answering(connection.text)
+            if own is None and connection.text.startswith(KEYED):
+                return Answering(connection.text)  # whoever asks again gets it
+        if own is not None:
+            return _destination(own)
+        if connection is not None:
+            return NotSent(kind="connectionClosed", reason="nobody waits for this answer any more", again=False)
+        return NotSent(
+            kind="routing",
+            reason="neither the message nor its gateway says where it is to go, and it answers no request",
+            again=False,
+        )
+
+    def _is_same_port(self, outgoing: str, incoming: str) -> bool:
+        one, other = self._program.queues[outgoing].gateway, self._program.queues[incoming].gateway
+        if one is None or other is None or one.interface is None or one.endpoint is not None:
+            return False
+        return _port(one) == _port(other)
+
+
+def _port(gateway: Gateway) -> tuple[object, str | None]:
+    return gateway.interface, gateway.port
+
+
+def _destination(address: str) -> Destination | NotSent:
+    try:
+        return destination(address)
+    except ValueError as reason:
+        return NotSent(kind="routing", reason=str(reason), again=False)

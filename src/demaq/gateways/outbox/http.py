@@ -1,0 +1,215 @@
+"""Send messages over HTTP, plain or in SOAP envelopes, and make sense of what comes back."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from demaq.documents import parse_document
+from demaq.errors import MessageError
+from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.outbox.results import NotSent, Sent
+from demaq.gateways.settings import Outgoing
+from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
+from demaq.language.endpoints import Destination
+from demaq.store.protocol import StoredMessage
+
+AGAIN_STATUSES = (408, 425, 429)
+"""Besides those from 500 on: it may help to try again."""
+NO_ACCESS_STATUSES = (401, 403, 407)
+ANSWER_BYTES_MAX = 64_000_000
+REASON_CHARACTERS_MAX = 300
+XML = "application/xml; charset=utf-8"
+
+
+class HttpSender:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        identity: str,
+        interfaces: Mapping[str, Interface],
+        own_addresses: Mapping[str, str | None],
+        wants_reply: Mapping[str, bool],
+    ) -> None:
+        """`identity` is the store's name; the rest says, by gateway, how it speaks and what it expects."""
+        self._identity = identity
+        self._interfaces = interfaces
+        self._own_addresses = own_addresses
+        self._wants_reply = wants_reply
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
+        queue = message.queue
+        headers = {
+            "Content-Type": XML,
+            "Accept": "application/soap+xml, application/xml, text/xml",
+            MESSAGE_HEADER: f"{self._identity}/{message.seq}",
+            "Idempotency-Key": f"{self._identity}/{message.seq}",
+        }
+        sender = message.properties.get("Sender")
+        if sender is not None and sender.text.isascii() and sender.text.isprintable():
+            headers[SENDER_HEADER] = sender.text
+        authorization = settings.authorization(to.address, self._own_addresses.get(queue))
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        soap: SoapRequest | None = None
+        interface = self._interfaces.get(queue)
+        data = message.body.encode("utf-8")
+        if interface is not None:
+            try:
+                soap = request_for(interface, message.body)
+            except MessageError as error:
+                return NotSent(kind=error.kind, reason=error.message, again=False)
+            data = soap.data
+            headers.update({"Content-Type": soap.content_type, **soap.headers})
+        try:
+            response = await self._post(queue, to.address, data, headers, settings)
+        except Exception as error:
+            return _not_sent(error)
+        return self._read(queue, response, interface, soap)
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _post(
+        self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: Outgoing
+    ) -> httpx.Response:
+        client = self._client(queue, settings)
+        async with client.stream("POST", address, content=data, headers=headers) as response:
+            read = bytearray()
+            async for piece in response.aiter_bytes():
+                read += piece
+                if len(read) > ANSWER_BYTES_MAX:
+                    raise ValueError(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
+            kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
+            return httpx.Response(response.status_code, headers=kept, content=bytes(read))
+
+    def _client(self, queue: str, settings: Outgoing) -> httpx.AsyncClient:
+        if queue not in self._clients:
+            self._clients[queue] = httpx.AsyncClient(
+                verify=settings.client_context(),
+                timeout=settings.timeout_seconds,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=settings.connections),
+                follow_redirects=False,  # the message would go to somebody else than the application says
+                trust_env=False,
+                headers={"User-Agent": "demaq"},
+            )
+        return self._clients[queue]
+
+    def _read(
+        self, queue: str, response: httpx.Response, interface: Interface | None, soap: SoapRequest | None
+    ) -> Sent | NotSent:
+        status = response.status_code
+        said = f"{status} {response.reason_phrase}".strip()
+        content_type = response.headers.get("content-type")
+        if interface is not None and soap is not None:
+            fault = _fault(response)
+            if fault is not None:
+                return _faulty(fault, response, said)
+        if not 200 <= status < 300:
+            return _refused(response, said)
+        if interface is not None and soap is not None and not soap.operation.is_one_way and response.content:
+            try:
+                answer = response_of(interface, soap.operation, status, content_type, response.content)
+            except MessageError as error:
+                reason = f"the answer cannot be used: {error.message}"
+                return NotSent(kind=error.kind, reason=reason, status=said, again=False)
+            if isinstance(answer, Fault):
+                return _faulty(answer, response, said)
+            return Sent(status=said, reply=answer)
+        if interface is None and self._wants_reply.get(queue, False) and response.content.strip():
+            try:
+                return Sent(status=said, reply=parse_document(response.content).text)
+            except MessageError as error:
+                reason = f"the answer cannot be used: {error.message}"
+                return NotSent(kind=error.kind, reason=reason, status=said, again=False)
+        return Sent(status=said)
+
+
+def _fault(response: httpx.Response) -> Fault | None:
+    """The SOAP fault that an answer is, whatever its status."""
+    if not response.content.strip():
+        return None
+    try:
+        tree = parse_document(response.content).tree
+    except MessageError:
+        return None
+    return read_fault(tree) if version_of(tree) is not None else None
+
+
+def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
+    """A fault is an answer, and asking again will not change it, unless the other side says that it is busy."""
+    status = response.status_code
+    return NotSent(
+        kind="refused",
+        reason=_short(f"SOAP fault {fault.code}: {fault.reason}" + (f" {fault.detail}" if fault.detail else "")),
+        status=said,
+        again=status in AGAIN_STATUSES or status == 503,
+        after_seconds=_retry_after(response),
+        fault=fault.detail,
+    )
+
+
+def _refused(response: httpx.Response, said: str) -> NotSent:
+    status = response.status_code
+    text = _short(" ".join(response.text.split())) if response.content else ""
+    again = status >= 500 or status in AGAIN_STATUSES
+    kind = "authentication" if status in NO_ACCESS_STATUSES else "refused"
+    reason = f"the other side said {said}" + (f": {text}" if text and text.isprintable() else "")
+    if 300 <= status < 400:
+        reason = (
+            f"the other side sends messages on ({said}), and they are not sent to anybody the gateway does not name"
+        )
+    return NotSent(kind=kind, reason=reason, status=said, again=again, after_seconds=_retry_after(response))
+
+
+def _not_sent(error: Exception) -> NotSent:
+    match error:
+        case httpx.TimeoutException():
+            return NotSent(kind="timeout", reason=f"no answer in time ({type(error).__name__})")
+        case httpx.ConnectError() if isinstance(_cause(error, ssl.SSLCertVerificationError), ssl.SSLError):
+            return NotSent(kind="invalidCertificate", reason=_short(str(error)), again=False)
+        case httpx.ConnectError() if _cause(error, socket.gaierror) is not None:
+            return NotSent(kind="nameResolution", reason=_short(str(error)))
+        case httpx.TransportError():
+            return NotSent(kind="disconnectedTransport", reason=_short(str(error) or type(error).__name__))
+        case httpx.InvalidURL() | UnicodeError():
+            return NotSent(kind="routing", reason=_short(str(error)), again=False)
+    return NotSent(kind="disconnectedTransport", reason=_short(f"{type(error).__name__}: {error}"))
+
+
+def _cause(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """The first of the errors that led to this one that is of a kind."""
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None or isinstance(seen, kind):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds, or a date."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isdecimal() and len(text) < 10:
+        return float(text)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return max((at - datetime.now(UTC)).total_seconds(), 0.0)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= REASON_CHARACTERS_MAX else text[: REASON_CHARACTERS_MAX - 1] + "…"

@@ -1,0 +1,93 @@
+"""Whom messages are sent to: how many at once, how often, and whether it is worth trying at all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from demaq.gateways.outbox.results import NotSent
+
+JITTER = 0.5
+"""A pause is shortened by up to this share, so that what failed together does not come back together."""
+RETRY_AFTER_SECONDS_MAX = 24 * 60 * 60.0
+"""Nobody is asked to wait longer than this, whatever the other side says."""
+
+
+class Peer:
+    """One other side: a host and port, or the domain of mail addresses."""
+
+    def __init__(
+        self,
+        connections: int,
+        rate_per_second: float | None,
+        failures_max: int,
+        pause_seconds_first: float,
+        pause_seconds_max: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._connections = connections
+        self._interval = 0.0 if rate_per_second is None else 1.0 / rate_per_second
+        self._failures_max = failures_max
+        self._pause_first = pause_seconds_first
+        self._pause_max = pause_seconds_max
+        self._clock = clock
+        self._busy = 0
+        self._free_at = 0.0
+        """When the rate allows the next message."""
+        self._failures = 0
+        """How many attempts have failed since the last one that did not."""
+        self._closed_until: float | None = None
+        """While it is not worth trying, until when; then one message is let through to see."""
+        self._pause = pause_seconds_first
+        self._is_probing = False
+        self._last: NotSent | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages are let through."""
+        return self._closed_until is None
+
+    def wait_seconds(self) -> float | None:
+        """How long the next message has to wait for its turn: 0 if not at all, None if until another one has ended."""
+        if self._busy >= self._connections:
+            return None
+        return max(self._free_at - self._clock(), 0.0)
+
+    def refusal(self) -> NotSent | None:
+        """Why nothing is even tried now, if that is so: what went wrong last."""
+        if self._closed_until is None:
+            return None
+        if self._clock() >= self._closed_until and not self._is_probing:
+            self._is_probing = True  # one may try
+            return None
+        last = self._last
+        assert last is not None, "something has failed"
+        return NotSent(kind=last.kind, reason=f"not tried, because others have failed: {last.reason}", again=True)
+
+    def begin(self) -> None:
+        self._busy += 1
+        self._free_at = max(self._free_at, self._clock()) + self._interval
+
+    def end(self, failure: NotSent | None) -> None:
+        """An attempt is over; `failure` is what was wrong with the other side, and not with the message."""
+        self._busy -= 1
+        self._is_probing = False
+        if failure is None:
+            self._failures = 0
+            self._closed_until = None
+            self._pause = self._pause_first
+            return
+        self._failures += 1
+        self._last = failure
+        if self._closed_until is not None or self._failures >= self._failures_max:
+            self._closed_until = self._clock() + self._pause
+            self._pause = min(self._pause * 2, self._pause_max)
+
+
+def pause_seconds(
+    attempt: int, first: float, longest: float, asked: float | None, chance: Callable[[], float] = random.random
+) -> float:
+    """How long to wait behind an attempt: each time twice as long, and at least as long as the other side asks for."""
+    doubled = min(first * 2.0 ** min(attempt - 1, 60), longest)
+    pause = doubled * (1 - JITTER * chance())
+    return pause if asked is None else max(pause, min(asked, RETRY_AFTER_SECONDS_MAX))

@@ -1,0 +1,305 @@
+"""All gateways of a node, at work: one thread with one event loop for everything that has to do with networks.
+
+gateways = Gateways(node, Settings(), http=("127.0.0.1", 8080))
+gateways.start()
+…
+gateways.stop_receiving()
+node.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+
+from demaq.errors import OperatorError
+from demaq.gateways.connections import Connections
+from demaq.gateways.http.answers import HttpAnswer
+from demaq.gateways.http.gateway import IncomingGateway
+from demaq.gateways.http.server import HttpServer, Page, listen
+from demaq.gateways.intake import Bounds, Intake
+from demaq.gateways.mail.dialogue import DialogueSettings
+from demaq.gateways.mail.listening import MailListener
+from demaq.gateways.outbox.addressing import Addressing
+from demaq.gateways.outbox.http import HttpSender
+from demaq.gateways.outbox.mail import MailSender
+from demaq.gateways.outbox.outbox import Outbox, Sender
+from demaq.gateways.reachability import answering
+from demaq.gateways.security.authentication import Authenticator
+from demaq.gateways.settings import Settings
+from demaq.gateways.soap import read_interface
+from demaq.language.endpoints import Arrival, arrival_at
+from demaq.language.program import Gateway, Program, Queue
+from demaq.server.node import Node
+
+Address = tuple[str, int]
+HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
+START_SECONDS_MAX = 30.0
+SEND_SECONDS_MAX = 10.0
+"""How long what is on its way may take when a node stops."""
+
+_log = logging.getLogger("demaq.gateways")
+
+
+class Gateways:
+    """What connects a node with the world."""
+
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings,
+        http: Address | None = None,
+        smtp: Address | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Read interfaces and bind addresses. Raises an OperatorError where that is not possible."""
+        self._node = node
+        self._settings = settings
+        self._tell = tell
+        program = node.program
+        gateways = {name: queue.gateway for name, queue in program.queues.items() if queue.gateway is not None}
+        self.left_out = {name: _missing(gateway) for name, gateway in gateways.items() if gateway.extensions}
+        """Gateways that are not at work, with the reason."""
+        self._interfaces = {
+            name: read_interface(gateway.interface, gateway.port)
+            for name, gateway in gateways.items()
+            if gateway.interface is not None and name not in self.left_out
+        }
+        self._paths: dict[str, str] = {}
+        """Queues of incoming gateways by their paths."""
+        self._mailboxes: dict[str, str] = {}
+        """Addresses of those that get mail."""
+        for name, gateway in gateways.items():
+            if program.queues[name].kind == "incomingGateway" and name not in self.left_out:
+                arrival = arrival_at(name, gateway.endpoint)
+                if arrival.kind == "http":
+                    self._paths[arrival.place] = name
+                else:
+                    self._mailboxes[name] = f"mailto:{arrival.place}"
+        self._sockets = contextlib.ExitStack()
+        self._http = self._sockets.enter_context(contextlib.closing(listen(*http))) if http is not None else None
+        self._smtp = smtp
+        self._tls = settings.server_context()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="demaq-gateways", daemon=True)
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._stop_receiving: asyncio.Event | None = None
+        self._stop: asyncio.Event | None = None
+        self.connections = Connections()
+        self._addressing = Addressing(program, self._interfaces, self.connections)
+        self.intake: Intake | None = None
+        self.outbox: Outbox | None = None
+        self.server: HttpServer | None = None
+        self.listener: MailListener | None = None
+        self.authenticator: Authenticator | None = None
+
+    @property
+    def http_address(self) -> str | None:
+        """Where the node is found, as an address to which paths are added."""
+        if self._http is None:
+            return None
+        host, port = self._http.getsockname()[:2]
+        shown = f"[{host}]" if self._http.family == socket.AF_INET6 else host
+        return f"{'http' if self._tls is None else 'https'}://{shown}:{port}"
+
+    def own_address(self, queue: str) -> str | None:
+        """Where messages of an outgoing gateway go unless they say otherwise."""
+        return self._addressing.own_address(queue)
+
+    @property
+    def smtp_address(self) -> str | None:
+        return None if self.listener is None or self._smtp is None else f"{self._smtp[0]}:{self.listener.port}"
+
+    # life
+
+    def start(self) -> None:
+        """Begin to receive and to send. Raises an OperatorError where an address cannot be used."""
+        for queue, reason in self.left_out.items():
+            self._tell(f"gateway {queue} is not at work: {reason}")
+        self._thread.start()
+        self._ready.wait(START_SECONDS_MAX)
+        if self._failure is not None:
+            self._sockets.close()
+            if isinstance(self._failure, OperatorError):
+                raise self._failure
+            raise OperatorError(f"the gateways have not started: {self._failure}")
+        self._node.attach(self.wake, self.close)
+
+    def wake(self) -> None:
+        """There may be something to send. May be called from any thread."""
+        self._call(lambda: self.outbox.wake() if self.outbox is not None else None)
+
+    def stop_receiving(self) -> None:
+        """Take no more messages, while the node still answers those who wait."""
+        self._call(lambda: self._stop_receiving.set() if self._stop_receiving is not None else None)
+
+    def close(self) -> None:
+        """End. What is not sent then is sent by the next run."""
+        self.stop_receiving()
+        self._call(lambda: self._stop.set() if self._stop is not None else None)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._sockets.close()
+
+    def _call(self, act: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to call
+                self._loop.call_soon_threadsafe(act)
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as failure:
+            if self._ready.is_set():
+                _log.exception("the gateways have ended")
+            self._failure = failure
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop_receiving = asyncio.Event()
+        self._stop = asyncio.Event()
+        engine, settings = self._node.engine, self._settings
+        folder = None if self._node.place.is_on_server else self._node.folder
+        intake = self.intake = Intake(engine, folder, self._bounds, self._node.look_for_work)
+        authenticator = self.authenticator = Authenticator(
+            {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
+        )
+        sender = self._http_sender()
+        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.identity(), settings.mail)}
+        outbox = self.outbox = Outbox(
+            engine,
+            settings,
+            self._addressing,
+            self.connections,
+            senders,
+            frozenset(self.left_out),
+            self._node.look_for_work,
+        )
+        tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
+        receiving: list[asyncio.Task[None]] = []
+        if self._http is not None:
+            gateways = self._incoming(intake, authenticator)
+            self.server = HttpServer(gateways, self._pages(), self._http, self._tls)
+            receiving.append(asyncio.create_task(self.server.run()))
+        if self._smtp is not None:
+            dialogue = DialogueSettings(mail_bytes_max=settings.mail.size_bytes_max, tls=self._tls)
+            self.listener = MailListener(
+                intake, self._mailboxes, host=self._smtp[0], port=self._smtp[1], settings=dialogue
+            )
+            await self.listener.start()
+        self._ready.set()
+        await _until(self._stop_receiving, [*tasks, *receiving])
+        if self.server is not None:
+            self.server.stop()
+        if self.listener is not None:
+            await self.listener.stop()
+        await asyncio.gather(*receiving, return_exceptions=True)
+        await _until(self._stop, tasks)
+        await outbox.stop(SEND_SECONDS_MAX)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        outbox.close()
+        await intake.close()
+        await sender.close()
+        authenticator.close()
+
+    def _incoming(self, intake: Intake, authenticator: Authenticator) -> dict[str, IncomingGateway]:
+        program = self._node.program
+        outgoing = [queue.name for queue in program.queues.values() if queue.kind == "outgoingGateway"]
+        ports = {_port(program.queues[queue]) for queue in self._paths.values()} - {None}
+        answers = {q for q in outgoing if self.own_address(q) is None or _port(program.queues[q]) in ports}
+        may_answer = answering(self._node.engine.plan, answers)
+        return {
+            path: IncomingGateway(
+                queue,
+                self._settings.incoming(queue),
+                self._interfaces.get(queue),
+                queue in may_answer,
+                intake,
+                self.connections,
+                authenticator,
+                self._node.store,
+            )
+            for path, queue in self._paths.items()
+        }
+
+    def _http_sender(self) -> HttpSender:
+        outgoing = [q for q in self._node.program.queues.values() if q.kind == "outgoingGateway"]
+        return HttpSender(
+            self._node.store.identity(),
+            self._interfaces,
+            {queue.name: self.own_address(queue.name) for queue in outgoing},
+            {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},
+        )
+
+    def _bounds(self, queue: str) -> Bounds:
+        settings = self._settings.incoming(queue)
+        return Bounds(
+            backlog_max=settings.backlog_max,
+            disk_free_bytes_min=settings.disk_free_bytes_min,
+            retry_after_seconds=settings.retry_after_seconds,
+        )
+
+    # pages
+
+    def _pages(self) -> dict[str, Page]:
+        return {"/healthz": self._health, "/readyz": self._readiness}
+
+    def _health(self) -> HttpAnswer:
+        return _text(200, "ok")
+
+    def _readiness(self) -> HttpAnswer:
+        if self._stop_receiving is not None and self._stop_receiving.is_set():
+            return _text(503, "stopping")
+        if not self._node.is_running:
+            return _text(503, "the node has stopped")
+        return _text(200, "ready") if self._node.fault is None else _text(503, "waiting to try again after a fault")
+
+
+async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+    """Until it happens, or one of the tasks is over before. Raises what that raises."""
+    happens = asyncio.create_task(event.wait())
+    done, _ = await asyncio.wait([happens, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    happens.cancel()
+    for task in done:
+        task.result()
+
+
+def _missing(gateway: Gateway) -> str:
+    names = " and ".join([name for name, _ in gateway.extensions])
+    return f"it asks for {names}, which this version does not have, and is not run without"
+
+
+def _port(queue: Queue) -> tuple[object, str | None] | None:
+    gateway = queue.gateway
+    if gateway is None or gateway.interface is None or gateway.endpoint is not None:
+        return None
+    return gateway.interface, gateway.port
+
+
+def _text(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status=status, body=f"{text}\n".encode(), content_type="text/plain; charset=utf-8")
+
+
+def has_http_gateways(program: Program) -> bool:
+    return any([arrival.kind == "http" for arrival in _arrivals(program)])
+
+
+def has_mail_gateways(program: Program) -> bool:
+    return any([arrival.kind == "mail" for arrival in _arrivals(program)])
+
+
+def _arrivals(program: Program) -> list[Arrival]:
+    return [
+        arrival_at(queue.name, queue.gateway.endpoint)
+        for queue in program.queues.values()
+        if queue.kind == "incomingGateway" and queue.gateway is not None
+    ]

@@ -1,0 +1,81 @@
+"""A node with its gateways, on free ports of loopback, in the process of a test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from demaq.gateways.serving import Gateways
+from demaq.gateways.settings import Settings
+from demaq.server.node import Node
+from demaq.store.protocol import StoredMessage
+
+ANY_PORT = ("127.0.0.1", 0)
+WAIT_SECONDS_MAX = 30.0
+
+
+class Running:
+    """What a test looks at."""
+
+    def __init__(self, node: Node, gateways: Gateways, told: list[str]) -> None:
+        self.node = node
+        self.gateways = gateways
+        self.told = told
+        address = gateways.http_address
+        assert address is not None
+        self.address = address
+        self.client = httpx.Client(base_url=address, timeout=WAIT_SECONDS_MAX, trust_env=False)
+
+    def post(
+        self, path: str, body: str | bytes, content_type: str | None = "application/xml", **headers: str
+    ) -> httpx.Response:
+        known = {name.replace("_", "-"): value for name, value in headers.items()}
+        if content_type is not None:
+            known["Content-Type"] = content_type
+        return self.client.post(path, content=body if isinstance(body, bytes) else body.encode(), headers=known)
+
+    def stored(self, queue: str) -> list[StoredMessage]:
+        return self.node.store.stored(queue, 0, 1000)
+
+    def bodies(self, queue: str) -> list[str]:
+        return [message.body for message in self.stored(queue)]
+
+    def wait_for(self, queue: str, count: int = 1) -> list[StoredMessage]:
+        """Until so many messages are in a queue."""
+        wait_until(lambda: len(self.stored(queue)) >= count)
+        return self.stored(queue)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT_SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@contextmanager
+def running(
+    folder: Path, application: str, settings: Settings | None = None, store: str = "store", **files: str
+) -> Iterator[Running]:
+    """An application on a store in the folder. Nothing is collected, so that everything can be looked at."""
+    from datetime import timedelta
+
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    (folder / "app.dmq").write_text(application)
+    told: list[str] = []
+    node = Node(folder / "app.dmq", folder / store, keep=timedelta(days=1))
+    gateways = Gateways(node, settings or Settings(), http=ANY_PORT, tell=told.append)
+    gateways.start()
+    node.start()
+    here = Running(node, gateways, told)
+    try:
+        yield here
+    finally:
+        here.client.close()
+        gateways.stop_receiving()
+        node.stop()

@@ -1,0 +1,310 @@
+"""Requests become messages, or are refused with a status that says why; nothing that was accepted is lost."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demaq.gateways.settings import Incoming, Settings
+from tests.gateways.nodes import Running, running
+
+APPLICATION = """
+create queue orders kind incomingGateway
+create queue invoices kind incomingGateway endpoint "http:/v1/invoices/" errorqueue wrong
+create queue ask kind incomingGateway endpoint "/ask" schema ask.xsd
+create queue slow kind incomingGateway
+create queue wrong
+create queue done
+create queue answers kind outgoingGateway
+create property customer as xs:integer queue orders value //@customer
+create property sender as xs:string queue orders value qs:property("demaq:sender")
+create property agent as xs:string queue orders value qs:property("demaq:header.X-Trace")
+create rule keep for orders if (/order) then do enqueue . into done
+create rule answer for ask if (/question) then do enqueue <answer>{string(/question)}</answer> into answers
+create rule twice for ask if (/question = "twice") then do enqueue <answer>again</answer> into answers
+create rule silent for slow if (/answer) then do enqueue <late/> into answers
+"""
+SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="question" type="xs:string"/></xs:schema>"""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    quick = Incoming(body_bytes_max=100_000, body_seconds_max=0.5, reply_seconds_max=2)
+    slow = Incoming(reply_seconds_max=0.2, late="timeout")
+    settings = Settings(incoming_default=quick, incoming_by_queue={"slow": slow})
+    with running(tmp_path_factory.mktemp("intake"), APPLICATION, settings, ask_xsd=SCHEMA) as found:
+        yield found
+
+
+def count(here: Running, queue: str) -> int:
+    return len(here.stored(queue))
+
+
+def test_a_message_is_stored_before_its_sender_is_told(here: Running):
+    answer = here.post("/orders", "<order customer='7'/>", X_Trace="t1")
+
+    assert answer.status_code == 202
+    number = int(answer.headers["demaq-message-id"])
+    assert answer.text == f'<accepted message="{number}"/>'
+    message = here.node.store.message(number)
+    assert message is not None
+    values = {name: value.text for name, value in message.properties.items()}
+    assert values["customer"] == "7"
+    assert values["demaq:sender"] == values["sender"] == "127.0.0.1"
+    assert values["demaq:header.X-Trace"] == values["agent"] == "t1"
+    assert values["demaq:contentType"] == "application/xml"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", values["demaq:arrived"])
+    assert "demaq:connection" not in values
+
+
+@pytest.mark.parametrize("path", ["/v1/invoices", "/v1/invoices/", "/v1/%69nvoices"])
+def test_an_endpoint_says_where_a_gateway_is(here: Running, path: str):
+    assert here.post(path, "<invoice/>").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("<order>ü</order>".encode(), "application/xml"),
+        ("<order>ü</order>".encode("utf-16"), "text/xml"),
+        ("\ufeff<order>ü</order>".encode(), "application/order+xml"),
+        ("<?xml version='1.0' encoding='ISO-8859-1'?><order>ü</order>".encode("latin-1"), "application/xml"),
+        ("<order>ü</order>".encode("latin-1"), 'text/xml; charset="iso-8859-1"'),
+        ("<?xml version='1.0' encoding='utf-8'?><order>ü</order>".encode("latin-1"), "text/xml; charset=ISO-8859-1"),
+        ("<?xml version='1.0' encoding='windows-1252'?><order>ü</order>".encode("cp1252"), None),
+    ],
+)
+def test_any_encoding_that_is_declared_is_read(here: Running, body: bytes, content_type: str | None):
+    answer = here.post("/orders", body, content_type)
+
+    assert answer.status_code == 202
+    message = here.node.store.message(int(answer.headers["demaq-message-id"]))
+    assert message is not None
+    assert message.body == "<order>ü</order>"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "kind", "reason"),
+    [
+        ("<order>", "application/xml", 400, "notWellFormed", "line 1"),
+        ("", "application/xml", 400, "notWellFormed", ""),
+        ("<!DOCTYPE order [<!ENTITY a 'b'>]><order>&a;</order>", "text/xml", 400, "notWellFormed", "document type"),
+        ("<a>" * 300 + "</a>" * 300, "application/xml", 400, "notWellFormed", "deep"),
+        ("<?xml version='1.1'?><order/>", "application/xml", 400, "notWellFormed", "1.1"),
+        ("<order>\udcfc</order>", "application/xml", 400, "notWellFormed", ""),
+        ("<order customer='seven'/>", "application/xml", 422, "propertyError", "customer"),
+        ("{}", "application/json", 415, "refused", "application/json"),
+        ("<order/>", "application/xml; charset=nonsense", 415, "refused", "nonsense"),
+        ("<order/>", "application/xml; charset=utf-32", 400, "refused", "utf-32"),
+        ("<order>" + "x" * 100_001 + "</order>", "application/xml", 413, "refused", "100,000"),
+    ],
+)
+def test_what_is_wrong_is_said_with_status_and_reason(
+    here: Running, body: str, content_type: str, status: int, kind: str, reason: str
+):
+    before = count(here, "orders")
+    answer = here.post("/orders", body.encode("utf-8", "surrogateescape"), content_type)
+
+    assert answer.status_code == status
+    assert f"<{kind}/>" in answer.text
+    assert reason in answer.text
+    assert count(here, "orders") == before
+
+
+def test_what_is_refused_is_kept_with_its_body_in_the_right_error_queue(here: Running):
+    before = count(here, "wrong")
+    assert here.post("/v1/invoices", "<invoice>\x01 & so on").status_code == 400
+
+    [message] = here.stored("wrong")[before:]
+    assert "<notWellFormed/>" in message.body
+    assert "<initialText>&lt;invoice&gt;\ufffd &amp; so on</initialText>" in message.body
+
+
+def test_a_schema_is_checked(here: Running):
+    answer = here.post("/ask", "<nonsense/>")
+
+    assert answer.status_code == 422
+    assert "<schemaViolation/>" in answer.text
+
+
+def test_a_message_in_a_soap_envelope_is_taken_out_and_its_headers_are_properties(here: Running):
+    text = """<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/" xmlns:o="urn:o">
+      <e:Header><o:tenant>north</o:tenant></e:Header><e:Body><o:order at="o:x"/></e:Body></e:Envelope>"""
+    answer = here.post("/v1/invoices", text, "text/xml", SOAPAction='"urn:x"')
+
+    assert (answer.status_code, answer.content) == (202, b"")
+    message = here.node.store.message(int(answer.headers["demaq-message-id"]))
+    assert message is not None
+    assert message.body.startswith("<o:order")
+    assert 'xmlns:o="urn:o"' in message.body
+    assert message.properties["demaq:header.tenant"].text == "north"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "content_type", "marks"),
+    [
+        ("http://schemas.xmlsoap.org/soap/envelope/", "text/xml", ["faultcode", "Client"]),
+        ("http://www.w3.org/2003/05/soap-envelope", "application/soap+xml", ["Code", "Sender"]),
+    ],
+)
+def test_who_speaks_soap_is_refused_with_a_fault(here: Running, namespace: str, content_type: str, marks: list[str]):
+    text = f'<e:Envelope xmlns:e="{namespace}"><e:Body><order customer="seven"/></e:Body></e:Envelope>'
+    answer = here.post("/orders", text, content_type)
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"].startswith(content_type)
+    assert namespace in answer.text
+    assert all(mark in answer.text for mark in marks)
+
+
+# answers
+
+
+def test_whoever_may_be_answered_waits_for_it(here: Running):
+    answer = here.post("/ask", "<question>why</question>")
+
+    assert (answer.status_code, answer.text) == (200, "<answer>why</answer>")
+    assert answer.headers["content-type"].startswith("application/xml")
+
+
+def test_an_answer_to_soap_is_soap(here: Running):
+    text = '<e:Envelope xmlns:e="http://www.w3.org/2003/05/soap-envelope"><e:Body><question>how</question></e:Body></e:Envelope>'
+    answer = here.post("/ask", text, "application/soap+xml")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("application/soap+xml")
+    assert "<answer>how</answer>" in answer.text
+    assert "http://www.w3.org/2003/05/soap-envelope" in answer.text
+
+
+def test_the_first_answer_wins_and_the_second_is_an_error(here: Running):
+    before = count(here, "demaq:errors")
+    answer = here.post("/ask", "<question>twice</question>")
+
+    assert answer.text == "<answer>twice</answer>"
+    errors = here.wait_for("demaq:errors", before + 1)[before:]
+    assert ["<connectionClosed/>" in error.body for error in errors] == [True]
+
+
+def test_who_prefers_not_to_wait_does_not(here: Running):
+    answer = here.post("/ask", "<question>later</question>", Prefer="respond-async")
+
+    assert answer.status_code == 202
+
+
+def test_who_is_not_answered_in_time_hears_that(here: Running):
+    began = time.monotonic()
+    answer = here.post("/slow", "<nothing/>")
+
+    assert answer.status_code == 504
+    assert "<timeout/>" in answer.text
+    assert int(answer.headers["demaq-message-id"]) > 0
+    assert time.monotonic() - began < 10
+    assert here.post("/ask", "<question>now</question>", Prefer="wait=0").status_code in (200, 202)
+
+
+def test_a_repeated_request_gets_the_first_answer_again(here: Running):
+    first = here.post("/ask", "<question>once</question>", Idempotency_Key="a-1")
+    before = count(here, "ask")
+    again = here.post("/ask", "<question>else</question>", Idempotency_Key="a-1")
+
+    assert first.text == again.text == "<answer>once</answer>"
+    assert first.headers["demaq-message-id"] == again.headers["demaq-message-id"]
+    assert count(here, "ask") == before
+    stored = [here.post("/orders", "<order/>", Idempotency_Key="a-1") for _ in range(2)]
+    assert stored[0].text == stored[1].text
+
+
+def test_a_message_of_another_node_is_stored_once(here: Running):
+    name = "0123456789abcdef" * 2 + "/17"
+    answers = [here.post("/orders", "<order/>", Demaq_Message=name, Demaq_Sender="http://there/") for _ in range(3)]
+
+    assert len({answer.text for answer in answers}) == 1
+    message = here.node.store.message(int(answers[0].headers["demaq-message-id"]))
+    assert message is not None
+    assert message.properties["Sender"].text == "http://there/"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "\u00fc"])
+def test_a_key_that_cannot_be_one_is_refused(here: Running, key: str):
+    headers = {b"Idempotency-Key": key.encode(), b"Content-Type": b"application/xml"}
+    assert here.client.post("/orders", content=b"<order/>", headers=headers).status_code == 400
+
+
+# the server
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/orders", 405),
+        ("PUT", "/orders", 405),
+        ("POST", "/nowhere", 404),
+        ("POST", "/healthz", 405),
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("HEAD", "/healthz", 200),
+    ],
+)
+def test_other_requests_are_answered_too(here: Running, method: str, path: str, status: int):
+    assert here.client.request(method, path).status_code == status
+
+
+def test_a_slow_sender_is_cut_off(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(
+            b"POST /orders HTTP/1.1\r\nHost: x\r\nContent-Type: text/xml\r\nContent-Length: 100\r\n\r\n<ord"
+        )
+        assert b" 408 " in connection.recv(1000)
+
+
+def test_a_large_body_is_refused_before_it_is_sent(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(
+            b"POST /orders HTTP/1.1\r\nHost: x\r\nContent-Type: text/xml\r\nContent-Length: 999999999999\r\n\r\n"
+        )
+        assert b" 413 " in connection.recv(1000)
+
+
+def test_headers_without_end_are_cut_off(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(b"POST /orders HTTP/1.1\r\nHost: x\r\n")
+        answer = b""
+        try:
+            for _ in range(300):
+                connection.sendall(b"X-A: " + b"x" * 1000 + b"\r\n")
+            answer = connection.recv(1000)
+        except OSError:
+            pass
+        assert answer == b"" or b" 4" in answer
+
+
+def test_what_is_no_http_is_refused(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+        assert b" 400 " in connection.recv(1000)
+
+
+def _connection(here: Running) -> socket.socket:
+    host, port = here.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def test_a_full_backlog_asks_to_come_again(tmp_path: Path):
+    settings = Settings(incoming_default=Incoming(backlog_max=3, retry_after_seconds=7))
+    with running(tmp_path, "create queue box kind incomingGateway", settings) as here:
+        answers = []
+        for _ in range(12):
+            answers.append(here.post("/box", "<m/>"))
+            time.sleep(0.06)  # how many wait is looked up twice a second
+
+        statuses = [answer.status_code for answer in answers]
+        assert 202 in statuses
+        assert statuses[-1] == 503
+        assert answers[-1].headers["retry-after"] == "7"
+        assert here.told == []
