@@ -23,6 +23,7 @@ from demaq.store.protocol import (
     Step,
     StoredMessage,
     Timer,
+    Unsent,
 )
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -502,12 +503,27 @@ class StoreContract:
         store.append([new("other", undelivered=True), new("out")])
         assert to_send(store) == [(2, 0), (4, 0), (1, 0), (3, 0)]
         assert [message.seq for message, _ in store.to_send("out", MORNING + hour, 2, [2])] == [4, 1]
-        assert store.sendings() == {"other": (1, MORNING), "out": (4, MORNING)}
+        assert store.sendings() == {"other": (1, MORNING, MORNING), "out": (4, MORNING, MORNING + hour)}
         store.postpone(2, MORNING + 3 * hour, attempt(2, 1, "again"))
         store.postpone(4, MORNING + 4 * hour)
         store.postpone(6, MORNING)
         assert to_send(store) == [(1, 0), (3, 0), (2, 1), (4, 0)]
-        assert store.sendings()["out"] == (4, MORNING + hour)
+        assert store.sendings()["out"] == (4, MORNING + hour, MORNING + hour)
+
+    def test_what_is_to_be_sent_is_listed_as_it_is_due(self, store: Store):
+        hour = timedelta(hours=1)
+        store.append([new("out", undelivered=True), new("other", undelivered=True), new("out", undelivered=True)])
+        store.postpone(1, MORNING + hour, attempt(1, 1, "again"))
+        late = Unsent(message=1, queue="out", created=MORNING, due=MORNING + hour, attempts=1)
+        other = Unsent(message=2, queue="other", created=MORNING, due=MORNING, attempts=0)
+        third = Unsent(message=3, queue="out", created=MORNING, due=MORNING, attempts=0)
+        assert store.unsent(None, None, 9) == [other, third, late]
+        assert store.unsent(None, None, 2) == [other, third]
+        assert store.unsent("out", None, 9) == [third, late]
+        assert store.unsent(None, 1, 9) == store.unsent("out", 1, 9) == [late]
+        assert store.unsent("other", 1, 9) == store.unsent(None, 99, 9) == []
+        store.commit([Step(delivered=3)])
+        assert store.unsent("out", None, 9) == [late]
 
     def test_attempts_are_remembered_longer_than_their_messages(self, store: Store, clock: Clock):
         store.append([new("out", undelivered=True, priority=None), new("other", undelivered=True)])
@@ -530,18 +546,18 @@ class StoreContract:
         store.append([new("out", undelivered=True, priority=None)])
         store.commit([Step(processed=1, delivered=1, attempt=attempt(1, 1, "failed"))])
         assert store.send_again(1, MORNING)
-        assert to_send(store) == [(1, 1)]
+        assert to_send(store) == [(1, 0)]
         assert store.collect_garbage(FOREVER, 9) == 0
         [done] = store.commit([Step(delivered=1, attempt=attempt(1, 2, "sent"))])
         assert done.retired == ()
         assert store.collect_garbage(FOREVER, 9) == 1
         assert not store.send_again(1, MORNING)
 
-    def test_what_waits_to_be_sent_may_be_due_at_once(self, store: Store):
+    def test_what_waits_to_be_sent_may_be_due_at_once_and_counts_anew(self, store: Store):
         store.append([new("out", undelivered=True)])
         store.postpone(1, FOREVER, attempt(1, 1, "again"))
         assert store.send_again(1, MORNING)
-        assert [(message.seq, made) for message, made in store.to_send("out", MORNING, 9)] == [(1, 1)]
+        assert [(message.seq, made) for message, made in store.to_send("out", MORNING, 9)] == [(1, 0)]
 
     def test_the_first_answer_on_a_connection_is_remembered(self, store: Store, clock: Clock):
         store.append([new("out", undelivered=True), new("out", undelivered=True)])

@@ -142,11 +142,13 @@ class StoresAgree(RuleBasedStateMachine):
     @rule(now=times, limit=st.integers(1, 5), but=st.lists(numbers, max_size=3))
     def look_at_what_is_to_send(self, now: Any, limit: int, but: list[int]) -> None:
         self.same("sendings")
+        self.same("unsent", None, None, limit)
         self.same("attempts", None, None, limit)
         self.same("answer", "c")
         for queue in QUEUES:
             self.same("to_send", queue, now, limit, but)
             self.same("attempts", queue, None, limit)
+            self.same("unsent", queue, None, limit)
 
     @rule(before=times, limit=st.integers(1, 5))
     def collect_garbage(self, before: Any, limit: int) -> None:

@@ -22,6 +22,7 @@ from demaq.store.protocol import (
     SliceKey,
     Step,
     StoredMessage,
+    Unsent,
     slices_at,
 )
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
@@ -122,9 +123,7 @@ class MemoryStore:
             kept = self._kept.get(seq)
             if kept is None:
                 return False
-            if kept.send_due is None:
-                kept.attempts = max([a.number for a in self._attempts if a.message == seq], default=0)
-            kept.send_due = due
+            kept.send_due, kept.attempts = due, 0
             return True
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
@@ -237,12 +236,24 @@ class MemoryStore:
             found = [seq for _, seq in due if seq not in but][:limit]
             return [(self._current(seq), self._kept[seq].attempts) for seq in found]
 
-    def sendings(self) -> dict[str, tuple[int, datetime]]:
+    def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         with self._lock:
-            found: dict[str, list[datetime]] = {}
-            for at, name, _ in self._outbox():
-                found.setdefault(name, []).append(at)
-            return {name: (len(times), min(times)) for name, times in sorted(found.items())}
+            found: dict[str, list[tuple[datetime, int]]] = {}
+            for at, name, seq in self._outbox():
+                found.setdefault(name, []).append((at, seq))
+            return {
+                name: (len(those), min(those)[0], self._kept[min([seq for _, seq in those])].message.created)
+                for name, those in sorted(found.items())
+            }
+
+    def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
+        with self._lock:
+            asked = [(at, s, q) for at, q, s in self._outbox() if queue in (None, q) and message in (None, s)]
+            found = [(at, q, self._kept[s]) for at, s, q in sorted(asked)[:limit]]
+            return [
+                Unsent(message=k.seq, queue=q, created=k.message.created, due=at, attempts=k.attempts)
+                for at, q, k in found
+            ]
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
         with self._lock:

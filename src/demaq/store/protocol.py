@@ -109,6 +109,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """A message that an outgoing gateway is still to send."""
+
+    message: int
+    queue: str
+    created: datetime
+    due: datetime
+    attempts: int
+    """How many there were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What was answered on a connection; a repeated request gets it again."""
 
@@ -225,7 +237,10 @@ class Store(Protocol):
         """A message that is to be sent is due at another time, perhaps because of an attempt that failed."""
 
     def send_again(self, seq: int, due: datetime) -> bool:
-        """A message of an outgoing gateway is to be sent, whatever became of it; False where it is no longer there."""
+        """A message of an outgoing gateway is to be sent, whatever became of it, and its attempts count from 1 again.
+
+        The answer is False where it is no longer there.
+        """
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         """Replace a collection; the answer is its new version, counted from 1."""
@@ -289,8 +304,12 @@ class Store(Protocol):
     ) -> list[tuple[StoredMessage, int]]:
         """Messages that an outgoing gateway is to send, but for these, as they are due; each with its attempts."""
 
-    def sendings(self) -> dict[str, tuple[int, datetime]]:
-        """For each outgoing gateway that is to send messages: how many, and when the first one is due."""
+    def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
+        """For each outgoing gateway that is to send messages: how many, when the first one is due, and when the oldest
+        was made."""
+
+    def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
+        """What outgoing gateways are to send, of one queue, one message or all, in the order in which it is due."""
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
         """What is remembered of attempts, of one queue, one message or all, the newest first."""

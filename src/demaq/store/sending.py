@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from demaq.store.encoding import encode_numbers, microseconds, time_at
-from demaq.store.protocol import Answer, Attempt
+from demaq.store.protocol import Answer, Attempt, Unsent
 from demaq.store.tables import Tables
 
 MEMORY_SECONDS = 24 * 60 * 60
@@ -55,12 +55,11 @@ def send_again(tables: Tables, seq: int, due: datetime) -> bool:
     rows = tables.rows(tables.sql["message"], [seq])
     if not rows:
         return False
-    queue = rows[0][1]
     if tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])]):
-        postpone(tables, seq, due, None)
+        tables.execute_many(tables.sql["postpone"], [(microseconds(due), 0, seq)])
     else:
-        made = int(tables.rows(tables.sql["attempts_made"], [seq])[0][0])
-        tables.execute_many(tables.sql["insert_outbox"], [(seq, queue, microseconds(due), made)])
+        queue = rows[0][1]
+        tables.execute_many(tables.sql["insert_outbox"], [(seq, queue, microseconds(due), 0)])
     return True
 
 
@@ -69,6 +68,16 @@ def forget(tables: Tables, now: int) -> None:
     before = now - MEMORY_SECONDS * 1_000_000
     tables.execute(tables.sql["forget_attempts"], {"before": before, "most": ATTEMPTS_MAX, "limit": FORGET_STEP})
     tables.execute(tables.sql["forget_answers"], [before])
+
+
+def unsent(tables: Tables, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
+    name = "unsent_message" if message is not None else "unsent" if queue is None else "unsent_in_queue"
+    rows = tables.rows(tables.sql[name], {"queue": queue, "seq": message, "limit": limit})
+    return [
+        Unsent(message=seq, queue=name, created=time_at(created), due=time_at(due), attempts=made)
+        for seq, name, created, due, made in rows
+        if queue in (None, name)
+    ]
 
 
 def attempts(tables: Tables, queue: str | None, message: int | None, limit: int) -> list[Attempt]:

@@ -33,6 +33,7 @@ from demaq.store.protocol import (
     Step,
     StoredMessage,
     Timer,
+    Unsent,
 )
 from demaq.store.removal import remove_garbage, remove_transient
 from demaq.store.tables import Tables
@@ -181,9 +182,12 @@ class SqlStore:
         rows = self._database.rows(self._database.sql["to_send"], asked)
         return [(_message(row[:-1]), row[-1]) for row in rows]
 
-    def sendings(self) -> dict[str, tuple[int, datetime]]:
+    def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         rows = self._database.rows(self._database.sql["sendings"])
-        return {queue: (count, time_at(due)) for queue, count, due in rows}
+        return {queue: (count, time_at(due), time_at(created)) for queue, count, due, created in rows}
+
+    def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
+        return sending.unsent(self._database, queue, message, limit)
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
         return sending.attempts(self._database, queue, message, limit)

@@ -4,7 +4,21 @@ WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM jso
 ORDER BY o.due, o.seq LIMIT :limit
 
 -- name: sendings
-SELECT queue, count(*), min(due) FROM outbox GROUP BY queue ORDER BY queue
+SELECT q.queue, q.messages, q.due, m.created
+FROM (SELECT queue, count(*) AS messages, min(due) AS due, min(seq) AS seq FROM outbox GROUP BY queue) AS q
+JOIN messages AS m ON m.seq = q.seq ORDER BY q.queue
+
+-- name: unsent
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+ORDER BY o.due, o.seq LIMIT :limit
+
+-- name: unsent_in_queue
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+WHERE o.queue = :queue ORDER BY o.due, o.seq LIMIT :limit
+
+-- name: unsent_message
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+WHERE o.seq = :seq LIMIT :limit
 
 -- name: outbox_of
 SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
@@ -33,9 +47,6 @@ WHERE queue = :queue ORDER BY number DESC LIMIT :limit
 -- name: attempts_of_message
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
 WHERE seq = :seq ORDER BY number DESC LIMIT :limit
-
--- name: attempts_made
-SELECT coalesce(max(attempt), 0) FROM attempts WHERE seq = ?
 
 -- The oldest ones come first, so there is no need to look further.
 -- name: forget_attempts

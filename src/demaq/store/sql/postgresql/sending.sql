@@ -7,7 +7,21 @@ WHERE o.queue = %(queue)s AND o.due <= %(now)s
 ORDER BY o.due, o.seq LIMIT %(limit)s
 
 -- name: sendings
-SELECT queue, count(*), min(due) FROM outbox GROUP BY queue ORDER BY queue
+SELECT q.queue, q.messages, q.due, m.created
+FROM (SELECT queue, count(*) AS messages, min(due) AS due, min(seq) AS seq FROM outbox GROUP BY queue) AS q
+JOIN messages AS m ON m.seq = q.seq ORDER BY q.queue
+
+-- name: unsent
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+ORDER BY o.due, o.seq LIMIT %(limit)s
+
+-- name: unsent_in_queue
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+WHERE o.queue = %(queue)s ORDER BY o.due, o.seq LIMIT %(limit)s
+
+-- name: unsent_message
+SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
+WHERE o.seq = %(seq)s LIMIT %(limit)s
 
 -- name: outbox_of
 SELECT seq, attempts FROM outbox WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(%s::json)::bigint))
@@ -42,9 +56,6 @@ WHERE queue = %(queue)s ORDER BY number DESC LIMIT %(limit)s
 -- name: attempts_of_message
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
 WHERE seq = %(seq)s ORDER BY number DESC LIMIT %(limit)s
-
--- name: attempts_made
-SELECT coalesce(max(attempt), 0) FROM attempts WHERE seq = %s
 
 -- The oldest ones come first, so there is no need to look further.
 -- name: forget_attempts
