@@ -15,6 +15,7 @@ from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.intake import expect_program, explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
+from demaq.server.redelivery import send_again
 from demaq.store.database import FILE_NAME
 from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.place import Place
@@ -51,6 +52,10 @@ class StoreAtRest:
 
     def load_collection(self, name: str, documents: list[bytes]) -> int:
         return self._store.load_collection(name, collection_texts(self._plan.program, name, documents))
+
+    def redeliver(self, messages: Sequence[int]) -> None:
+        """Let messages of outgoing gateways be sent again, by the node that runs next."""
+        send_again(self._store, self._plan.program, messages, datetime.now(UTC))
 
     def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
         """Remove what was done with longer ago than the audit period says."""

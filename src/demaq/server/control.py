@@ -105,6 +105,8 @@ class ControlServer:
                 return self._node.load_collection(request["name"], documents)
             case "gc":
                 return self._node.collect_garbage()
+            case "redeliver":
+                return self._node.redeliver(request["messages"])
             case "status":
                 return self._node.status()
         raise StoreError(f"the node does not know the request {request['do']}")
@@ -146,6 +148,10 @@ class RemoteNode:
 
     def collect_garbage(self) -> int:
         return int(self._ask(do="gc"))
+
+    def redeliver(self, messages: Sequence[int]) -> None:
+        """Let messages of outgoing gateways be sent again: all, or none where one cannot be."""
+        self._ask(do="redeliver", messages=list(messages))
 
     def status(self) -> dict[str, Any]:
         return dict(self._ask(do="status"))

@@ -32,6 +32,7 @@ from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
 from demaq.scheduler.receiving import Sent
+from demaq.server.redelivery import send_again
 from demaq.server.watching import Watch
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
@@ -256,6 +257,11 @@ class Node:
         with self._turn:
             self.engine.forget_ahead()
             return self.store.load_collection(name, texts)
+
+    def redeliver(self, messages: Sequence[int]) -> None:
+        """Send messages of outgoing gateways again, all or none. Raises an OperatorError where one cannot be."""
+        with self._turn, self._looking_for_work():  # so that none is removed meanwhile
+            send_again(self.store, self.program, messages, self._clock())
 
     def collect_garbage(self) -> int:
         """Remove everything that may be removed now."""

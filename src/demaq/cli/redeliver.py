@@ -1,0 +1,48 @@
+"""`demaq redeliver`: send messages of outgoing gateways again."""
+
+from __future__ import annotations
+
+import click
+
+from demaq.cli.deliveries import expect_outgoing
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import counted, nothing, number, reading, store_option, told
+from demaq.server.at_rest import StoreAtRest, writable
+from demaq.server.redelivery import given_up
+from demaq.store.place import Place
+from demaq.store.sending import ATTEMPTS_MAX
+
+AT_ONCE_MAX = 1000
+"""So many messages are asked for in one request."""
+
+
+@click.command(cls=ExampleFirst, example="$ demaq redeliver 17 18 --store orders")
+@click.argument("ids", nargs=-1, metavar="ID...")
+@click.option("--failed", "queue", default=None, metavar="QUEUE", help="All that this gateway has given up.")
+@store_option
+def redeliver(ids: tuple[str, ...], queue: str | None, place: Place) -> None:
+    """Send messages of outgoing gateways again, whatever became of them.
+
+    They are due at once, and their attempts count from 1 again. A receiver who knows what he has got already, such as
+    another node, takes them once.
+    """
+    if bool(ids) == (queue is not None):
+        raise click.UsageError("say which messages: either their ids, or --failed QUEUE")
+    messages = list(dict.fromkeys([number(text, "ID") for text in ids]))
+    if queue is not None:
+        with reading(place) as store:
+            messages = given_up(store, queue, ATTEMPTS_MAX)
+            if not messages:
+                expect_outgoing(store, queue)
+        if not messages:
+            nothing(f"nothing that {queue} has given up is still stored")
+            return
+    with told():
+        node = writable(place)
+        try:
+            for first in range(0, len(messages), AT_ONCE_MAX):
+                node.redeliver(messages[first : first + AT_ONCE_MAX])
+        finally:
+            node.close()
+    when = "when a node runs" if isinstance(node, StoreAtRest) else "now"
+    click.echo(f"{counted(len(messages), 'message')} will be sent again {when}")

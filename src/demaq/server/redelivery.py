@@ -1,0 +1,50 @@
+"""Send messages of outgoing gateways again, on the word of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from demaq.errors import OperatorError
+from demaq.language.program import Program
+from demaq.store.protocol import Store
+
+
+def send_again(store: Store, program: Program, messages: Sequence[int], now: datetime) -> None:
+    """Let these messages be due, all or none. Raises an OperatorError for one that cannot be sent."""
+    for message in messages:
+        _expect_sendable(store, program, message)
+    for message in messages:
+        if not store.send_again(message, now):  # it was removed this very moment
+            raise OperatorError(_gone(store, message))
+
+
+def given_up(store: Store, queue: str, limit: int) -> list[int]:
+    """Messages of a gateway whose last attempt was the last one, and that are still stored, in order."""
+    last: dict[int, str] = {}
+    for attempt in store.attempts(queue, None, limit):  # the newest first
+        last.setdefault(attempt.message, attempt.result)
+    failed = sorted([message for message, result in last.items() if result == "failed"])
+    stored = [message.seq for message in store.messages(failed)]
+    return [message for message in stored if not store.unsent(None, message, 1)]
+
+
+def _expect_sendable(store: Store, program: Program, message: int) -> None:
+    found = store.message(message)
+    if found is None:
+        raise OperatorError(_gone(store, message))
+    queue = program.queues.get(found.queue)
+    if queue is None or queue.kind != "outgoingGateway":
+        raise OperatorError(f"message {message} is in queue {found.queue}, which is no outgoing gateway")
+
+
+def _gone(store: Store, message: int) -> str:
+    tried = store.attempts(None, message, 1)
+    if not tried:
+        return f"there is no message {message}, or it has been removed"
+    if tried[0].result == "sent":
+        return f"message {message} was sent, and has been removed since"
+    return (
+        f"message {message} has been removed; from its error message it is run again by "
+        f"demaq replay --error {tried[0].kind} --queue {tried[0].queue}"
+    )
