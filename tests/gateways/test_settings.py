@@ -16,7 +16,7 @@ from demaq.gateways.security import authentication, credential_file, slowing
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import Incoming, Mail, Outgoing, Relay, Settings, Tls, exposures, read_settings
-from demaq.gateways.settings.reading import INCOMING_KEYS, MAIL_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
+from demaq.gateways.settings.reading import INCOMING_KEYS, MAIL_KEYS, NODE_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
 from tests.docs.pages import PROJECT, Page
 
 HIDDEN = "hunter2hunter2"
@@ -169,6 +169,16 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
     assert settings.tls == Tls(own=node, client_ca=folder / "clients.pem")
     assert HIDDEN not in repr(settings)
     assert "bank token" not in repr(settings)
+
+
+def test_who_may_read_metrics_is_said_for_the_node(operator: Operator):
+    operator.file.write_text('[node]\nmetrics = "off"\nlate = "timeout"\n')
+    settings = read_settings(operator.file, incoming=["orders"], outgoing=[])
+
+    assert (settings.metrics, settings.incoming("orders").late) == ("off", "timeout")
+    operator.file.write_text('[incoming.orders]\nmetrics = "off"\n')
+    with pytest.raises(OperatorError, match="there is no setting metrics"):
+        read_settings(operator.file, incoming=["orders"], outgoing=[])
 
 
 def test_a_gateway_that_has_the_name_of_a_secret_has_a_section_all_the_same(operator: Operator):
@@ -441,7 +451,7 @@ def test_files_of_settings_in_the_documentation_can_be_read(operator: Operator, 
         read_settings(operator.file, incoming=["orders", "payments"], outgoing=outgoing, environment=environment)
 
 
-KEYS = {"node": INCOMING_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS}
+KEYS = {"node": NODE_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS}
 UNSAID = {"none", '"users"', '"tokens"'}
 """Defaults that nobody can write: nothing, and what depends on where the file is."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, json_option, show_json, store_option, told
 from demaq.server.control import running_node
 from demaq.store.place import Place
+
+RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
+"""What became of attempts, in words."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq status --store orders")
@@ -16,8 +22,8 @@ from demaq.store.place import Place
 def status(place: Place, as_json: bool) -> None:
     """Show what a running node is doing.
 
-    How many messages it has processed since it started, where its rounds were evaluated and why, and what keeps it from
-    going on, if anything does.
+    How many messages it has processed since it started, where its rounds were evaluated and why, what its gateways have
+    received and sent, and what keeps it from going on, if anything does.
     """
     node = running_node(place)
     if node is None:
@@ -35,4 +41,33 @@ def status(place: Place, as_json: bool) -> None:
     threshold = found["threshold"]
     shown = f"from {threshold:,} messages on" if threshold is not None else "not in use"
     click.echo(f"Spark      {found['pipeline']}: {shown} ({found['why']})")
+    for line in _gateway_lines(found["gateways"]) if found["gateways"] is not None else []:
+        click.echo(line)
     click.echo(f"fault      {found['fault'] or 'none'}")
+
+
+def _gateway_lines(gateways: Mapping[str, Any]) -> Iterator[str]:
+    mail = f"mail at {gateways['smtp']}" if gateways["smtp"] is not None else None
+    where = ", ".join([place for place in (gateways["http"], mail) if place is not None])
+    if where:
+        yield f"gateways   at {where}"
+    accepted, refused = gateways["accepted"], gateways["refused"]
+    for queue in sorted({*gateways["requests"], *accepted, *refused}):
+        yield f"received   {queue}: {_received(gateways, queue)}"
+    for queue in sorted({*gateways["to_send"], *gateways["attempts"]}):
+        waiting = gateways["to_send"].get(queue, {"messages": 0})["messages"]
+        attempts = gateways["attempts"].get(queue, {})
+        tried = ", ".join([f"{attempts.get(result, 0):,} {said}" for result, said in RESULTS.items()])
+        yield f"sending    {queue}: {waiting:,} waiting, {tried}"
+    for breaker in gateways["open_breakers"]:
+        yield f"breaker    {breaker['queue']}: {breaker['peer']} is left alone for now"
+    for queue, reason in gateways["left_out"].items():
+        yield f"left out   {queue}: {reason}"
+
+
+def _received(gateways: Mapping[str, Any], queue: str) -> str:
+    refused = sum(gateways["refused"].get(queue, {}).values())
+    counts = f"{counted(gateways['accepted'].get(queue, 0), 'message')}, {refused:,} refused"
+    requests = gateways["requests"].get(queue, {})
+    by_status = ", ".join([f"{count:,} x {status}" for status, count in sorted(requests.items())])
+    return f"{counts} ({by_status})" if by_status else counts

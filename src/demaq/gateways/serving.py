@@ -15,15 +15,21 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
 
 from demaq.errors import OperatorError
 from demaq.gateways.connections import Connections
+from demaq.gateways.figures import Requests
 from demaq.gateways.http.answers import HttpAnswer
 from demaq.gateways.http.gateway import IncomingGateway
+from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.server import HttpServer, Page, listen
 from demaq.gateways.intake import Bounds, Intake
 from demaq.gateways.mail.dialogue import DialogueSettings
 from demaq.gateways.mail.listening import MailListener
+from demaq.gateways.metrics import CONTENT_TYPE, Metrics, Sources
 from demaq.gateways.outbox.addressing import Addressing
 from demaq.gateways.outbox.http import HttpSender
 from demaq.gateways.outbox.mail import MailSender
@@ -32,7 +38,8 @@ from demaq.gateways.reachability import answering
 from demaq.gateways.security.authentication import Authenticator
 from demaq.gateways.settings import Settings
 from demaq.gateways.soap import read_interface
-from demaq.language.endpoints import Arrival, arrival_at
+from demaq.gateways.status import status_of
+from demaq.language.endpoints import HEALTH, METRICS, READINESS, Arrival, arrival_at
 from demaq.language.program import Gateway, Program, Queue
 from demaq.server.node import Node
 
@@ -97,6 +104,8 @@ class Gateways:
         self.server: HttpServer | None = None
         self.listener: MailListener | None = None
         self.authenticator: Authenticator | None = None
+        self.requests = Requests()
+        self._metrics: Metrics | None = None
 
     @property
     def http_address(self) -> str | None:
@@ -115,6 +124,19 @@ class Gateways:
     def smtp_address(self) -> str | None:
         return None if self.listener is None or self._smtp is None else f"{self._smtp[0]}:{self.listener.port}"
 
+    def status(self) -> dict[str, Any]:
+        """How it goes, for whoever wants to know. May be called from any thread."""
+        return status_of(
+            self.http_address,
+            self.smtp_address,
+            self._node.store.sendings(),
+            self.requests,
+            self.intake,
+            self.outbox,
+            self.connections,
+            self.left_out,
+        )
+
     # life
 
     def start(self) -> None:
@@ -128,7 +150,7 @@ class Gateways:
             if isinstance(self._failure, OperatorError):
                 raise self._failure
             raise OperatorError(f"the gateways have not started: {self._failure}")
-        self._node.attach(self.wake, self.close)
+        self._node.attach(self.wake, self.close, self.status)
 
     def wake(self) -> None:
         """There may be something to send. May be called from any thread."""
@@ -170,9 +192,10 @@ class Gateways:
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
         intake = self.intake = Intake(engine, folder, self._bounds, self._node.look_for_work)
-        authenticator = self.authenticator = Authenticator(
-            {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
-        )
+        asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
+        if settings.metrics == "authenticated":
+            asking[METRICS] = settings.incoming_default
+        authenticator = self.authenticator = Authenticator(asking)
         sender = self._http_sender()
         senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.identity(), settings.mail)}
         outbox = self.outbox = Outbox(
@@ -186,9 +209,20 @@ class Gateways:
         )
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
         receiving: list[asyncio.Task[None]] = []
+        metrics = self._metrics = Metrics(
+            Sources(
+                node=self._node,
+                requests=self.requests,
+                intake=intake,
+                outbox=outbox,
+                connections=self.connections,
+                authenticator=authenticator,
+                left_out=self.left_out,
+            )
+        )
         if self._http is not None:
             gateways = self._incoming(intake, authenticator)
-            self.server = HttpServer(gateways, self._pages(), self._http, self._tls)
+            self.server = HttpServer(gateways, self._pages(), self._http, self._tls, self.requests)
             receiving.append(asyncio.create_task(self.server.run()))
         if self._smtp is not None:
             dialogue = DialogueSettings(mail_bytes_max=settings.mail.size_bytes_max, tls=self._tls)
@@ -210,6 +244,7 @@ class Gateways:
         await intake.close()
         await sender.close()
         authenticator.close()
+        metrics.close()
 
     def _incoming(self, intake: Intake, authenticator: Authenticator) -> dict[str, IncomingGateway]:
         program = self._node.program
@@ -251,12 +286,22 @@ class Gateways:
     # pages
 
     def _pages(self) -> dict[str, Page]:
-        return {"/healthz": self._health, "/readyz": self._readiness}
+        pages: dict[str, Page] = {HEALTH: self._health, READINESS: self._readiness}
+        return pages if self._settings.metrics == "off" else {**pages, METRICS: self._figures}
 
-    def _health(self) -> HttpAnswer:
+    async def _health(self, request: Request) -> HttpAnswer:
         return _text(200, "ok")
 
-    def _readiness(self) -> HttpAnswer:
+    async def _figures(self, request: Request) -> HttpAnswer:
+        assert self._metrics is not None, "it is made before the server"
+        assert self.authenticator is not None, "it is made before the server"
+        if self._settings.metrics == "authenticated":
+            identity = await identified(self.authenticator, METRICS, request)
+            if isinstance(identity, HttpAnswer):
+                return identity
+        return HttpAnswer(status=200, body=await asyncio.to_thread(self._metrics.text), content_type=CONTENT_TYPE)
+
+    async def _readiness(self, request: Request) -> HttpAnswer:
         if self._stop_receiving is not None and self._stop_receiving.is_set():
             return _text(503, "stopping")
         if not self._node.is_running:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
+HEALTH, READINESS, METRICS = RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
 """Where a node answers for itself."""
 
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\\\"()\[\]\x00-\x1f\x7f]+@[^\s@<>,;:\\\"()\[\]/?#\x00-\x1f\x7f]+")

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
+from demaq.errors import ERROR_KINDS
 from demaq.language.program import SYSTEM_ERRORS, Program, Rule
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
@@ -26,6 +27,7 @@ RULE, QUEUE, MODULE, SYSTEM = range(4)
 INITIAL_TEXT_MAX = 100_000
 """So many characters of a text that is no document are shown in the message about it."""
 
+_KIND = re.compile(rf"<error><({'|'.join(ERROR_KINDS)})/>")
 _INITIAL_BEGIN, _INITIAL_END = "<initialMessage>", "</initialMessage></error>"
 _TEXT_BEGIN = "<initialText>"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -138,6 +140,12 @@ def read_error(body: str) -> ErrorReport | None:
         code=root.findtext("code") or "",
         initial=rest.removesuffix(_INITIAL_END) if rest.endswith(_INITIAL_END) else None,
     )
+
+
+def kind_of(body: str) -> str | None:
+    """The kind of an error, of what `error_body` has written; None for any other text."""
+    match = _KIND.match(body)
+    return match[1] if match is not None else None
 
 
 def error_queues(program: Program | None) -> list[str]:

@@ -17,6 +17,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,9 +27,11 @@ from demaq.compiler.planner import make_plan
 from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver
 from demaq.language.load import load_program
 from demaq.language.program import Program
+from demaq.language.system_properties import ERROR_LEVEL
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
+from demaq.scheduler.error_messages import kind_of
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
 from demaq.scheduler.receiving import Sent
@@ -47,6 +50,8 @@ GARBAGE_EVERY_TURNS = 4
 """Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
 """So many messages are removed at once, between two rounds."""
+GARBAGE_STEP_ASKED = 1000
+"""The same where somebody asks for it."""
 PAUSE_SECONDS_FIRST = 0.1
 PAUSE_SECONDS_MAX = 10.0
 """How long the node waits after a fault of the system before it tries again: each time twice as long."""
@@ -137,6 +142,7 @@ class Node:
         self.fault: str | None = None
         """What keeps the node from going on, while it waits to try again."""
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
+        self._gateways_status: Callable[[], dict[str, Any]] | None = None
         self._woken: list[Callable[[], None]] = []
         """Who is to hear when there may be something to send."""
         self._news: list[StoredMessage] = []
@@ -152,6 +158,10 @@ class Node:
         self._started = self._clock()
         self.steps = 0
         """How many messages were processed."""
+        self.errors: Counter[str] = Counter()
+        """How many error messages were made of each kind, but for those about what was refused when it came."""
+        self.removed = 0
+        """How many messages were removed."""
 
     # life
 
@@ -172,12 +182,15 @@ class Node:
         self.engine.forget_ahead()
         self._opened.close()
 
-    def attach(self, wake: Callable[[], None], close: Callable[[], None]) -> None:
+    def attach(
+        self, wake: Callable[[], None], close: Callable[[], None], status: Callable[[], dict[str, Any]] | None = None
+    ) -> None:
         """Somebody sends what lies in outgoing gateways: `wake` tells that there may be something, `close` ends it.
 
-        It is ended when the last message is processed, before the store is closed.
+        It is ended when the last message is processed, before the store is closed. `status` says how it goes.
         """
         self._woken.append(wake)
+        self._gateways_status = status
         self._opened.callback(close)
         wake()
 
@@ -268,7 +281,7 @@ class Node:
         removed = 0
         while True:
             with self._turn:
-                found = self.engine.collect_garbage(self.keep)
+                found = self._collect_garbage()
             if not found:
                 return removed
             removed += found
@@ -290,7 +303,21 @@ class Node:
             "message_seconds": pipeline.message_seconds,
             "why": pipeline.why,
             "fault": self.fault,
+            "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
+
+    def now(self) -> datetime:
+        """What the node's clock says."""
+        return self._clock()
+
+    @property
+    def evaluators_replaced(self) -> int:
+        """How many processes had to be replaced because of what they were asked to evaluate."""
+        return self._evaluator.replaced + self._receiver.replaced
+
+    def evaluator_pids(self) -> dict[str, int | None]:
+        """The processes beside the node: of rules, and of what arrives."""
+        return {"rules": self._evaluator.pid, "arrivals": self._receiver.pid}
 
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
@@ -354,7 +381,12 @@ class Node:
         if done and self._turns % GARBAGE_EVERY_TURNS:
             return True
         with self._turn:
-            return bool(self.engine.collect_garbage(self.keep, GARBAGE_STEP) or done)
+            return bool(self._collect_garbage(GARBAGE_STEP) or done)
+
+    def _collect_garbage(self, limit: int = GARBAGE_STEP_ASKED) -> int:
+        removed = self.engine.collect_garbage(self.keep, limit)
+        self.removed += removed
+        return removed
 
     def _idle_seconds(self) -> float:
         with self._turn:
@@ -366,6 +398,10 @@ class Node:
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():
             watch.committed(steps, committed)
+        for new in [new for step in steps for new in step.created if ERROR_LEVEL in new.properties]:
+            kind = kind_of(new.body)
+            if kind is not None:
+                self.errors[kind] += 1
         if self._woken and any([new.undelivered for step in steps for new in step.created]):
             for wake in self._woken:
                 wake()

@@ -15,6 +15,7 @@ from demaq.errors import MessageError
 from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused, status_of
 from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.reading import (
     expect_xml,
     header_properties,
@@ -26,8 +27,7 @@ from demaq.gateways.http.reading import (
     wait_seconds,
 )
 from demaq.gateways.intake import Intake, Overloaded, Receipt
-from demaq.gateways.security.authentication import Authenticator, Denied, Identity
-from demaq.gateways.security.client_certificates import PeerCertificate
+from demaq.gateways.security.authentication import Authenticator, Identity
 from demaq.gateways.settings import Incoming
 from demaq.gateways.soap import (
     Addressing,
@@ -99,7 +99,7 @@ class IncomingGateway:
             return self._description(request)
         if request.method != "POST":
             raise Refusal(405, "messages are sent with POST", {"Allow": "POST"})
-        identity = await self._identified(request)
+        identity = await identified(self._authenticator, self.queue, request)
         if isinstance(identity, HttpAnswer):
             return identity
         came_as = _soap_said(request.headers)
@@ -126,15 +126,6 @@ class IncomingGateway:
         return HttpAnswer(status=200, body=data, content_type="text/xml; charset=utf-8")
 
     # messages
-
-    async def _identified(self, request: Request) -> Identity | HttpAnswer:
-        certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
-        address = request.client.host if request.client is not None else ""
-        found = await self._authenticator.decide(self.queue, request.headers.get("authorization"), certificate, address)
-        if not isinstance(found, Denied):
-            return found
-        await self._authenticator.hold(found)
-        return refusal(found.status, "authentication", found.message, _challenge(found))
 
     async def _take(
         self, request: Request, identity: Identity, body: bytes, key: str | None, came_as: str | None
@@ -308,15 +299,6 @@ def _soap_said(headers: Mapping[str, str]) -> str | None:
 
 def _plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
     return refusal(error.status, kind, error.reason, error.headers)
-
-
-def _challenge(denied: Denied) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    if denied.www_authenticate is not None:
-        headers["WWW-Authenticate"] = denied.www_authenticate
-    if denied.retry_after_seconds is not None:
-        headers["Retry-After"] = str(denied.retry_after_seconds)
-    return headers
 
 
 def _reply(known: Answer) -> Reply:

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import uvicorn
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from demaq.errors import OperatorError
+from demaq.gateways.figures import Requests
 from demaq.gateways.http.answers import HttpAnswer, Refusal, refusal
 from demaq.gateways.http.gateway import IncomingGateway
 from demaq.gateways.http.protocol import CarefulProtocol
@@ -27,7 +29,7 @@ STOP_SECONDS = 5
 
 _log = logging.getLogger("demaq.http")
 
-Page = Callable[[], HttpAnswer]
+Page = Callable[[Request], Awaitable[HttpAnswer]]
 
 
 class HttpServer:
@@ -39,13 +41,13 @@ class HttpServer:
         pages: Mapping[str, Page],
         listener: socket.socket,
         tls: ssl.SSLContext | None,
+        requests: Requests,
     ) -> None:
-        """`gateways` and `pages` are by path."""
+        """`gateways` and `pages` are by path; `requests` counts those for gateways."""
         self._gateways = gateways
         self._pages = pages
         self._listener = listener
-        self.counts: dict[tuple[str, int], int] = {}
-        """How many requests were answered how: by queue and status."""
+        self._requests = requests
         config = uvicorn.Config(
             self._serve,
             interface="asgi3",
@@ -73,6 +75,7 @@ class HttpServer:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
+        began = time.perf_counter()
         request = Request(scope, receive)
         path = scope["path"]
         gateway = self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
@@ -80,7 +83,7 @@ class HttpServer:
             if gateway is not None:
                 answer = await gateway.answer(request)
             elif path in self._pages:
-                answer = self._page(request, path)
+                answer = await self._page(request, path)
             else:
                 answer = refusal(404, "refused", "no gateway listens at this path")
         except Refusal as error:
@@ -91,14 +94,13 @@ class HttpServer:
             _log.exception("a request at %s failed", path)
             answer = refusal(500, "systemError", "the node has failed; nothing is known about the message")
         if gateway is not None:
-            counted = (gateway.queue, answer.status)
-            self.counts[counted] = self.counts.get(counted, 0) + 1
+            self._requests.add(gateway.queue, answer.status, time.perf_counter() - began)
         await _send(answer, request, send)
 
-    def _page(self, request: Request, path: str) -> HttpAnswer:
+    async def _page(self, request: Request, path: str) -> HttpAnswer:
         if request.method not in ("GET", "HEAD"):
             raise Refusal(405, "this page is read with GET", {"Allow": "GET, HEAD"})
-        return self._pages[path]()
+        return await self._pages[path](request)
 
 
 async def _send(answer: HttpAnswer, request: Request, send: Send) -> None:

@@ -17,6 +17,7 @@ from typing import Literal, Protocol, TypeVar
 
 from demaq.errors import AlreadyProcessed, MessageError, StoreError
 from demaq.gateways.connections import KEYED, Connections, Reply
+from demaq.gateways.figures import Durations
 from demaq.gateways.http.answers import refusal_text
 from demaq.gateways.outbox.addressing import Addressing, Answering
 from demaq.gateways.outbox.peers import Peer, pause_seconds
@@ -39,6 +40,7 @@ FAULT_SECONDS = 1.0
 OTHER_SIDE = ("disconnectedTransport", "nameResolution", "timeout", "connectionClosed")
 """Failures that are about the other side, whatever the message is."""
 XML = "application/xml"
+RESULTS = ("sent", "again", "failed")
 
 T = TypeVar("T")
 
@@ -88,17 +90,16 @@ class Outbox:
         self._stopping = False
         self.counts: dict[tuple[str, str], int] = {}
         """How many attempts ended how: by queue and result."""
-        self.seconds: dict[str, list[float]] = {}
-        """How long they took together, and how many they were, by queue."""
+        self.durations: dict[str, Durations] = {}
+        """How long they took, by queue."""
 
     def wake(self) -> None:
         """There may be something to send."""
         self._work.set()
 
-    @property
-    def open_breakers(self) -> int:
-        """How many other sides are not even tried now."""
-        return sum([not peer.is_open for peer in self._peers.values()])
+    def open_breakers(self) -> list[tuple[str, str]]:
+        """Other sides that are not even tried now: for which gateway, and who. May be called from any thread."""
+        return [about for about, peer in self._peers.copy().items() if not peer.is_open]
 
     async def run(self) -> None:
         """Send until it is stopped."""
@@ -325,9 +326,9 @@ class Outbox:
 
     def _count(self, queue: str, result: str, seconds: float) -> None:
         self.counts[queue, result] = self.counts.get((queue, result), 0) + 1
-        total = self.seconds.setdefault(queue, [0.0, 0])
-        total[0] += seconds
-        total[1] += 1
+        if queue not in self.durations:
+            self.durations[queue] = Durations()
+        self.durations[queue].add(seconds)
 
     def _in_thread(self, call: Callable[[], T]) -> Awaitable[T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, call)

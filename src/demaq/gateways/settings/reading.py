@@ -34,6 +34,7 @@ INCOMING_KEYS: Keys = {
     "disk_free_min": ("disk_free_bytes_min", kinds.size),
     "retry_after": ("retry_after_seconds", kinds.duration),
 }
+NODE_KEYS: Keys = {**INCOMING_KEYS, "metrics": ("metrics", kinds.one_of("authenticated", "open", "off"))}
 OUTGOING_KEYS: Keys = {
     "connections": ("connections", kinds.count),
     "rate": ("rate_per_second", kinds.rate),
@@ -105,13 +106,15 @@ class _File:
             if not isinstance(value, dict):
                 self._fail(f"{name} is a section: [{name}]")
         beside = Incoming(users=self._at.folder / "users", tokens=self._at.folder / "tokens")
-        node = self._values(_Section("node", content.get("node", {})), INCOMING_KEYS)
+        node = self._values(_Section("node", content.get("node", {})), NODE_KEYS)
+        about_metrics = {"metrics": node.pop("metrics")} if "metrics" in node else {}
         own_incoming = self._gateway_sections("incoming", content.get("incoming", {}), INCOMING_KEYS)
         all_outgoing, own_outgoing = self._outgoing_sections(content.get("outgoing", {}))
         settings = Settings(
             file=self._file,
             tls=self._tls(_Section("tls", content.get("tls", {}))),
             mail=self._mail(_Section("mail", content.get("mail", {}))),
+            **about_metrics,
             incoming_default=replace(beside, **node),
             outgoing_default=self._outgoing("outgoing", all_outgoing),
             incoming_by_queue={queue: replace(beside, **{**node, **own}) for queue, own in own_incoming.items()},

@@ -118,6 +118,8 @@ class Settings:
     file: Path | None = None
     tls: Tls = Tls()
     mail: Mail = Mail()
+    metrics: Literal["authenticated", "open", "off"] = "authenticated"
+    """Who may read /metrics: those who may send to all gateways, everybody, or nobody."""
     incoming_default: Incoming = Incoming()
     outgoing_default: Outgoing = Outgoing()
     incoming_by_queue: Mapping[str, Incoming] = field(default_factory=dict)
