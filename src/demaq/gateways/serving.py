@@ -36,6 +36,7 @@ from demaq.gateways.outbox.mail import MailSender
 from demaq.gateways.outbox.outbox import Outbox, Sender
 from demaq.gateways.reachability import answering
 from demaq.gateways.security.authentication import Authenticator
+from demaq.gateways.security.tls import Renewal
 from demaq.gateways.settings import Settings
 from demaq.gateways.soap import read_interface
 from demaq.gateways.status import status_of
@@ -46,6 +47,8 @@ from demaq.server.node import Node
 Address = tuple[str, int]
 HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
 START_SECONDS_MAX = 30.0
+RENEWAL_SECONDS = 60.0
+"""How often it is looked whether there is a new certificate."""
 SEND_SECONDS_MAX = 10.0
 """How long what is on its way may take when a node stops."""
 
@@ -209,6 +212,8 @@ class Gateways:
         )
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
         receiving: list[asyncio.Task[None]] = []
+        if self._tls is not None and settings.tls.own is not None:
+            tasks.append(asyncio.create_task(renew_until(Renewal(self._tls, settings.tls.own), self._stop)))
         metrics = self._metrics = Metrics(
             Sources(
                 node=self._node,
@@ -307,6 +312,15 @@ class Gateways:
         if not self._node.is_running:
             return _text(503, "the node has stopped")
         return _text(200, "ready") if self._node.fault is None else _text(503, "waiting to try again after a fault")
+
+
+async def renew_until(renewal: Renewal, stop: asyncio.Event) -> None:
+    """Until it is to stop, look whether there is a new certificate. In the loop, as all that has to do with TLS."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), RENEWAL_SECONDS)
+            return
+        renewal.renew()
 
 
 async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:

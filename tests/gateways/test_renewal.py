@@ -1,0 +1,36 @@
+"""A node goes on with a new certificate by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from demaq.gateways import serving
+from demaq.gateways.security.tls import Renewal
+
+
+class Looking:
+    """Counts how often somebody looks."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self.times = 0
+        self._stop = stop
+
+    def renew(self) -> None:
+        self.times += 1
+        if self.times == 3:
+            self._stop.set()
+
+
+def test_the_files_of_the_certificate_are_looked_at_until_the_node_stops(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serving, "RENEWAL_SECONDS", 0.001)
+
+    async def run() -> int:
+        stop = asyncio.Event()
+        looking = Looking(stop)
+        await serving.renew_until(cast(Renewal, looking), stop)
+        return looking.times
+
+    assert asyncio.run(asyncio.wait_for(run(), 10)) == 3
