@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 from collections.abc import Iterator
@@ -47,7 +46,6 @@ class Asked:
     def __call__(self, *words: str) -> int:
         code = cli.run(cli.demaq, [*words, "--store", str(self.store)])
         self.out, self.err = self._capsys.readouterr()
-        gc.collect()  # what Saxon has made must be freed by the thread that used it
         return code
 
     def json(self, *words: str):

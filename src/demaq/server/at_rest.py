@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
-from demaq.compiler.plan import Plan
 from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
@@ -21,6 +21,9 @@ from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.place import Place
 from demaq.store.protocol import NewMessage
 
+GARBAGE_STEP = 1000
+"""So many messages are removed at once."""
+
 
 class StoreAtRest:
     """What a running node offers, on a store where none runs. The program is the one that ran last."""
@@ -31,15 +34,19 @@ class StoreAtRest:
             known = self._store.program()
             if known is None:
                 raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
-            compiled = compile_program(load_program_texts(known[2]))
+            self._program = load_program_texts(known[2])
         except BaseException:
             self._store.close()
             raise
-        self._plan: Plan = compiled.plan
-        self._engine = Engine(compiled.plan, SaxonEvaluator(compiled), self._store, lambda: datetime.now(UTC))
+
+    @cached_property
+    def _engine(self) -> Engine:
+        """Made for those who need it: to compile a program takes longer than most of what is asked."""
+        compiled = compile_program(self._program)
+        return Engine(compiled.plan, SaxonEvaluator(compiled), self._store, lambda: datetime.now(UTC))
 
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
-        given = explicit_properties(self._plan.program, queue, properties)
+        given = explicit_properties(self._program, queue, properties)
         return self._engine.enqueue(queue, body, given, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
@@ -51,16 +58,16 @@ class StoreAtRest:
         return [as_json(message) for message in self._engine.take(queue, limit)]
 
     def load_collection(self, name: str, documents: list[bytes]) -> int:
-        return self._store.load_collection(name, collection_texts(self._plan.program, name, documents))
+        return self._store.load_collection(name, collection_texts(self._program, name, documents))
 
     def redeliver(self, messages: Sequence[int]) -> None:
         """Let messages of outgoing gateways be sent again, by the node that runs next."""
-        send_again(self._store, self._plan.program, messages, datetime.now(UTC))
+        send_again(self._store, self._program, messages, datetime.now(UTC))
 
     def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
         """Remove what was done with longer ago than the audit period says."""
         removed = 0
-        while found := self._engine.collect_garbage(keep):
+        while found := self._store.collect_garbage(datetime.now(UTC) - keep, GARBAGE_STEP):
             removed += found
         return removed
 
