@@ -510,6 +510,16 @@ class StoreContract:
         assert to_send(store) == [(1, 0), (3, 0), (2, 1), (4, 0)]
         assert store.sendings()["out"] == (4, MORNING + hour, MORNING + hour)
 
+    def test_the_next_message_to_send_is_the_first_that_is_not_due_yet(self, store: Store):
+        hour = timedelta(hours=1)
+        times = (MORNING, MORNING + 2 * hour, MORNING + hour)
+        store.append([new("out", undelivered=True, created=at) for at in times])
+        store.append([new("other", undelivered=True)])
+        assert store.next_to_send("out", MORNING - hour) == MORNING
+        assert store.next_to_send("out", MORNING) == MORNING + hour
+        assert store.next_to_send("out", MORNING + 2 * hour) is None
+        assert store.next_to_send("elsewhere", MORNING - hour) is None
+
     def test_what_is_to_be_sent_is_listed_as_it_is_due(self, store: Store):
         hour = timedelta(hours=1)
         store.append([new("out", undelivered=True), new("other", undelivered=True), new("out", undelivered=True)])

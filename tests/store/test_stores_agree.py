@@ -149,6 +149,7 @@ class StoresAgree(RuleBasedStateMachine):
             self.same("to_send", queue, now, limit, but)
             self.same("attempts", queue, None, limit)
             self.same("unsent", queue, None, limit)
+            self.same("next_to_send", queue, now)
 
     @rule(before=times, limit=st.integers(1, 5))
     def collect_garbage(self, before: Any, limit: int) -> None:

@@ -236,6 +236,10 @@ class MemoryStore:
             found = [seq for _, seq in due if seq not in but][:limit]
             return [(self._current(seq), self._kept[seq].attempts) for seq in found]
 
+    def next_to_send(self, queue: str, after: datetime) -> datetime | None:
+        with self._lock:
+            return min([at for at, name, _ in self._outbox() if name == queue and at > after], default=None)
+
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         with self._lock:
             found: dict[str, list[tuple[datetime, int]]] = {}

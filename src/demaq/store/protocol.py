@@ -304,6 +304,9 @@ class Store(Protocol):
     ) -> list[tuple[StoredMessage, int]]:
         """Messages that an outgoing gateway is to send, but for these, as they are due; each with its attempts."""
 
+    def next_to_send(self, queue: str, after: datetime) -> datetime | None:
+        """When the first message of an outgoing gateway is due that is not due by this time."""
+
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         """For each outgoing gateway that is to send messages: how many, when the first one is due, and when the oldest
         was made."""

@@ -182,6 +182,11 @@ class SqlStore:
         rows = self._database.rows(self._database.sql["to_send"], asked)
         return [(_message(row[:-1]), row[-1]) for row in rows]
 
+    def next_to_send(self, queue: str, after: datetime) -> datetime | None:
+        asked = {"queue": queue, "after": microseconds(after)}
+        due = self._database.rows(self._database.sql["next_to_send"], asked)[0][0]
+        return None if due is None else time_at(due)
+
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         rows = self._database.rows(self._database.sql["sendings"])
         return {queue: (count, time_at(due), time_at(created)) for queue, count, due, created in rows}

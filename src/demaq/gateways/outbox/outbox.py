@@ -167,11 +167,9 @@ class Outbox:
         return pause
 
     async def _next_due(self, queue: str, now: datetime) -> float:
-        sendings = await self._in_thread(self._store.sendings)
-        if queue not in sendings:
-            return IDLE_SECONDS_MAX
-        due = (sendings[queue][1] - now).total_seconds()
-        return due if due > 0 else IDLE_SECONDS_MAX  # what is due and was not begun waits for another one to end
+        # What is due and was not begun waits for another one to end, and is looked at then.
+        due = await self._in_thread(lambda: self._store.next_to_send(queue, now))
+        return IDLE_SECONDS_MAX if due is None else (due - now).total_seconds()
 
     def _start(
         self, message: StoredMessage, attempt: int, to: Destination | Answering | NotSent, peer: Peer | None

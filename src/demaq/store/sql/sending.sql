@@ -3,6 +3,9 @@ SELECT s.*, o.attempts FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.s
 WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM json_each(:but))
 ORDER BY o.due, o.seq LIMIT :limit
 
+-- name: next_to_send
+SELECT min(due) FROM outbox WHERE queue = :queue AND due > :after
+
 -- name: sendings
 SELECT q.queue, q.messages, q.due, m.created
 FROM (SELECT queue, count(*) AS messages, min(due) AS due, min(seq) AS seq FROM outbox GROUP BY queue) AS q

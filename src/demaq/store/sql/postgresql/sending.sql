@@ -6,6 +6,9 @@ WHERE o.queue = %(queue)s AND o.due <= %(now)s
   AND o.seq <> ALL (ARRAY(SELECT json_array_elements_text(%(but)s::json)::bigint))
 ORDER BY o.due, o.seq LIMIT %(limit)s
 
+-- name: next_to_send
+SELECT min(due) FROM outbox WHERE queue = %(queue)s AND due > %(after)s
+
 -- name: sendings
 SELECT q.queue, q.messages, q.due, m.created
 FROM (SELECT queue, count(*) AS messages, min(due) AS due, min(seq) AS seq FROM outbox GROUP BY queue) AS q
