@@ -135,7 +135,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # Said in so many words, or asyncio does not know it for TCP, and half of an answer waits for a receipt.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise OperatorError(f"the address {host}:{port} cannot be used: {error.strerror}") from None
     try:
