@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from demaq.errors import ProgramError
 from demaq.language.load import Checked, check_application
-from demaq.rounds.compiled import compile_program, static_check
+from demaq.rounds.compiled import static_check
 
 QUEUES = "create queue a create queue b\n"
 
@@ -62,25 +61,6 @@ def test_what_saxon_refuses_in_a_declared_function_is_reported_there_once(tmp_pa
 def test_property_values_are_compiled_too(tmp_path: Path) -> None:
     checked = check(tmp_path, "create property p as xs:integer queue a\n  value 'one' + 1")
     assert errors(checked) == [("DQ0704", 3, 9)]
-
-
-COPY = "copy $c := /order modify insert node <vip/> into $c return do enqueue $c into b"
-
-
-@pytest.mark.parametrize(
-    "body", [COPY, "transform copy $c := /order modify do delete $c/x return do enqueue $c into b"]
-)
-def test_update_expressions_on_copies_pass_the_check_with_a_warning_and_are_not_compiled(
-    tmp_path: Path, body: str
-) -> None:
-    checked = check(tmp_path, f"create rule r for a if (//x) then {body}")
-    assert checked.program is not None
-    assert "DQ1701" in [item.code for item in checked.warnings]
-    with pytest.raises(ProgramError, match="cannot be evaluated yet") as refusal:
-        compile_program(checked.program)
-    assert refusal.value.code == "DQ0701"
-    assert refusal.value.at is not None
-    assert refusal.value.at.line == 2
 
 
 def test_a_pragma_needs_something_to_evaluate(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ LANGUAGE = Path(demaq.language.__file__).parent
 
 # Tested in test_checks_errors beside the tables: a table holds text, and these need other files than that.
 TESTED_APART = {"DQ0102", "DQ0103", "DQ0104"}
-TESTED_WITH_THE_COMPILER = {"DQ0701", "DQ0702", "DQ0703", "DQ0704", "DQ1701"}
+TESTED_WITH_THE_COMPILER = {"DQ0702", "DQ0703", "DQ0704"}
 
 
 def test_every_code_has_a_test_that_triggers_it():

@@ -336,12 +336,6 @@ CODES: dict[str, Code] = {
         "Nothing says which file the module is in.",
         'import module namespace p = "urn:prices" at "prices.xqm";',
     ),
-    "DQ0701": Code(
-        "update expression on a copy",
-        "Such an expression is read and checked, and cannot be evaluated yet. `demaq check` says so as the warning "
-        "DQ1701; whatever has to evaluate the rule refuses it.",
-        "do enqueue <order vip='true'>{/order/*}</order> into finance",
-    ),
     "DQ0702": Code(
         "pragma without content",
         "No pragma is known here, so that what stands in its braces is evaluated. There is nothing in them.",
@@ -434,10 +428,5 @@ CODES: dict[str, Code] = {
         "A message for an echo queue says with `timeout` when it comes back and with `target` where; without both the "
         "action fails.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
-    ),
-    "DQ1701": Code(
-        "update expression on a copy",
-        "Such an expression is read and checked, and cannot be evaluated yet: see DQ0701.",
-        "do enqueue <order vip='true'>{/order/*}</order> into finance",
     ),
 }

@@ -9,14 +9,13 @@ from demaq.compiler.containment import tells_parsed_from_made
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.intake import MadeProperty, intake_query
-from demaq.compiler.emit.lower import NOT_YET
 from demaq.compiler.emit.picking import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
 from demaq.errors import ProgramError
 from demaq.language import ast
-from demaq.language.diagnostics import Diagnostic, warning
+from demaq.language.diagnostics import Diagnostic
 from demaq.language.program import Program, Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
@@ -24,7 +23,6 @@ from demaq.rounds.attribute_places import place_in_attributes
 from demaq.rounds.saxon import EvaluationError, Saxon, StaticError
 
 STATIC = "DQ0704"
-NOT_YET_WARNING = "DQ1701"
 BASE_URI = "http://demaq.invalid/"
 """The base of relative URIs in rules, unless their module declares another."""
 RUNTIME_URI = "demaq:runtime"
@@ -209,14 +207,11 @@ def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledPro
 
 
 def static_check(program: Program) -> list[Diagnostic]:
-    """What only a compiler finds out about a program. That something cannot be evaluated yet is no mistake in it."""
+    """What only a compiler finds out about a program."""
     try:
         compile_program(program)
     except ProgramError as error:
-        return [
-            warning(NOT_YET_WARNING, item.message, item.at, item.hint) if item.code == NOT_YET else Diagnostic.of(item)
-            for item in (error, *error.others)
-        ]
+        return [Diagnostic.of(item) for item in (error, *error.others)]
     return []
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR
+from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR, SITE
 from demaq.compiler.plan import RulePlan
 from demaq.documents import Document, write_texts
 from demaq.errors import MessageError
@@ -381,6 +381,8 @@ class SaxonEvaluator:
         module, line, column = next(reader), next(reader), next(reader)
         kind, shown = "dynamicError", code
         at: Place | None = self.compiled.place(plan.rule.number, module, line, column)
+        if value.startswith(SITE) and value.removeprefix(SITE).isdigit():
+            at = self.compiled.emitter.sites.places[int(value.removeprefix(SITE))]
         if code.startswith(_NEED):
             kind = "need"
             description, _, encoded = code.removeprefix(_NEED).partition(".")

@@ -33,6 +33,7 @@ from demaq.compiler.emit.vocabulary import (
 from demaq.compiler.plan import Index, Plan, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
+from demaq.language.analysis.bodies import NODE_UPDATES
 from demaq.language.names import Names, resolve_query
 from demaq.language.namespaces import PREFIXES
 from demaq.language.parser import parse_query
@@ -261,7 +262,9 @@ class BlockEmitter:
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
-        body: list[ast.Decl] = [item for item in _runtime_functions() if item.name.local == "collation"]
+        body: list[ast.Decl] = [item for item in runtime_functions("runtime.xq") if item.name.local == "collation"]
+        if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
+            body += runtime_functions("updates.xq")
         lowering = Lowering(self.plan.program, context, self.sites)
         for library, names in zip(context.module.libraries, context.library_names, strict=True):
             qualifier = Qualifier(_library_names(context, names))
@@ -306,6 +309,10 @@ class BlockEmitter:
         hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
         name = ast.Name(item.name.at, local, None, uri)
         return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
+
+
+def _has_updates(tree: ast.Node) -> bool:
+    return any([isinstance(node, (ast.Copy, ast.TransformWith, *NODE_UPDATES)) for node in ast.walk(tree)])
 
 
 _HIDDEN = ("record", "message", "state", "rule")
@@ -373,14 +380,14 @@ _RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-
 def runtime_query(body: str) -> str:
     """A query of our own that may use the runtime's functions."""
     with deep_recursion():
-        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *_runtime_functions())
+        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *runtime_functions("runtime.xq"))
         return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
 
 
 @cache
-def _runtime_functions() -> tuple[ast.FunctionDecl, ...]:
+def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
     """Our own functions, qualified like any library's."""
-    text = resources.files("demaq.compiler.emit").joinpath("runtime.xq").read_text(encoding="utf-8")
+    text = resources.files("demaq.compiler.emit").joinpath(file).read_text(encoding="utf-8")
     library = parse_query(text, NOWHERE.file)
     names = resolve_query(library)
     qualifier = Qualifier(names)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from demaq.compiler.context import CLOCK, CompilerContext, FunctionKey
+from demaq.compiler.emit import updates
 from demaq.compiler.emit.vocabulary import (
     KNOWN,
     MESSAGE,
@@ -38,8 +39,6 @@ from demaq.language.namespaces import FN, QS
 from demaq.language.program import Program, Rule
 from demaq.language.source import NOWHERE, Place
 from demaq.language.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, SYSTEM_PROPERTIES
-
-NOT_YET = "DQ0701"
 
 _COLLATION_AT = {
     **dict.fromkeys(
@@ -384,14 +383,6 @@ class Lowering:
                 )
         return ast.DirectAttribute(node.at, node.name, tuple(parts))
 
-    def not_yet(self, node: ast.Node) -> ast.Node:
-        raise ProgramError(
-            "update expressions on copies cannot be evaluated yet",
-            node.at,
-            "construct the changed message with an element constructor",
-            NOT_YET,
-        )
-
 
 def refuse_unknown_collation(uri: str, at: Place) -> None:
     """Refuse what Saxon might not survive loading. The same list is in runtime.xq, for collations that are computed."""
@@ -452,10 +443,10 @@ _HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
     ast.OrderSpec: Lowering.with_collation,
     ast.GroupSpec: Lowering.with_collation,
     ast.DirectAttribute: Lowering.attribute,
-    ast.Copy: Lowering.not_yet,
-    ast.TransformWith: Lowering.not_yet,
-    ast.Insert: Lowering.not_yet,
-    ast.Delete: Lowering.not_yet,
-    ast.Replace: Lowering.not_yet,
-    ast.Rename: Lowering.not_yet,
+    ast.Copy: updates.copy,
+    ast.TransformWith: updates.transform_with,
+    ast.Insert: updates.insert,
+    ast.Delete: updates.delete,
+    ast.Replace: updates.replace,
+    ast.Rename: updates.rename,
 }

@@ -19,6 +19,9 @@ RULE = f"$Q{{{RUNTIME}}}rule"
 KNOWN = f"$Q{{{RUNTIME}}}known"
 """Properties of a message in the making, by name."""
 
+SITE = "demaq.site."
+"""How the value of an error begins that tells its place by a number."""
+
 SEPARATOR = "\x1e"
 """Between the fields of a result. No XML document and so no string of XQuery can hold it."""
 
