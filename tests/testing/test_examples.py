@@ -18,7 +18,7 @@ every_example = pytest.mark.parametrize("example", EXAMPLES, ids=[path.name for 
 
 
 def test_there_are_the_examples_that_the_documentation_speaks_of() -> None:
-    assert {"procurement", "registrar", "retention"} <= {path.name for path in EXAMPLES}
+    assert {"enrichment", "procurement", "registrar", "retention"} <= {path.name for path in EXAMPLES}
 
 
 @every_example

@@ -36,6 +36,8 @@ def measure(rules: tuple[int, ...], messages: int, say: Callable[[str], None]) -
     yield from _choosing()
     say(f"4 rules on {messages:,} messages of 1 KB")
     yield from _evaluating(messages)
+    say("updates on copies")
+    yield from _changing_copies()
 
 
 # --- reading an application ------------------------------------------------------------------------------------------
@@ -177,6 +179,66 @@ def _evaluating(count: int) -> Iterator[Figure]:
     yield Figure("the same, best tenth", sorted(times)[len(times) // 10], "µs a message")
     yield Figure("memory after a tenth of the messages", memory[len(memory) // 10], "MB")
     yield Figure(f"memory after all {count:,}", memory[-1], "MB", "flat")
+
+
+AS_IT_IS = """
+create queue orders
+create queue finance
+create rule plain for orders if (/order) then do enqueue /order into finance
+"""
+THREE_CHANGES = """
+create queue orders
+create queue finance
+create rule changed for orders
+  if (/order) then
+    copy $c := /order
+    modify (
+      insert node <vip/> into $c,
+      replace value of node $c/customerID with "C0",
+      delete node $c/address
+    )
+    return do enqueue $c into finance
+"""
+MANY_CHANGES = """
+create queue orders
+create queue finance
+create rule changed for orders
+  if (/orders) then
+    copy $c := /orders
+    modify for $line in subsequence($c/order/line, 1, 10000) return replace value of node $line/price with 7
+    return do enqueue $c into finance
+"""
+CHANGES = 10_000
+LINES_PER_ORDER = 6
+
+
+def _changing_copies() -> Iterator[Figure]:
+    """What a copy with updates costs more than the message as it is."""
+    orders = [_order(-1, n) for n in range(200)]
+    plain, changed = [_evaluator(text) for text in (AS_IT_IS, THREE_CHANGES)]
+    more: list[float] = []
+    for turn in range(6):
+        took = [_evaluate_all(evaluator, program, orders) for evaluator, program in (plain, changed)]
+        if turn:  # the first is for warming up
+            more.append((took[1] - took[0]) / len(orders) * 1e6)
+    yield Figure("change three things on a copy of 1 KB", statistics.median(more), "µs", "< 200")
+    text = "".join([_order(-1, n).text for n in range(CHANGES // LINES_PER_ORDER + 1)])
+    large = parse_document(f"<orders>{text}</orders>")
+    seconds = _seconds(lambda: _evaluate_all(*_evaluator(MANY_CHANGES), [large]))
+    yield Figure(f"{CHANGES:,} things on one of {len(text) / 1e6:.1f} MB", seconds, "s", "< 5")
+
+
+def _evaluate_all(evaluator: SaxonEvaluator, program: Program, documents: list[Document]) -> float:
+    """How many seconds it takes."""
+    messages = [
+        Message(id=str(n), queue="orders", document=Document(document.text), properties={}, created=NOW)
+        for n, document in enumerate(documents)
+    ]
+    started = time.perf_counter()
+    outcomes = evaluator.evaluate(messages, _no_state(evaluator, program), NOW)
+    seconds = time.perf_counter() - started
+    assert all([len(outcome.actions) == 1 and not outcome.errors for outcome in outcomes])
+    return seconds
 
 
 def _order(kind: int, number: int) -> Document:

@@ -86,8 +86,8 @@ class _Finder:
             case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
                 if not self._function(node, focus):
                     return False
-            case ast.Copy() | ast.TransformWith():
-                return False
+            case ast.TransformWith():  # what it changes is a copy, and a copy is no part of the message
+                return self.ok(node.operand, focus) and (node.modify is None or self.ok(node.modify, Focus.WITHIN))
         return self._all(ast.children(node), focus)
 
     def _mapped(self, operands: Sequence[ast.Expr], focus: Focus) -> bool:
