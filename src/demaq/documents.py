@@ -6,6 +6,7 @@ declaration, no absurd depth. From then on it is only text and trees, and nobody
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
 
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
-_ENCODING = re.compile(rb"""^[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
-_PLAIN = (b"utf-8", b"us-ascii", b"ascii")
+_PLAIN = ("utf-8", "us-ascii", "ascii")
 
 
 DEPTH_MAX = 256
@@ -28,6 +28,14 @@ DEPTH_MAX = 256
 
 NAMESPACES_MAX = 1000
 """How many namespaces may be in scope in a message. What XML libraries do with them grows with their square."""
+
+
+OUTSIDE_MAX = 1000
+"""How many comments and processing instructions may stand around the root. To write them takes the square of that."""
+
+
+REASON_CHARACTERS_MAX = 300
+"""So much is said about what is not well-formed. Names in it are the sender's, and may be long."""
 
 
 class Processor(Protocol):
@@ -110,7 +118,7 @@ def parse_document(body: bytes | str) -> Document:
             text = text[match.end() :]
             data = text.encode("utf-8")
     else:
-        text = _plain_text(data)
+        text = None
     try:
         root = etree.fromstring(data, _parser())
     except etree.XMLSyntaxError as error:
@@ -122,7 +130,10 @@ def parse_document(body: bytes | str) -> Document:
         raise MessageError("notWellFormed", "a document type declaration is not allowed in a message")
     if tree.docinfo.xml_version != "1.0":
         raise MessageError("notWellFormed", f"XML {tree.docinfo.xml_version} is not allowed in a message")
+    if not isinstance(body, str):
+        text = _plain_text(data, tree.docinfo.encoding)
     if text is None or root.getprevious() is not None or root.getnext() is not None:
+        _refuse_many_outside(root)
         text = _serialised(root)
     if text.count("xmlns") > NAMESPACES_MAX:
         _refuse_namespaces(root)
@@ -147,16 +158,21 @@ def _refuse_namespaces(root: _Element) -> None:
             raise MessageError("notWellFormed", f"more than {NAMESPACES_MAX} namespaces are declared at one place")
 
 
-def _plain_text(data: bytes) -> str | None:
-    """The text of a body in UTF-8 without its declaration; None where its encoding is another one."""
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    if data.lstrip()[:5] == b"<?xml":
-        named = _ENCODING.match(data.lstrip()[:200])
-        if named and named.group(1).lower() not in _PLAIN:
-            return None
+def _refuse_many_outside(root: _Element) -> None:
+    for siblings in (root.itersiblings(preceding=True), root.itersiblings()):
+        for number, _ in enumerate(siblings):
+            if number >= OUTSIDE_MAX:
+                raise MessageError(
+                    "notWellFormed", f"more than {OUTSIDE_MAX} comments or processing instructions around the root"
+                )
+
+
+def _plain_text(data: bytes, encoding: str | None) -> str | None:
+    """The text of a body in UTF-8 without its declaration; None where the parser has read it in another encoding."""
+    if (encoding or _PLAIN[0]).lower() not in _PLAIN or b"\0" in data:  # UTF-16 and UTF-32 need not be declared
+        return None
     try:
-        text = data.decode("utf-8")
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError:
         return None
     match = _DECLARATION.match(text)
@@ -184,4 +200,4 @@ def _reason(error: etree.XMLSyntaxError) -> str:
         text = f"elements are nested more than {DEPTH_MAX} levels deep"
     text = text.replace(", use XML_PARSE_HUGE option", "")
     line, column = error.position
-    return f"line {line}, column {column}: {text}"
+    return f"line {line}, column {column}: {' '.join(text[:REASON_CHARACTERS_MAX].split())}"
