@@ -25,20 +25,26 @@ class Connections:
     """The connections on which somebody waits. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[Reply]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[Reply | None]]] = {}
         self._queues: dict[str, str] = {}
         """Through which gateway each came."""
         self._checks: dict[str, Callable[[str], None]] = {}
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def open(self, name: str, queue: str, check: Callable[[str], None] = lambda body: None) -> asyncio.Future[Reply]:
+    def open(
+        self, name: str, queue: str, check: Callable[[str], None] = lambda body: None
+    ) -> asyncio.Future[Reply | None]:
         """Wait for an answer. Several may wait on one connection: those who repeat a request.
 
-        `check` raises a MessageError for what must not be answered.
+        `check` raises a MessageError for what must not be answered. None instead of an answer says that none will come.
         """
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+        if self._is_over:
+            future.set_result(None)
+            return future
         self._waiting.setdefault(name, []).append(future)
         self._queues[name] = queue
         self._checks[name] = check
@@ -49,7 +55,7 @@ class Connections:
         if name in self._checks:
             self._checks[name](body)
 
-    def leave(self, name: str, future: asyncio.Future[Reply]) -> None:
+    def leave(self, name: str, future: asyncio.Future[Reply | None]) -> None:
         """Wait no longer."""
         waiting = self._waiting.get(name, [])
         if future in waiting:
@@ -68,6 +74,16 @@ class Connections:
             if not future.done():
                 future.set_result(reply)
         self._forget(name)
+
+    def give_up(self) -> None:
+        """Nobody waits any more: the node stops."""
+        self._is_over = True
+        for futures in self._waiting.values():
+            for future in futures:
+                if not future.done():
+                    future.set_result(None)
+        for known in (self._waiting, self._queues, self._checks):
+            known.clear()
 
     def _forget(self, name: str) -> None:
         self._queues.pop(name, None)

@@ -27,6 +27,7 @@ from demaq.store.protocol import NewMessage
 TOGETHER_MAX = 500
 """So many messages are stored in one transaction at most."""
 TOGETHER_BYTES_MAX = 32_000_000
+NOT_NOW = "messages cannot be stored now"
 LOAD_SECONDS = 0.5
 """How long it is remembered how much waits, and how much room there is."""
 
@@ -86,8 +87,8 @@ class Intake:
         self._waiting: list[_Arrival] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-intake")
         self._task: asyncio.Task[None] | None = None
-        self._load = (-LOAD_SECONDS, 0, 0)
-        """When it was looked, how many messages waited, and how many bytes were free."""
+        self._load: tuple[float, int, int | None] = (-LOAD_SECONDS, 0, None)
+        """When it was looked, how many messages waited, and how many bytes were free if that counts."""
         self.accepted: dict[str, int] = {}
         self.refused: dict[tuple[str, str], int] = {}
         """How many, by queue, and by queue and kind of error."""
@@ -141,30 +142,35 @@ class Intake:
         bounds = self._bounds(queue)
         looked, waiting, free = self._load
         if time.monotonic() - looked >= LOAD_SECONDS:
-            waiting = sum([unprocessed for _, unprocessed in self._engine.store.counts().values()])
-            free = shutil.disk_usage(self._folder).free if self._folder is not None else bounds.disk_free_bytes_min
+            try:
+                waiting = sum([unprocessed for _, unprocessed in self._engine.store.counts().values()])
+                free = shutil.disk_usage(self._folder).free if self._folder is not None else None
+            except (OperatorError, OSError):
+                raise Overloaded(NOT_NOW, bounds.retry_after_seconds) from None
             self._load = (time.monotonic(), waiting, free)
         if waiting + len(self._waiting) >= bounds.backlog_max:
             raise Overloaded(f"{waiting:,} messages wait to be processed", bounds.retry_after_seconds)
-        if free < bounds.disk_free_bytes_min:
+        if free is not None and free < bounds.disk_free_bytes_min:
             raise Overloaded("the disk is nearly full", bounds.retry_after_seconds)
 
     async def _store_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             together, self._waiting = _first(self._waiting)
-            try:
-                await loop.run_in_executor(self._thread, self._store, together)
-            except Exception as failure:
-                for arrival in together:
-                    if not arrival.answer.done():
-                        arrival.answer.set_exception(_for_sender(failure, self._bounds(arrival.queue)))
-                continue
-            self._stored()
-            for arrival in together:
-                self._tell(arrival)
+            failure = await loop.run_in_executor(self._thread, self._try, together)
+            alone = [[arrival] for arrival in together] if _is_ours(failure) and len(together) > 1 else []
+            for group in alone or [together]:  # one message that breaks something must not keep the others out
+                if alone:
+                    failure = await loop.run_in_executor(self._thread, self._try, group)
+                self._stored()
+                for arrival in group:
+                    self._tell(arrival, failure)
 
-    def _tell(self, arrival: _Arrival) -> None:
+    def _tell(self, arrival: _Arrival, failure: Exception | None) -> None:
+        if failure is not None:
+            if not arrival.answer.done():
+                arrival.answer.set_exception(_for_sender(failure, self._bounds(arrival.queue)))
+            return
         answer = arrival.stored
         if isinstance(answer, Receipt):
             self.accepted[arrival.queue] = self.accepted.get(arrival.queue, 0) + 1
@@ -179,6 +185,13 @@ class Intake:
             arrival.answer.set_exception(answer)
 
     # in the thread
+
+    def _try(self, together: list[_Arrival]) -> Exception | None:
+        try:
+            self._store(together)
+        except Exception as failure:
+            return failure
+        return None
 
     def _store(self, together: list[_Arrival]) -> None:
         engine = self._engine
@@ -228,9 +241,14 @@ def _first(waiting: list[_Arrival]) -> tuple[list[_Arrival], list[_Arrival]]:
     return waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
 
 
+def _is_ours(failure: Exception | None) -> bool:
+    """Whether it is a mistake of ours, and no fault of the system that all messages share."""
+    return failure is not None and not isinstance(failure, OperatorError)
+
+
 def _for_sender(failure: Exception, bounds: Bounds) -> Exception:
     if isinstance(failure, OperatorError):  # the store, the disk or the evaluator: the sender can try again
-        return Overloaded("messages cannot be stored now", bounds.retry_after_seconds)
+        return Overloaded(NOT_NOW, bounds.retry_after_seconds)
     return failure
 
 

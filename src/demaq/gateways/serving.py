@@ -25,6 +25,7 @@ from demaq.gateways.figures import Requests
 from demaq.gateways.http.answers import HttpAnswer
 from demaq.gateways.http.gateway import IncomingGateway
 from demaq.gateways.http.identifying import identified
+from demaq.gateways.http.reading import Held
 from demaq.gateways.http.server import HttpServer, Page, listen
 from demaq.gateways.intake import Bounds, Intake
 from demaq.gateways.mail.dialogue import DialogueSettings
@@ -49,6 +50,8 @@ HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
 START_SECONDS_MAX = 30.0
 RENEWAL_SECONDS = 60.0
 """How often it is looked whether there is a new certificate."""
+ANSWER_SECONDS_MAX = 3.0
+"""How long senders wait for answers when a node stops; then they hear that their messages are stored."""
 SEND_SECONDS_MAX = 10.0
 """How long what is on its way may take when a node stops."""
 
@@ -239,6 +242,7 @@ class Gateways:
         await _until(self._stop_receiving, [*tasks, *receiving])
         if self.server is not None:
             self.server.stop()
+        self._loop.call_later(ANSWER_SECONDS_MAX, self.connections.give_up)
         if self.listener is not None:
             await self.listener.stop()
         await asyncio.gather(*receiving, return_exceptions=True)
@@ -257,6 +261,7 @@ class Gateways:
         ports = {_port(program.queues[queue]) for queue in self._paths.values()} - {None}
         answers = {q for q in outgoing if self.own_address(q) is None or _port(program.queues[q]) in ports}
         may_answer = answering(self._node.engine.plan, answers)
+        held = Held()
         return {
             path: IncomingGateway(
                 queue,
@@ -267,6 +272,7 @@ class Gateways:
                 self.connections,
                 authenticator,
                 self._node.store,
+                held,
             )
             for path, queue in self._paths.items()
         }

@@ -6,8 +6,10 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from demaq.documents import Document, parse_document
@@ -17,6 +19,7 @@ from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, acc
 from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
 from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.reading import (
+    Held,
     expect_xml,
     header_properties,
     idempotency_key,
@@ -40,7 +43,6 @@ from demaq.gateways.soap import (
     answer_headers,
     asked,
     content_type,
-    fault_status,
     read_envelope,
     refusal_for,
     version_of,
@@ -54,7 +56,18 @@ from demaq.store.protocol import Answer, Store
 PARSE_BESIDE_BYTES = 256 * 1024
 """A larger body is read beside the loop, so that others do not wait."""
 SOAP_HEADER_CHARACTERS_MAX = 10_000
+SECRET_BLOCKS = frozenset(
+    [
+        "{http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd}Security",
+        "{http://schemas.xmlsoap.org/ws/2002/07/secext}Security",
+    ]
+)
+"""Blocks of a SOAP header that may hold passwords: they are no properties."""
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +95,7 @@ class IncomingGateway:
         connections: Connections,
         authenticator: Authenticator,
         store: Store,
+        held: Held,
     ) -> None:
         """`may_answer` says whether the application has any way to answer requests of this gateway."""
         self.queue = queue
@@ -92,13 +106,15 @@ class IncomingGateway:
         self._connections = connections
         self._authenticator = authenticator
         self._store = store
+        self._held = held
+        self._allowed = "POST" if interface is None else "GET, HEAD, POST"
 
     async def answer(self, request: Request) -> HttpAnswer:
         """What to answer. Raises a Refusal where the request is none for this gateway."""
-        if request.method == "GET":
+        if request.method in ("GET", "HEAD"):
             return self._description(request)
         if request.method != "POST":
-            raise Refusal(405, "messages are sent with POST", {"Allow": "POST"})
+            raise Refusal(405, "messages are sent with POST", {"Allow": self._allowed})
         identity = await identified(self._authenticator, self.queue, request)
         if isinstance(identity, HttpAnswer):
             return identity
@@ -106,7 +122,8 @@ class IncomingGateway:
         try:
             expect_xml(request)
             key = idempotency_key(request.headers)
-            body = await read_body(request, self._settings.body_bytes_max, self._settings.body_seconds_max)
+            settings = self._settings
+            body = await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
         except Refusal as error:
             return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
         return await self._take(request, identity, body, key, came_as)
@@ -117,8 +134,8 @@ class IncomingGateway:
         wanted = {name.lower(): value for name, value in request.query_params.items()}
         if self._interface is None or not wanted.keys() & {"wsdl", "xsd"}:
             hint = "; ask for ?wsdl to see what it takes" if self._interface is not None else ""
-            raise Refusal(405, f"messages are sent here with POST{hint}", {"Allow": "POST"})
-        address = str(request.url.replace(query="", fragment=""))
+            raise Refusal(405, f"messages are sent here with POST{hint}", {"Allow": self._allowed})
+        address = _own_address(request)
         name = wanted.get("wsdl") or wanted.get("xsd") or ""
         data = self._interface.companion(name, address) if name else self._interface.served(address)
         if data is None:
@@ -131,24 +148,22 @@ class IncomingGateway:
         self, request: Request, identity: Identity, body: bytes, key: str | None, came_as: str | None
     ) -> HttpAnswer:
         version = came_as
+        text: bytes | str = body
         name = self._request_name(request.headers, identity, key)
         try:
             try:
+                is_large = len(body) > PARSE_BESIDE_BYTES
                 text = text_of(body, request.headers.get("content-type"))
-                large = len(body) > PARSE_BESIDE_BYTES
-                document = await asyncio.to_thread(parse_document, text) if large else parse_document(text)
+                document = await _beside(is_large, lambda: parse_document(text))
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # whoever says it is an envelope hears what is wrong with it
-                letter = self._letter(request, document, version)
+                letter = await _beside(is_large, lambda: self._letter(request, document, version))
             except MessageError as error:
-                raise await self._intake.refuse(self.queue, body, error, request=name) from None
+                raise await self._intake.refuse(self.queue, text, error, request=name) from None
             return await self._store_and_answer(request, identity, letter, key, name, body)
         except SoapRefusal as error:
-            data = write_refusal(error)
-            return HttpAnswer(
-                status=fault_status(error.version, error.fault), body=data, content_type=content_type(error.version)
-            )
+            return HttpAnswer(status=400, body=write_refusal(error), content_type=content_type(error.version))
         except MessageError as error:
             if version is not None:
                 answer = refusal_for(version, error, status_of(error))
@@ -170,6 +185,8 @@ class IncomingGateway:
         action = action_of(request.headers.get("content-type"), request.headers.get("soapaction"))
         envelope = read_envelope(document.tree)
         for block in envelope.headers:
+            if block.name in SECRET_BLOCKS:
+                continue
             text = "".join([str(piece) for piece in Document(block.text).tree.getroot().itertext()]).strip()
             if len(text) <= SOAP_HEADER_CHARACTERS_MAX:
                 headers[HEADER + block.name.rpartition("}")[2]] = text
@@ -196,10 +213,11 @@ class IncomingGateway:
 
     def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None) -> str | None:
         """What a repeated request is known by: the name another node gives its message, or the sender's own key."""
+        sender = quote(identity.name, safe="")  # a name with colons must not look like another one with a key
         other = headers.get(MESSAGE_HEADER.lower(), "")
         if _NODE_MESSAGE.fullmatch(other):
-            return f"node:{self.queue}:{identity.name}:{other}"
-        return None if key is None else f"http:{self.queue}:{identity.name}:{key}"
+            return f"node:{self.queue}:{sender}:{other}"
+        return None if key is None else f"http:{self.queue}:{sender}:{key}"
 
     async def _store_and_answer(
         self,
@@ -220,7 +238,7 @@ class IncomingGateway:
         if said is not None and said.isprintable():
             properties["Sender"] = said
         waits = self._waits(letter, headers)
-        connection = connection_name(f"{self.queue}:{identity.name}", key if waits else None)
+        connection = connection_name(f"{self.queue}:{identity.name}", key)
         if self._may_answer:
             transport["demaq:connection"] = connection
         reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
@@ -248,7 +266,7 @@ class IncomingGateway:
             return lambda body: None
         return lambda body: interface.check_answer(Document(body).tree, operation)
 
-    def _waits(self, letter: Letter, headers: Mapping[str, str]) -> bool:
+    def _waits(self, letter: Letter, headers: Headers) -> bool:
         """Whether the sender is to wait for an answer: there can be one, and he does not say that he wants none."""
         if not self._may_answer or prefers_no_answer(headers):
             return False
@@ -310,7 +328,21 @@ def _error_text(body: str) -> str:
     return description or "the request could not be processed"
 
 
-async def _first_of(reply: asyncio.Future[Reply], request: Request, seconds: float) -> Reply | None:
+async def _beside(is_large: bool, act: Callable[[], T]) -> T:
+    """What takes long is done beside the loop."""
+    return await asyncio.to_thread(act) if is_large else act()
+
+
+def _own_address(request: Request) -> str:
+    """Where the sender has found the gateway: by the name that he knows it by, if that can be one."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        name, port = request.scope["server"]
+        host = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    return f"{request.scope['scheme']}://{host}{quote(request.scope['path'])}"
+
+
+async def _first_of(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:
     """The answer, if it comes in time and while the sender is there."""
     gone = asyncio.ensure_future(_gone(request))
     both: list[asyncio.Future[Any]] = [reply, gone]

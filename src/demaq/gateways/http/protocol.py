@@ -22,8 +22,11 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_bytes = 0
+        self._fruitless_bytes = 0
+        """What came since there was a whole head or a piece of a body."""
         self._in_head = True
+        """Whether what comes next belongs to the head of a request, rather than to a body."""
+        self._has_too_many_headers = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._expect_head()
         ssl_object = transport.get_extra_info("ssl_object")
@@ -34,34 +37,44 @@ class CarefulProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
-            # A body may come with the head in one piece. Only what is not over after so much is too long.
-            if self._head_bytes > HEAD_BYTES_MAX + len(data):
-                self._refuse(431)
-                return
-        if self.parser is None:
+        if self.transport.is_closing():
             return  # it was closed meanwhile
+        self._fruitless_bytes += len(data)
+        # A body may come with the head in one piece. Only what is not over after so much is too long.
+        if self._fruitless_bytes > HEAD_BYTES_MAX + len(data):
+            self._refuse(431)
+            return
+        if self._in_head and self._head_timer is None:
+            self._expect_head()
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._certificate is not None:
             self.scope["state"]["certificate"] = self._certificate
-        self._in_head = True
-        if self._head_timer is None:
-            self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         if len(self.headers) > HEADERS_MAX:
+            self._has_too_many_headers = True
             raise ValueError("too many headers")
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._head_bytes = 0
+        self._fruitless_bytes = 0
         self._stop_waiting()
         super().on_headers_complete()
+        self._in_head = False
+
+    def on_body(self, body: bytes) -> None:
+        self._fruitless_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(431 if self._has_too_many_headers else 400)
 
     def _expect_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._too_slow)
@@ -73,9 +86,18 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._head_timer = None
-        if not self.transport.is_closing():
+        if self._owes_an_answer():
+            self._expect_head()
+        elif not self.transport.is_closing():
             self._refuse(408)
 
+    def _owes_an_answer(self) -> bool:
+        """Whether an earlier request is not answered yet. What is said now would be taken for its answer."""
+        cycle = getattr(self, "cycle", None)  # there is none before the first request
+        return self._in_head and cycle is not None and not cycle.response_complete
+
     def _refuse(self, status: int) -> None:
-        self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+        is_answered = not self._in_head and self.cycle.response_started
+        if not is_answered and not self._owes_an_answer():
+            self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()

@@ -7,14 +7,18 @@ import codecs
 import re
 from collections.abc import Iterable, Mapping
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
+from demaq.gateways.encodings import encoding_named
 from demaq.gateways.http.answers import Refusal
 from demaq.language.system_properties import HEADER
 
 HEADER_CHARACTERS_MAX = 1000
 """A longer header is no property."""
 KEY_CHARACTERS_MAX = 255
+HELD_BYTES_MAX = 512_000_000
+"""So much of unfinished requests is held at once."""
 NOT_PROPERTIES = frozenset(
     [
         "accept",
@@ -43,17 +47,31 @@ NOT_PROPERTIES = frozenset(
 """Headers that are about the connection, are said elsewhere, or are secret."""
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 _PARAMETER = re.compile(r';\s*([A-Za-z0-9*_-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*)')
-_WAIT = re.compile(r"wait\s*=\s*(\d{1,6})")
+_WAIT = re.compile(r"wait\s*=\s*\"?([0-9]{1,6})\"?")
 
 
-async def read_body(request: Request, bytes_max: int, seconds_max: float) -> bytes:
+class Held:
+    """How many bytes of requests are being received: all senders together share what there may be."""
+
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        if self.bytes + count > self._bytes_max:
+            raise Refusal(503, "too much is being sent at once", {"Retry-After": "1", "Connection": "close"})
+        self.bytes += count
+
+
+async def read_body(request: Request, bytes_max: int, seconds_max: float, held: Held | None = None) -> bytes:
     """The whole body. Raises a Refusal where it is too large or takes too long."""
+    held = held or Held()
     announced = request.headers.get("content-length")
     if announced is not None and announced.isdecimal() and int(announced[:20]) > bytes_max:
         raise _too_large(bytes_max)
     try:
         async with asyncio.timeout(seconds_max):
-            return await _read(request, bytes_max)
+            return await _read(request, bytes_max, held)
     except TimeoutError:
         raise Refusal(
             408, f"the request was not there after {seconds_max:g} seconds", {"Connection": "close"}
@@ -62,14 +80,18 @@ async def read_body(request: Request, bytes_max: int, seconds_max: float) -> byt
         raise Refusal(400, "the request ended too early") from None
 
 
-async def _read(request: Request, bytes_max: int) -> bytes:
+async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > bytes_max:
-            raise _too_large(bytes_max)
-        pieces.append(piece)
+    try:
+        async for piece in request.stream():
+            if size + len(piece) > bytes_max:
+                raise _too_large(bytes_max)
+            held.add(len(piece))
+            size += len(piece)
+            pieces.append(piece)
+    finally:
+        held.bytes -= size
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -96,11 +118,12 @@ def text_of(body: bytes, content_type: str | None) -> bytes | str:
     charset = _parameters(content_type).get("charset")
     if charset is None or body.startswith(_BOMS) or charset.lower() in ("utf-8", "utf8"):
         return body
+    encoding = encoding_named(charset)
+    if encoding is None:
+        raise Refusal(415, f"the encoding {charset[:40]!r} is not known")
     try:
-        return body.decode(codecs.lookup(charset).name)
-    except LookupError:
-        raise Refusal(415, f"the encoding {charset[:40]!r} is not known") from None
-    except (UnicodeError, ValueError):
+        return body.decode(encoding)
+    except UnicodeError:
         raise Refusal(400, f"the body is not in {charset[:40]}, as its content type says") from None
 
 
@@ -124,18 +147,18 @@ def idempotency_key(headers: Mapping[str, str]) -> str | None:
     return key
 
 
-def prefers_no_answer(headers: Mapping[str, str]) -> bool:
+def prefers_no_answer(headers: Headers) -> bool:
     return "respond-async" in _preferences(headers)
 
 
-def wait_seconds(headers: Mapping[str, str], longest: float) -> float:
+def wait_seconds(headers: Headers, longest: float) -> float:
     """How long the sender wants to wait for an answer, but no longer than this."""
-    found = _WAIT.search(headers.get("prefer", "").lower())
-    return min(float(found[1]), longest) if found else longest
+    found = [match[1] for match in map(_WAIT.fullmatch, _preferences(headers)) if match is not None]
+    return min(float(found[0]), longest) if found else longest
 
 
-def _preferences(headers: Mapping[str, str]) -> list[str]:
-    return [word.strip().lower() for word in re.split("[,;]", headers.get("prefer", ""))]
+def _preferences(headers: Headers) -> list[str]:
+    return [word.strip().lower() for line in headers.getlist("prefer") for word in re.split("[,;]", line)]
 
 
 def _parameters(content_type: str | None) -> dict[str, str]:

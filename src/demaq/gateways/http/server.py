@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from demaq.errors import OperatorError
 from demaq.gateways.figures import Requests
@@ -24,6 +24,8 @@ CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60
 LISTEN_ON_SECONDS = 1.0
 """How long somebody is listened to after his request was refused."""
+SHORT_DIGITS_MAX = 5
+"""A body whose length has more digits is not read to its end once it is refused."""
 STOP_SECONDS = 5
 """How long requests that have begun may take when the server stops."""
 
@@ -76,7 +78,8 @@ class HttpServer:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
         began = time.perf_counter()
-        request = Request(scope, receive)
+        body = _Receiving(receive)
+        request = Request(scope, body.receive)
         path = scope["path"]
         gateway = self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
         try:
@@ -95,7 +98,7 @@ class HttpServer:
             answer = refusal(500, "systemError", "the node has failed; nothing is known about the message")
         if gateway is not None:
             self._requests.add(gateway.queue, answer.status, time.perf_counter() - began)
-        await _send(answer, request, send)
+        await _send(answer, request, body, send)
 
     async def _page(self, request: Request, path: str) -> HttpAnswer:
         if request.method not in ("GET", "HEAD"):
@@ -103,31 +106,54 @@ class HttpServer:
         return await self._pages[path](request)
 
 
-async def _send(answer: HttpAnswer, request: Request, send: Send) -> None:
+class _Receiving:
+    """A request as it comes in: knows whether all of it is there."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_over = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            self.is_over = True
+        return message
+
+    async def listen_on(self) -> None:
+        """Read what somebody sends whose request was refused, for a while."""
+        try:
+            async with asyncio.timeout(LISTEN_ON_SECONDS):
+                while not self.is_over:
+                    await self.receive()
+        except TimeoutError:
+            return
+
+
+async def _send(answer: HttpAnswer, request: Request, body: _Receiving, send: Send) -> None:
     headers = [(b"content-length", str(len(answer.body)).encode())]
     if answer.content_type is not None:
         headers.append((b"content-type", answer.content_type.encode()))
     headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    if not body.is_over and _has_short_body(request):
+        await body.listen_on()  # it is there already, or nearly; the connection can go on
+    if not body.is_over and "Connection" not in answer.headers:
+        headers.append((b"connection", b"close"))
     start: dict[str, Any] = {"type": "http.response.start", "status": answer.status, "headers": headers}
     await send(start)
-    body = b"" if request.method == "HEAD" else answer.body
-    if "Connection" in answer.headers:  # it will be closed, and who is still sending would lose the answer with it
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        await _listen_on(request)
-        body = b""
-    await send({"type": "http.response.body", "body": body})
+    data = b"" if request.method == "HEAD" else answer.body
+    if not body.is_over:  # the connection will be closed, and who is still sending would lose the answer with it
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+        await body.listen_on()
+        data = b""
+    await send({"type": "http.response.body", "body": data})
 
 
-async def _listen_on(request: Request) -> None:
-    """Read what somebody sends whose request was refused, for a while."""
-    try:
-        async with asyncio.timeout(LISTEN_ON_SECONDS):
-            while True:
-                message = await request.receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-    except TimeoutError:
-        return
+def _has_short_body(request: Request) -> bool:
+    """Whether it is no trouble to read the rest of a request. Who waits to be asked for it is not asked."""
+    if "transfer-encoding" in request.headers or "expect" in request.headers:
+        return False
+    size = request.headers.get("content-length", "0")
+    return len(size) <= SHORT_DIGITS_MAX and size.isdecimal()
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -25,6 +25,7 @@ from email.policy import compat32
 from email.utils import parseaddr
 from typing import Any, TypeAlias
 
+from demaq.gateways.encodings import encoding_named
 from demaq.language.system_properties import HEADER
 
 LINES_MAX = 500_000
@@ -51,9 +52,6 @@ HEADERS_LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 """How the mail came and is written: of no use to rules, and long."""
-
-UNSUITABLE_CHARSETS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf-7", "undefined")
-"""Codecs of Python that are no character sets of mails; some take very long."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _XML_TYPE = re.compile(r"(?!image/)[^/]+/(?:xml|[^/]+\+xml)")
@@ -229,8 +227,8 @@ def _content(part: Part) -> bytes | str:
 
 def _characters(content: bytes, charset: str) -> bytes | str:
     try:
-        name = codecs.lookup(charset).name
-        if name in UNSUITABLE_CHARSETS:
+        name = encoding_named(charset)
+        if name is None:
             raise LookupError
         if name == "ascii":
             return content  # what is said where nobody has thought about it; XML's own default holds it too

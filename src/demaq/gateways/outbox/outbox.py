@@ -311,8 +311,10 @@ class Outbox:
         except MessageError as error:
             said = f"the answer is not as the interface says: {error.message}"
             failed = replace(attempt, result="failed", kind=error.kind, reason=said)
-            ended = Ended(message=message, attempt=failed, failure=(error.kind, said))
             reply = Reply(body=refusal_text(error.kind, "the answer is not as the interface says"), is_error=True)
+            if answer is not None:
+                answer = replace(answer, status=500, body=reply.body)
+            ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
         try:
             await self._recording.note(ended)
             self._connections.answer(connection, reply)
