@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,9 +57,22 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def written(folder: Path, files: Mapping[str, str]) -> Path:
+    """The folder, with these files in it."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
 @contextmanager
 def running(
-    folder: Path, application: str, settings: Settings | None = None, store: str = "store", **files: str
+    folder: Path,
+    application: str,
+    settings: Settings | None = None,
+    store: str = "store",
+    http: tuple[str, int] = ANY_PORT,
+    smtp: tuple[str, int] | None = None,
+    **files: str,
 ) -> Iterator[Running]:
     """An application on a store in the folder. Nothing is collected, so that everything can be looked at."""
     from datetime import timedelta
@@ -69,7 +82,7 @@ def running(
     (folder / "app.dmq").write_text(application)
     told: list[str] = []
     node = Node(folder / "app.dmq", folder / store, keep=timedelta(days=1))
-    gateways = Gateways(node, settings or Settings(), http=ANY_PORT, tell=told.append)
+    gateways = Gateways(node, settings or Settings(), http=http, smtp=smtp, tell=told.append)
     gateways.start()
     node.start()
     here = Running(node, gateways, told)

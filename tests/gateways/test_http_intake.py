@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from demaq.errors import StoreError
+from demaq.gateways.http import protocol
+from demaq.gateways.http.answers import Refusal
+from demaq.gateways.http.reading import Held
 from demaq.gateways.settings import Incoming, Settings
+from demaq.store.protocol import NewMessage
 from tests.gateways.nodes import Running, running
 
 APPLICATION = """
@@ -18,6 +25,7 @@ create queue orders kind incomingGateway
 create queue invoices kind incomingGateway endpoint "http:/v1/invoices/" errorqueue wrong
 create queue ask kind incomingGateway endpoint "/ask" schema ask.xsd
 create queue slow kind incomingGateway
+create queue full kind incomingGateway
 create queue wrong
 create queue done
 create queue answers kind outgoingGateway
@@ -35,8 +43,9 @@ SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element n
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     quick = Incoming(body_bytes_max=100_000, body_seconds_max=0.5, reply_seconds_max=2)
+    full = Incoming(disk_free_bytes_min=10**18, retry_after_seconds=7)
     slow = Incoming(reply_seconds_max=0.2, late="timeout")
-    settings = Settings(incoming_default=quick, incoming_by_queue={"slow": slow})
+    settings = Settings(incoming_default=quick, incoming_by_queue={"slow": slow, "full": full})
     with running(tmp_path_factory.mktemp("intake"), APPLICATION, settings, ask_xsd=SCHEMA) as found:
         yield found
 
@@ -293,6 +302,124 @@ def test_what_is_no_http_is_refused(here: Running):
 def _connection(here: Running) -> socket.socket:
     host, port = here.address.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=10)
+
+
+@pytest.mark.parametrize("body", ["<order/>", "<not well-formed"])
+def test_a_full_disk_asks_to_come_again_and_nothing_is_stored(here: Running, body: str):
+    before = count(here, "full"), count(here, "demaq:errors")
+    answer = here.post("/full", body)
+    fault = here.post("/full", body, "application/soap+xml")
+
+    assert (answer.status_code, fault.status_code) == (503, 503)
+    assert answer.headers["retry-after"] == fault.headers["retry-after"] == "7"
+    assert "the disk is nearly full" in answer.text
+    assert "http://www.w3.org/2003/05/soap-envelope" in fault.text
+    assert (count(here, "full"), count(here, "demaq:errors")) == before
+    assert here.post("/orders", "<order/>").status_code == 202
+
+
+def test_a_store_that_does_not_answer_asks_to_come_again(here: Running, monkeypatch: pytest.MonkeyPatch):
+    def fails(*words: object) -> object:
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(here.node.engine, "append_numbered", fails)
+    answer = here.post("/orders", "<order/>")
+
+    assert answer.status_code == 503
+    assert "the disk is gone" not in answer.text
+
+
+def test_a_message_that_breaks_something_does_not_keep_others_out(
+    here: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    append = here.node.engine.append_numbered
+
+    def breaks(messages: Sequence[NewMessage]) -> list[tuple[int, bool]]:
+        time.sleep(0.05)  # meanwhile others come
+        if any(["poison" in message.body for message in messages]):
+            raise AssertionError("a mistake of ours")
+        return append(messages)
+
+    monkeypatch.setattr(here.node.engine, "append_numbered", breaks)
+    texts = [f"<order>{'poison' if number == 5 else number}</order>" for number in range(12)]
+    with ThreadPoolExecutor(len(texts)) as threads:
+        statuses = list(threads.map(lambda text: here.post("/orders", text).status_code, texts))
+
+    assert statuses == [202] * 5 + [500] + [202] * 6
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+# connections
+
+
+def test_a_refused_body_that_is_short_leaves_the_connection_open(here: Running):
+    with _connection(here) as connection:
+        for _ in range(2):
+            connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n<m/>")
+            assert b" 404 " in connection.recv(1000)
+
+
+@pytest.mark.parametrize("how", ["Content-Length: 90000", "Content-Length: 9000000", "Transfer-Encoding: chunked"])
+def test_a_refused_body_that_does_not_come_ends_the_connection(here: Running, how: str):
+    began = time.monotonic()
+    with _connection(here) as connection:
+        connection.sendall(f"POST /nowhere HTTP/1.1\r\nHost: x\r\n{how}\r\n\r\n".encode())
+        found = b""
+        while piece := connection.recv(1000):
+            found += piece
+    assert b" 404 " in found
+    assert b"connection: close" in found
+    assert time.monotonic() - began < 8
+
+
+def test_who_waits_to_be_asked_for_a_body_is_not_asked_in_vain(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 404 ")
+    with _connection(here) as connection:
+        connection.sendall(b"POST /orders HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"<order/>")
+        assert b" 202 " in connection.recv(1000)
+
+
+def test_trailers_without_end_are_cut_off(here: Running):
+    with _connection(here) as connection, contextlib.suppress(OSError):
+        connection.sendall(b"POST /orders HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
+        for _ in range(10_000):
+            connection.sendall(b"x" * 10_000)
+        raise AssertionError("nobody has stopped it")
+
+
+def test_too_many_headers_are_said_to_be_too_many(here: Running):
+    with _connection(here) as connection:
+        connection.sendall(b"POST /orders HTTP/1.1\r\n" + b"X: 1\r\n" * 300 + b"\r\n")
+        assert b" 431 " in connection.recv(1000)
+
+
+def test_a_connection_on_which_only_blank_lines_come_is_closed(here: Running, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(protocol, "HEAD_SECONDS_MAX", 0.3)
+    with _connection(here) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in connection.recv(1000)
+        connection.sendall(b"\r\n")
+        assert b" 408 " in connection.recv(1000)
+
+
+def test_whatever_is_being_sent_at_once_has_a_bound():
+    held = Held(100)
+    held.add(90)
+    with pytest.raises(Refusal) as refused:
+        held.add(20)
+
+    assert (refused.value.status, held.bytes) == (503, 90)
+
+
+@pytest.mark.parametrize(
+    "charset", ["punycode", "idna", "unicode_escape", "hex", "undefined", "aliases", "utf-7", "x" * 500]
+)
+def test_encodings_that_are_none_are_not_known(here: Running, charset: str):
+    assert here.post("/orders", "<order/>", f"text/xml; charset={charset}").status_code == 415
 
 
 def test_a_full_backlog_asks_to_come_again(tmp_path: Path):

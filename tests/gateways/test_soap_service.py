@@ -20,7 +20,7 @@ from lxml import etree
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import Incoming, Settings
 from demaq.gateways.settings.values import Tls
-from tests.gateways.nodes import Running, running
+from tests.gateways.nodes import Running, running, written
 from tests.gateways.soap import wsdls
 from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES
 
@@ -80,17 +80,17 @@ WRAPPED = """<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xml
   <wsdl:service name="S"><wsdl:port name="Q" binding="w:B"/></wsdl:service></wsdl:definitions>"""
 _IMPORTING = wsdls.types('<xs:schema><xs:import namespace="urn:orders" schemaLocation="orders.xsd"/></xs:schema>')
 FILES = {
-    "one_wsdl": wsdls.document_wsdl("1.1"),
-    "two_wsdl": wsdls.document_wsdl("1.2"),
-    "parts_wsdl": HEAD
+    "one.wsdl": wsdls.document_wsdl("1.1"),
+    "two.wsdl": wsdls.document_wsdl("1.2"),
+    "parts.wsdl": HEAD
     + '<wsdl:import namespace="urn:shop" location="abstract.wsdl"/>'
     + wsdls.binding()
     + wsdls.service(wsdls.port())
     + TAIL,
-    "abstract_wsdl": HEAD + _IMPORTING + MESSAGES + PORT_TYPE + TAIL,
-    "orders_xsd": TYPES.replace("<xs:schema", '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"'),
-    "rpc_wsdl": wsdls.RPC,
-    "wrapped_wsdl": WRAPPED,
+    "abstract.wsdl": HEAD + _IMPORTING + MESSAGES + PORT_TYPE + TAIL,
+    "orders.xsd": TYPES.replace("<xs:schema", '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"'),
+    "rpc.wsdl": wsdls.RPC,
+    "wrapped.wsdl": WRAPPED,
 }
 ADDRESSING = "{http://www.w3.org/2005/08/addressing}"
 ENVELOPE = "http://schemas.xmlsoap.org/soap/envelope/"
@@ -99,7 +99,7 @@ SETTINGS = Settings(incoming_default=Incoming(reply_seconds_max=20))
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("soap"), APPLICATION, SETTINGS, **FILES) as found:
+    with running(written(tmp_path_factory.mktemp("soap"), FILES), APPLICATION, SETTINGS) as found:
         yield found
 
 
@@ -284,7 +284,7 @@ def test_a_service_with_tls_says_so_in_its_address(tmp_path: Path):
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "node.pem")
     (tmp_path / "node.pem").chmod(0o600)
     settings = Settings(tls=Tls(own=OwnCertificate(certificate=tmp_path / "node.pem")))
-    with running(tmp_path, APPLICATION, settings, **FILES) as here:
+    with running(written(tmp_path, FILES), APPLICATION, settings) as here:
         session = _session()
         session.verify = str(tmp_path / "ca.pem")
         address = here.address.replace("127.0.0.1", "localhost")

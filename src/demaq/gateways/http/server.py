@@ -134,9 +134,10 @@ async def _send(answer: HttpAnswer, request: Request, body: _Receiving, send: Se
     if answer.content_type is not None:
         headers.append((b"content-type", answer.content_type.encode()))
     headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
-    if not body.is_over and _has_short_body(request):
+    is_last = "Connection" in answer.headers
+    if not body.is_over and not is_last and _has_short_body(request):
         await body.listen_on()  # it is there already, or nearly; the connection can go on
-    if not body.is_over and "Connection" not in answer.headers:
+    if not body.is_over and not is_last:
         headers.append((b"connection", b"close"))
     start: dict[str, Any] = {"type": "http.response.start", "status": answer.status, "headers": headers}
     await send(start)
