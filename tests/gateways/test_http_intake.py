@@ -16,6 +16,7 @@ from demaq.errors import StoreError
 from demaq.gateways.http import protocol
 from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.reading import Held
+from demaq.gateways.http.server import listen
 from demaq.gateways.settings import Incoming, Settings
 from demaq.store.protocol import NewMessage
 from tests.gateways.nodes import Running, running
@@ -404,6 +405,11 @@ def test_a_connection_on_which_only_blank_lines_come_is_closed(here: Running, mo
         assert b" 200 " in connection.recv(1000)
         connection.sendall(b"\r\n")
         assert b" 408 " in connection.recv(1000)
+
+
+def test_small_answers_are_sent_at_once():
+    with listen("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP  # else asyncio leaves them for 40 ms
 
 
 def test_whatever_is_being_sent_at_once_has_a_bound():
