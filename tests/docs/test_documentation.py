@@ -17,7 +17,7 @@ import demaq
 from demaq.cli import main as cli
 from demaq.cli.lazy_command import LazyCommand
 from demaq.compiler.emit.blocks import NESTING_MAX_COMPILED
-from demaq.documents import DEPTH_MAX, NAMESPACES_MAX
+from demaq.documents import DEPTH_MAX, NAMESPACES_MAX, OUTSIDE_MAX
 from demaq.language.codes import CODES
 from demaq.language.functions import ARITIES, REFUSED
 from demaq.language.load import check_application
@@ -234,6 +234,7 @@ def test_every_limit_in_the_reference_is_the_real_one() -> None:
         "nesting of one rule body, property value or function": f"{NESTING_MAX_COMPILED:,} levels",
         "nesting of elements, in a message from outside": f"{DEPTH_MAX:,} levels",
         "namespaces at one place of a message from outside": f"{NAMESPACES_MAX:,} |",
+        "comments and processing instructions on one side of the root": f"{OUTSIDE_MAX:,} |",
         "what `demaq send` hands to a node at once": f"{REQUEST_BYTES_MAX // 1024**2:,} MiB",
         "how long a request key (`demaq send --request`) is remembered": f"{REQUEST_MEMORY_SECONDS // 3600} hours after",
         "messages of a round": f"{ROUND_MESSAGES_MAX:,} |",
