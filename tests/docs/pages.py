@@ -16,7 +16,7 @@ the clock goes on. `$ demaq load …` has a process of its own, because there is
 commands are not run.
 
 has nothing left to process, as somebody who types would; `$ kill %1` ends it. A program of the page is run with the
-Python of the tests: `$ …/python FILE`. Times are compared by their form, because the clock goes on. Other commands are
+Python of the tests, and what it leads to is sent before the next command: `$ …/python FILE`. Times are compared by their form, because the clock goes on. Other commands are
 not run.
 """
 
@@ -208,7 +208,7 @@ class Shell:
         done = subprocess.run([sys.executable, *words], env=_environment(), capture_output=True, text=True, check=False)
         self.exit_code = done.returncode
         if self._node is not None:
-            self._wait_until_idle()
+            self._wait_until_idle(is_all_sent=True)
         return tuple([line for line in [*done.stdout.splitlines(), *done.stderr.splitlines()] if line])
 
     def _start(self, words: list[str]) -> tuple[str, ...]:
@@ -228,10 +228,10 @@ class Shell:
         self._wait_until_idle()
         return tuple(said)
 
-    def _wait_until_idle(self) -> None:
+    def _wait_until_idle(self, is_all_sent: bool = False) -> None:
         store = SqliteStore.open_readonly(self._store)
         last = time.monotonic() + IDLE_SECONDS_MAX
-        while store.pending(1):
+        while store.pending(1) or (is_all_sent and store.sendings()):
             assert time.monotonic() < last, "the node processes what it is given"
             time.sleep(0.02)
         store.close()
