@@ -18,6 +18,7 @@ APPLICATION = """
 create queue ask kind incomingGateway
 create queue slow kind incomingGateway
 create queue never kind incomingGateway
+create queue plain kind incomingGateway
 create queue second
 create queue third
 create queue answers kind outgoingGateway
@@ -133,6 +134,15 @@ def test_requests_behind_one_another_are_answered_in_order(here: Running):
 
     places = [found.index(text) for text in (b"<answer>one<", b"<answer>two<", b"ok\n")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("queue", ["slow", "never", "plain"])
+def test_who_closes_his_side_behind_a_request_hears_that_it_is_stored(here: Running, queue: str):
+    with _connection(here) as connection:
+        connection.sendall(_request(queue, "half"))
+        connection.shutdown(socket.SHUT_WR)
+        assert _read_until(connection, b"never").startswith(b"HTTP/1.1 202 ")
+    wait_until(lambda: waiting(here) == 0)
 
 
 def test_nonsense_behind_a_request_is_not_taken_for_its_answer(here: Running):

@@ -11,7 +11,7 @@ from demaq.documents import REASON_CHARACTERS_MAX, parse_document
 from demaq.errors import MessageError
 
 REFUSAL_SECONDS_MAX = 1.0
-"""Most take a few milliseconds; the machine may have other things to do."""
+"""Most take a few milliseconds."""
 REFUSAL_GROWTH_MAX = 16
 """So many times its own size a refused document may take of Python's memory."""
 MEGABYTE = 1_000_000
@@ -44,11 +44,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_made_to_harm_is_refused_in_a_moment(name: str):
     body = HOSTILE[name]
-    tracemalloc.start()
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(MessageError) as refused:
         parse_document(body)
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
+    tracemalloc.start()
+    with pytest.raises(MessageError):
+        parse_document(body)
     memory = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -79,7 +81,7 @@ def test_a_text_is_that_of_the_tree_wherever_the_encoding_is_declared(space: int
 
 
 def test_attributes_in_great_number_are_read_in_time_that_grows_with_them():
-    began = time.monotonic()
+    began = time.process_time()
     parse_document(b"<x " + b" ".join([b"a%d=''" % n for n in range(100_000)]) + b"/>")
 
-    assert time.monotonic() - began < REFUSAL_SECONDS_MAX * 2
+    assert time.process_time() - began < REFUSAL_SECONDS_MAX

@@ -18,6 +18,7 @@ from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused, status_of
 from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
 from demaq.gateways.http.identifying import identified
+from demaq.gateways.http.protocol import HALF_CLOSED
 from demaq.gateways.http.reading import (
     Held,
     expect_xml,
@@ -344,12 +345,13 @@ def _own_address(request: Request) -> str:
 
 async def _first_of(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:
     """The answer, if it comes in time and while the sender is there."""
-    gone = asyncio.ensure_future(_gone(request))
-    both: list[asyncio.Future[Any]] = [reply, gone]
+    gone = [asyncio.ensure_future(_gone(request)), asyncio.ensure_future(request.scope["state"][HALF_CLOSED].wait())]
+    all_of_it: list[asyncio.Future[Any]] = [reply, *gone]
     try:
-        await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(all_of_it, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        gone.cancel()
+        for each in gone:
+            each.cancel()
     return reply.result() if reply.done() else None
 
 

@@ -15,6 +15,8 @@ HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 200
 HEAD_SECONDS_MAX = 20.0
 """So long they may take."""
+HALF_CLOSED = "half closed"
+"""Where a request's state says that its sender has closed his side: he has gone, or only has nothing more to say."""
 
 
 class CarefulProtocol(HttpToolsProtocol):
@@ -48,8 +50,18 @@ class CarefulProtocol(HttpToolsProtocol):
             self._expect_head()
         super().data_received(data)
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio looks at the answer
+        """Some close their side behind a request, and still want to hear what became of it."""
+        cycle = getattr(self, "cycle", None)
+        if self.scheme == "https" or cycle is None or cycle.response_complete or cycle.more_body:
+            return False
+        cycle.keep_alive = False
+        cycle.scope["state"][HALF_CLOSED].set()
+        return True
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["state"][HALF_CLOSED] = asyncio.Event()
         if self._certificate is not None:
             self.scope["state"]["certificate"] = self._certificate
 
