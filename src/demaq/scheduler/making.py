@@ -33,7 +33,7 @@ class Maker:
         self._plain = {
             queue.name
             for queue in self.program.queues.values()
-            if queue.kind == "basic"
+            if queue.kind in ("basic", "incomingGateway")
             and queue.schema is None
             and not plan.indexes_of(queue.name)
             and all([prop.decl is None for prop in self.program.properties_of(queue.name)])
