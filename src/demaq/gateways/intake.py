@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -77,9 +77,9 @@ class Intake:
         engine: Engine,
         folder: Path | None,
         bounds: Callable[[str], Bounds],
-        stored: Callable[[], None] = lambda: None,
+        stored: Callable[[Sequence[NewMessage]], None] = lambda messages: None,
     ) -> None:
-        """`folder` is where the store lies, if it is a folder; `stored` is called whenever there is something new."""
+        """`folder` is where the store lies, if it is a folder; `stored` is told what is new."""
         self._engine = engine
         self._folder = folder
         self._bounds = bounds
@@ -157,12 +157,14 @@ class Intake:
         loop = asyncio.get_running_loop()
         while self._waiting:
             together, self._waiting = _first(self._waiting)
-            failure = await loop.run_in_executor(self._thread, self._try, together)
-            alone = [[arrival] for arrival in together] if _is_ours(failure) and len(together) > 1 else []
+            answer = await loop.run_in_executor(self._thread, self._try, together)
+            alone = [[arrival] for arrival in together] if _is_ours(answer) and len(together) > 1 else []
             for group in alone or [together]:  # one message that breaks something must not keep the others out
                 if alone:
-                    failure = await loop.run_in_executor(self._thread, self._try, group)
-                self._stored()
+                    answer = await loop.run_in_executor(self._thread, self._try, group)
+                failure = answer if isinstance(answer, Exception) else None
+                if not isinstance(answer, Exception):
+                    self._stored(answer)
                 for arrival in group:
                     self._tell(arrival, failure)
 
@@ -186,14 +188,13 @@ class Intake:
 
     # in the thread
 
-    def _try(self, together: list[_Arrival]) -> Exception | None:
+    def _try(self, together: list[_Arrival]) -> list[NewMessage] | Exception:
         try:
-            self._store(together)
+            return self._store(together)
         except Exception as failure:
             return failure
-        return None
 
-    def _store(self, together: list[_Arrival]) -> None:
+    def _store(self, together: list[_Arrival]) -> list[NewMessage]:
         engine = self._engine
         now = engine.clock()
         checked: dict[int, NewMessage | MessageError] = {}
@@ -210,6 +211,7 @@ class Intake:
         for number, (arrival, (message, is_new)) in enumerate(zip(together, stored, strict=True)):
             answer = checked.get(number, arrival.refusal)
             arrival.stored = answer if isinstance(answer, MessageError) else Receipt(message=message, is_new=is_new)
+        return messages
 
     def _about(self, arrival: _Arrival, error: MessageError, now: datetime) -> NewMessage:
         """The message about one that is refused. A repeated request is refused again, and told about once."""
@@ -241,9 +243,9 @@ def _first(waiting: list[_Arrival]) -> tuple[list[_Arrival], list[_Arrival]]:
     return waiting[:TOGETHER_MAX], waiting[TOGETHER_MAX:]
 
 
-def _is_ours(failure: Exception | None) -> bool:
+def _is_ours(answer: list[NewMessage] | Exception) -> bool:
     """Whether it is a mistake of ours, and no fault of the system that all messages share."""
-    return failure is not None and not isinstance(failure, OperatorError)
+    return isinstance(answer, Exception) and not isinstance(answer, OperatorError)
 
 
 def _for_sender(failure: Exception, bounds: Bounds) -> Exception:

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -44,6 +44,7 @@ from demaq.gateways.status import status_of
 from demaq.language.endpoints import HEALTH, METRICS, READINESS, Arrival, arrival_at
 from demaq.language.program import Gateway, Program, Queue
 from demaq.server.node import Node
+from demaq.store.protocol import NewMessage
 
 Address = tuple[str, int]
 HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
@@ -197,7 +198,7 @@ class Gateways:
         self._stop = asyncio.Event()
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
-        intake = self.intake = Intake(engine, folder, self._bounds, self._node.look_for_work)
+        intake = self.intake = Intake(engine, folder, self._bounds, self._arrived)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
@@ -285,6 +286,13 @@ class Gateways:
             {queue.name: self.own_address(queue.name) for queue in outgoing},
             {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},
         )
+
+    def _arrived(self, messages: Sequence[NewMessage]) -> None:
+        """Wake who has something to do now. Messages of a mailbox only lie there."""
+        if any([message.priority is not None for message in messages]):
+            self._node.look_for_work()
+        if self.outbox is not None and any([message.undelivered for message in messages]):
+            self.outbox.wake()  # about a refused message, where errors are sent on
 
     def _bounds(self, queue: str) -> Bounds:
         settings = self._settings.incoming(queue)
