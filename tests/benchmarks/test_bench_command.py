@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from demaq.benchmarks import backlog, breakdown, memory, pipeline, retained, rules_per_queue, throughput
+from demaq.benchmarks import backlog, breakdown, gateways, memory, pipeline, retained, rules_per_queue, throughput
 from demaq.benchmarks.crash import Summary
 from demaq.benchmarks.figures import WrongResult
+from demaq.benchmarks.http_load import Task, run
+from demaq.benchmarks.listening import ModuleProcess
 from demaq.benchmarks.retained import SMALLEST
 from demaq.cli import main as cli
 
@@ -154,6 +156,39 @@ def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path,
     assert ("a node starts, until its first message is processed", "on 40 messages") in figures
     assert ("memory over 100 messages", "its evaluator, in the end") in figures
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_gateways_are_measured_beside_a_handler_by_hand(tmp_path: Path, capsys, monkeypatch):
+    tiny = gateways.Sizes(bytes=(64_000,), requests={2: 16}, conversations=4)
+    monkeypatch.setattr(gateways, "Sizes", lambda: tiny)
+    chart = tmp_path / "gateways.svg"
+    (stores := tmp_path / "stores").mkdir()
+
+    options = ["--json", "--runs", "1", "--chart", str(chart), "--folder", str(stores)]
+    assert cli.run(cli.demaq, ["bench", "gateways", *options]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    figures: list[Json] = document["figures"]
+    assert document["format"] == 1
+    speeds = named(figures, "requests accepted", "speed")
+    where = [(each["at"]["bytes"], each["at"]["connections"], each["at"]["system"]) for each in speeds]
+    systems = ("node", "node, rules at work", "by hand", "answers at once")
+    assert where == [(64_000, 2, system) for system in systems]
+    ratios = named(figures, "requests accepted", "ratio")
+    assert [ratio.get("target") for ratio in ratios] == ["at least 0.7", None]
+    assert ratios[0]["value"] == pytest.approx(speeds[0]["value"] / speeds[2]["value"])
+    answered = [(each["name"], each["at"]["system"]) for each in figures if each["group"] == "conversation answered"]
+    assert answered == [(name, system) for system in ("node", "by hand") for name in ("p50", "p99")]
+    assert "HTTP, a handler by hand = 1" in chart.read_text(encoding="utf-8")
+    assert list(stores.iterdir()) == []
+
+
+def test_answers_that_are_not_as_they_must_be_are_an_error(tmp_path: Path):
+    with ModuleProcess("demaq.benchmarks.answering_at_once", tmp_path / "log") as server:
+        task = Task(address=f"{server.address}/", bodies=("<a/>",), connections=2, requests=3, status=200)
+        with pytest.raises(WrongResult, match="an answer is not 200"):
+            run(task)
 
 
 @pytest.mark.slow

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from demaq.benchmarks import backlog, breakdown, latency, lookups, message_sizes, retained, rules_per_queue, throughput
+from demaq.benchmarks import (
+    backlog,
+    breakdown,
+    gateways,
+    latency,
+    lookups,
+    message_sizes,
+    retained,
+    rules_per_queue,
+    throughput,
+)
 from demaq.benchmarks.drawing import Bar, Line, Part, bars_panel, lines_panel, page, stacks_panel
 from demaq.benchmarks.figures import Figure
 from demaq.benchmarks.processes import ROLES
@@ -179,6 +189,41 @@ def _steps(figures: Sequence[Figure]) -> str | None:
     return stacks_panel("Where the time of a step goes", "µs, one part after the other", stacks) if stacks else None
 
 
+def _gateway_ratios(figures: Sequence[Figure]) -> str | None:
+    bars = [
+        Bar(
+            f"{figure.at['connections']} connections",
+            BLUE,
+            figure.value,
+            f"{figure.value:.2f}",
+            gateways.RATIO_TARGET,
+            _kilobytes(figure),
+        )
+        for figure in _of(figures, gateways.ACCEPTING, gateways.RATIO)
+        if figure.at["system"] == gateways.NODE
+    ]
+    about = "requests accepted in a second, without rules"
+    return bars_panel("HTTP, a handler by hand = 1", about, bars) if bars else None
+
+
+def _gateway_speeds(figures: Sequence[Figure]) -> str | None:
+    colours = {gateways.NODE: BLUE, gateways.NODE_WITH_RULES: ORANGE, gateways.BY_HAND: GREY}
+    speeds = [
+        figure for figure in _of(figures, gateways.ACCEPTING, gateways.SPEED) if str(figure.at["system"]) in colours
+    ]
+    most = max([int(figure.at["connections"]) for figure in speeds], default=0)
+    bars: list[Bar] = []
+    for figure in speeds:
+        if figure.at["connections"] == most:
+            system = str(figure.at["system"])
+            bars.append(Bar(system, colours[system], figure.value, f"{figure.value:,.0f}", group=_kilobytes(figure)))
+    return bars_panel("Requests accepted in a second", f"{most} connections", bars) if bars else None
+
+
+def _kilobytes(figure: Figure) -> str:
+    return f"{float(figure.at['bytes']) / 1000:g} KB"
+
+
 PANELS: tuple[Callable[[Sequence[Figure]], str | None], ...] = (
     _ratios,
     _speeds,
@@ -190,6 +235,8 @@ PANELS: tuple[Callable[[Sequence[Figure]], str | None], ...] = (
     _rules,
     _sizes,
     _cores,
+    _gateway_ratios,
+    _gateway_speeds,
 )
 
 

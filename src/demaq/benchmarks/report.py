@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from demaq.benchmarks import backlog, breakdown, latency, lookups, message_sizes, retained, rules_per_queue, throughput
+from demaq.benchmarks import (
+    backlog,
+    breakdown,
+    gateways,
+    latency,
+    lookups,
+    message_sizes,
+    retained,
+    rules_per_queue,
+    throughput,
+)
 from demaq.benchmarks.figures import Figure
 from demaq.benchmarks.processes import ROLES
 
@@ -89,6 +99,27 @@ TABLES = (
         ratio=message_sizes.RATIO,
     ),
     _Table("one core and two, steps/s", backlog.CORES, backlog.SPEED, "workload", str),
+    _Table(
+        "requests/s accepted over HTTP, and beside a handler by hand",
+        gateways.ACCEPTING,
+        gateways.SPEED,
+        "connections",
+        lambda n: f"{n:,} connection" + "s" * (n != 1),
+        ratio=gateways.RATIO,
+        below=("bytes", "system"),
+    ),
+    *[
+        _Table(
+            f"{percentile} of a request, ms",
+            gateways.ACCEPTING,
+            percentile,
+            "connections",
+            lambda n: f"{n:,} connection" + "s" * (n != 1),
+            1,
+            below=("bytes", "system"),
+        )
+        for percentile in (gateways.P50, gateways.P99)
+    ],
     _Table("s until ready, which is not counted", "start", "ready", "workload", str, 1),
 )
 """In the order in which they are shown."""
@@ -102,6 +133,7 @@ def tables(figures: Sequence[Figure]) -> Iterator[str]:
             yield ""
             yield from _aligned([table.title, *rows[0]], rows[1:])
     yield from _latency(figures)
+    yield from _conversations(figures)
     yield from _steps(figures)
     yield from _targets(figures)
 
@@ -127,7 +159,14 @@ def _rows(table: _Table, figures: Sequence[Figure]) -> list[list[str]]:
 
 
 def _told(key: str, value: Column) -> str:
-    return f"{value:,} per commit" if key == "per_commit" else str(value)
+    match key:
+        case "per_commit":
+            return f"{value:,} per commit"
+        case "bytes":
+            return f"{float(value) / 1000:g} KB"
+        case "connections":
+            return f"{value:,} connections"
+    return str(value)
 
 
 def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -146,6 +185,16 @@ def _latency(figures: Sequence[Figure]) -> Iterator[str]:
         told = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in mine])
         yield ""
         yield f"one message through {latency.STEPS} steps in an idle node: {told}"
+
+
+def _conversations(figures: Sequence[Figure]) -> Iterator[str]:
+    mine = [figure for figure in figures if figure.group == gateways.CONVERSATION]
+    if mine:
+        yield ""
+        yield "a conversation of three steps over HTTP, one after the other"
+    for system in dict.fromkeys([figure.at["system"] for figure in mine]):
+        told = [f"{each.name} {each.value:.1f} ms" for each in mine if each.at["system"] == system]
+        yield f"  {system}: {', '.join(told)}"
 
 
 def _steps(figures: Sequence[Figure]) -> Iterator[str]:
@@ -170,7 +219,7 @@ def _targets(figures: Sequence[Figure]) -> Iterator[str]:
         yield f"  {about}: {figure.value:,.2f}, {figure.target}: {verdict}"
 
 
-_PLACES = ("workload", "system", "per_commit", "invoices")
+_PLACES = ("workload", "system", "per_commit", "invoices", "bytes", "connections")
 
 
 def _place(key: str, value: Column) -> str:

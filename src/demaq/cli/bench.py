@@ -49,6 +49,26 @@ def folder_option(function: F) -> F:
     )(function)
 
 
+def runs_option(function: F) -> F:
+    return click.option(
+        "--runs",
+        type=click.IntRange(1),
+        default=RUNS,
+        show_default=True,
+        metavar="N",
+        help="Show the median of so many.",
+    )(function)
+
+
+def chart_option(function: F) -> F:
+    return click.option(
+        "--chart",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Draw the figures into this file: .svg, or .png where demaq[bench] is installed.",
+    )(function)
+
+
 @click.group(
     cls=ExampleFirstGroup,
     example="$ demaq bench --workload W1 --chart w1.svg",
@@ -78,16 +98,9 @@ def folder_option(function: F) -> F:
     show_default=True,
     help="Where the node of a workload evaluates. May be repeated; one of auto and spark at a time.",
 )
-@click.option(
-    "--runs", type=click.IntRange(1), default=RUNS, show_default=True, metavar="N", help="Show the median of so many."
-)
+@runs_option
 @click.option("--large", is_flag=True, help="Up to a million messages: takes an hour or more.")
-@click.option(
-    "--chart",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Draw the figures into this file: .svg, or .png where demaq[bench] is installed.",
-)
+@chart_option
 @folder_option
 @json_option
 @click.pass_context
@@ -112,8 +125,7 @@ def bench(
     if context.invoked_subcommand is not None:
         _expect_no_options(context)
         return
-    from demaq.benchmarks import machine, pipeline
-    from demaq.benchmarks.chart import write_chart
+    from demaq.benchmarks import pipeline
 
     if "auto" in pipelines and "spark" in pipelines:
         raise click.UsageError("--pipeline takes one of auto and spark: there is one Spark at a time")
@@ -124,17 +136,8 @@ def bench(
     sizes = pipeline.LARGE if large else pipeline.Sizes()
     started = time.monotonic()
     figures = _measured(pipeline.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
-    facts = machine.facts()
-    if as_json:
-        settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
-        document = {"format": JSON_FORMAT, "machine": facts, "settings": settings}
-        document |= {"seconds": time.monotonic() - started, "figures": [figure.as_json() for figure in figures]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        _print_tables(figures, facts)
-    if chart is not None:
-        write_chart(figures, facts, chart)
-        click.echo(f"wrote {chart}", err=True)
+    settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
+    _show_all(figures, settings, time.monotonic() - started, as_json, chart)
 
 
 def _expect_writable(chart: Path) -> None:
@@ -181,6 +184,23 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
     _show(_measured(measure(sizes, folder, _say)), as_json)
 
 
+@bench.command(cls=ExampleFirst, example="$ demaq bench gateways --runs 5 --chart gateways.svg")
+@runs_option
+@click.option("--large", is_flag=True, help="Seven times as many requests.")
+@chart_option
+@folder_option
+@json_option
+def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as_json: bool) -> None:
+    """Measure what a node takes in over HTTP, and how long senders wait, beside a handler written by hand."""
+    from demaq.benchmarks.gateways import LARGE, Sizes, measure
+
+    if chart is not None:
+        _expect_writable(chart)
+    started = time.monotonic()
+    figures = _measured(measure(LARGE if large else Sizes(), runs, folder, _say))
+    _show_all(figures, {"runs": runs, "large": large}, time.monotonic() - started, as_json, chart)
+
+
 @bench.command(cls=ExampleFirst, example="$ demaq bench crash --trials 500")
 @click.option("--trials", default=50, show_default=True, type=click.IntRange(1), metavar="N", help="How many kills.")
 @click.option("--seed", default=1, show_default=True, metavar="S", help="Another seed, other moments.")
@@ -225,6 +245,24 @@ def _measured(measured: Iterable[Figure]) -> list[Figure]:
         raise click.ClickException(f"the figures mean nothing: {error}") from None
     except OperatorError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _show_all(
+    figures: list[Figure], settings: dict[str, Any], seconds: float, as_json: bool, chart: Path | None
+) -> None:
+    from demaq.benchmarks import machine
+    from demaq.benchmarks.chart import write_chart
+
+    facts = machine.facts()
+    if as_json:
+        document = {"format": JSON_FORMAT, "machine": facts, "settings": settings, "seconds": seconds}
+        document |= {"figures": [figure.as_json() for figure in figures]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print_tables(figures, facts)
+    if chart is not None:
+        write_chart(figures, facts, chart)
+        click.echo(f"wrote {chart}", err=True)
 
 
 def _print_tables(figures: list[Figure], facts: dict[str, str | int]) -> None:
