@@ -185,6 +185,16 @@ def test_a_message_that_a_reset_has_released_before_a_snapshot_is_gone_when_it_i
     assert out_of(eager(program, 10), messages) == ["<n>0</n>"]
 
 
+def test_a_message_that_waits_to_be_sent_is_still_there_when_its_rules_have_run() -> None:
+    program = """
+    create queue post kind outgoingGateway endpoint "http://nowhere.example/" create queue later create queue out
+    create rule made for post if (/m) then do enqueue <l>{//k}</l> into later
+    create rule look for later if (true()) then
+      do enqueue <n>{count(qs:queue("post")[//k = qs:message()//k])}</n> into out
+    """
+    assert out_of(eager(program, 10), [("post", "<m><k>1</k></m>")]) == ["<n>1</n>"]
+
+
 def test_a_round_that_fails_while_messages_are_evaluated_again_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

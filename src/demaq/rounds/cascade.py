@@ -92,6 +92,10 @@ class Cascades:
         """Whether somebody processes the messages of a queue, here or elsewhere."""
         return bool(self.plan.queues[queue].rules) and self.program.queues[queue].kind != "echo"
 
+    def is_sent(self, queue: str) -> bool:
+        """Whether messages of a queue stay until they are delivered, which nobody knows here."""
+        return self.program.queues[queue].kind == "outgoingGateway"
+
     def priority(self, queue: str) -> int:
         return self.program.queues[queue].priority
 
@@ -244,7 +248,7 @@ class _Cascade:
         for position, action in enumerate(outcome.actions):
             if isinstance(action, Enqueued):
                 parts += self._create(item, outcome, position, action)
-        if not item.kept:
+        if not item.kept and not self._cascades.is_sent(item.message.queue):
             self._overlay.gone.add(item.message.id)
             parts += self._cascades.parts.gone(item.message.queue)
         self._changes.add(outcome.key, parts)
