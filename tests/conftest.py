@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 KEPT_TOGETHER = {
     "Spark": ("tests/spark/", "tests/bulk/"),
     "PostgreSQL": ("tests/store/test_postgresql", "tests/store/test_stores_agree"),
+    "a node that sends": ("tests/gateways/test_outbox",),
 }
 
 

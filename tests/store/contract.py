@@ -19,6 +19,7 @@ from demaq.store.protocol import (
     Attempt,
     NewMessage,
     NextProgram,
+    Postponed,
     Restated,
     Step,
     StoredMessage,
@@ -71,7 +72,7 @@ def attempt(message: int, number: int, result: Literal["sent", "again", "failed"
 
 def to_send(store: Store) -> list[tuple[int, int]]:
     """Messages of the queue `out` and their attempts."""
-    return [(message.seq, made) for message, made in store.to_send("out", FOREVER, 9)]
+    return [(found.seq, found.attempts) for found in store.to_send("out", FOREVER, 9)]
 
 
 class StoreContract:
@@ -502,11 +503,13 @@ class StoreContract:
         store.append([new("out", undelivered=True, created=at) for at in times])
         store.append([new("other", undelivered=True), new("out")])
         assert to_send(store) == [(2, 0), (4, 0), (1, 0), (3, 0)]
-        assert [message.seq for message, _ in store.to_send("out", MORNING + hour, 2, [2])] == [4, 1]
+        assert [found.seq for found in store.to_send("out", MORNING + hour, 2, [2])] == [4, 1]
         assert store.sendings() == {"other": (1, MORNING, MORNING), "out": (4, MORNING, MORNING + hour)}
-        store.postpone(2, MORNING + 3 * hour, attempt(2, 1, "again"))
-        store.postpone(4, MORNING + 4 * hour)
-        store.postpone(6, MORNING)
+        assert store.next_to_send("out", MORNING) == MORNING + hour
+        again = Postponed(message=2, due=MORNING + 3 * hour, attempt=attempt(2, 1, "again"))
+        store.postpone([again, Postponed(message=4, due=MORNING + 4 * hour), Postponed(message=6, due=MORNING)])
+        assert store.next_to_send("out", MORNING + 3 * hour) == MORNING + 4 * hour
+        assert store.next_to_send("out", MORNING + 4 * hour) is None
         assert to_send(store) == [(1, 0), (3, 0), (2, 1), (4, 0)]
         assert store.sendings()["out"] == (4, MORNING + hour, MORNING + hour)
 
@@ -523,7 +526,7 @@ class StoreContract:
     def test_what_is_to_be_sent_is_listed_as_it_is_due(self, store: Store):
         hour = timedelta(hours=1)
         store.append([new("out", undelivered=True), new("other", undelivered=True), new("out", undelivered=True)])
-        store.postpone(1, MORNING + hour, attempt(1, 1, "again"))
+        store.postpone([Postponed(message=1, due=MORNING + hour, attempt=attempt(1, 1, "again"))])
         late = Unsent(message=1, queue="out", created=MORNING, due=MORNING + hour, attempts=1)
         other = Unsent(message=2, queue="other", created=MORNING, due=MORNING, attempts=0)
         third = Unsent(message=3, queue="out", created=MORNING, due=MORNING, attempts=0)
@@ -538,11 +541,11 @@ class StoreContract:
     def test_attempts_are_remembered_longer_than_their_messages(self, store: Store, clock: Clock):
         store.append([new("out", undelivered=True, priority=None), new("other", undelivered=True)])
         tried = attempt(1, 1, "again")
-        store.postpone(1, MORNING, tried)
+        store.postpone([Postponed(message=1, due=MORNING, attempt=tried)])
         sent = attempt(1, 2, "sent")
         store.commit([Step(processed=1, delivered=1, attempt=sent)])
         waiting = attempt(2, 1, "again", queue="other")
-        store.postpone(2, MORNING, waiting)
+        store.postpone([Postponed(message=2, due=MORNING, attempt=waiting)])
         assert store.collect_garbage(FOREVER, 9) == 1
         assert store.attempts(None, None, 9) == [waiting, sent, tried]
         assert store.attempts("out", None, 1) == [sent]
@@ -565,9 +568,16 @@ class StoreContract:
 
     def test_what_waits_to_be_sent_may_be_due_at_once_and_counts_anew(self, store: Store):
         store.append([new("out", undelivered=True)])
-        store.postpone(1, FOREVER, attempt(1, 1, "again"))
+        store.postpone([Postponed(message=1, due=FOREVER, attempt=attempt(1, 1, "again"))])
         assert store.send_again(1, MORNING)
-        assert [(message.seq, made) for message, made in store.to_send("out", MORNING, 9)] == [(1, 0)]
+        assert [(found.seq, found.attempts) for found in store.to_send("out", MORNING, 9)] == [(1, 0)]
+
+    def test_what_is_to_be_sent_is_shown_with_its_properties_and_slices(self, store: Store):
+        properties = {"Recipient": PropertyValue.string("http://there.invalid/")}
+        store.append([new("out", undelivered=True, properties=properties, slices=(("s", "k"), ("s", "l")))])
+        store.commit([Step(resets=(("s", "l"),))])
+        [found] = store.to_send("out", FOREVER, 9)
+        assert (found.queue, found.properties, found.slices) == ("out", properties, (("s", "k"),))
 
     def test_the_first_answer_on_a_connection_is_remembered(self, store: Store, clock: Clock):
         store.append([new("out", undelivered=True), new("out", undelivered=True)])

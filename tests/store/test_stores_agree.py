@@ -16,7 +16,7 @@ from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.opening import open_store
-from demaq.store.protocol import Answer, Attempt, NewMessage, NextProgram, Restated, Step, Timer
+from demaq.store.protocol import Answer, Attempt, NewMessage, NextProgram, Postponed, Restated, Step, Timer
 from tests.store.contract import FOREVER, MORNING, Clock
 from tests.store.server import Server
 
@@ -119,7 +119,7 @@ class StoresAgree(RuleBasedStateMachine):
         )
         answer = Answer(connection="c", status=200, content_type="text/xml", body=f"<a>{seq}</a>")
         steps = [Step(delivered=seq, attempt=attempt, answer=answer)]
-        if any([message.seq == seq for queue in QUEUES for message, _ in self.plain.to_send(queue, FOREVER, 999)]):
+        if any([found.seq == seq for queue in QUEUES for found in self.plain.to_send(queue, FOREVER, 999)]):
             self.same("commit", steps)
             return
         for store in (self.plain, self.durable):
@@ -133,7 +133,7 @@ class StoresAgree(RuleBasedStateMachine):
             attempt = Attempt(
                 message=seq, queue="b", number=number, at=self.clock(), seconds=0, destination="y", result="again"
             )
-        self.same("postpone", seq, due, attempt)
+        self.same("postpone", [Postponed(message=seq, due=due, attempt=attempt)])
 
     @rule(seq=numbers, due=times)
     def send_again(self, seq: int, due: Any) -> None:
@@ -147,9 +147,9 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("answer", "c")
         for queue in QUEUES:
             self.same("to_send", queue, now, limit, but)
+            self.same("next_to_send", queue, now)
             self.same("attempts", queue, None, limit)
             self.same("unsent", queue, None, limit)
-            self.same("next_to_send", queue, now)
 
     @rule(before=times, limit=st.integers(1, 5))
     def collect_garbage(self, before: Any, limit: int) -> None:

@@ -18,10 +18,12 @@ from demaq.store.protocol import (
     IndexEntry,
     NewMessage,
     NextProgram,
+    Postponed,
     Restated,
     SliceKey,
     Step,
     StoredMessage,
+    ToSend,
     Unsent,
     slices_at,
 )
@@ -108,15 +110,16 @@ class MemoryStore:
                         self._remove(seq)
             return committed
 
-    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
+    def postpone(self, postponed: Sequence[Postponed]) -> None:
         with self._lock:
-            kept = self._kept.get(seq)
-            if kept is None or kept.send_due is None:
-                return
-            kept.send_due = due
-            if attempt is not None:
-                kept.attempts = attempt.number
-                self._attempts.append(attempt)
+            for each in {each.message: each for each in postponed}.values():
+                kept = self._kept.get(each.message)
+                if kept is None or kept.send_due is None:
+                    continue
+                kept.send_due = each.due
+                if each.attempt is not None:
+                    kept.attempts = each.attempt.number
+                    self._attempts.append(each.attempt)
 
     def send_again(self, seq: int, due: datetime) -> bool:
         with self._lock:
@@ -228,13 +231,21 @@ class MemoryStore:
         with self._lock:
             return next((due for due, _ in self._timers()), None)
 
-    def to_send(
-        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
-    ) -> list[tuple[StoredMessage, int]]:
+    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
         with self._lock:
             due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
             found = [seq for _, seq in due if seq not in but][:limit]
-            return [(self._current(seq), self._kept[seq].attempts) for seq in found]
+            messages = [self._current(seq) for seq in found]
+            return [
+                ToSend(
+                    seq=message.seq,
+                    queue=queue,
+                    attempts=self._kept[message.seq].attempts,
+                    properties=message.properties,
+                    slices=message.slices,
+                )
+                for message in messages
+            ]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         with self._lock:

@@ -121,6 +121,27 @@ class Unsent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Postponed:
+    """A message that is to be sent at another time, perhaps because of an attempt that failed."""
+
+    message: int
+    due: datetime
+    attempt: Attempt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToSend:
+    """A message that is to be sent: all but its text."""
+
+    seq: int
+    queue: str
+    attempts: int
+    """How many were made before."""
+    properties: Mapping[str, PropertyValue]
+    slices: tuple[SliceKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What was answered on a connection; a repeated request gets it again."""
 
@@ -233,8 +254,8 @@ class Store(Protocol):
         AlreadyProcessed, and nothing of the whole commit is kept.
         """
 
-    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
-        """A message that is to be sent is due at another time, perhaps because of an attempt that failed."""
+    def postpone(self, postponed: Sequence[Postponed]) -> None:
+        """Messages that are to be sent are due at other times; in one transaction."""
 
     def send_again(self, seq: int, due: datetime) -> bool:
         """A message of an outgoing gateway is to be sent, whatever became of it, and its attempts count from 1 again.
@@ -299,10 +320,8 @@ class Store(Protocol):
     def next_due(self) -> datetime | None:
         """When the next timer is due."""
 
-    def to_send(
-        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
-    ) -> list[tuple[StoredMessage, int]]:
-        """Messages that an outgoing gateway is to send, but for these, as they are due; each with its attempts."""
+    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
+        """Messages that an outgoing gateway is to send, but for these, as they are due."""
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         """When the first message of an outgoing gateway is due that is not due by this time."""

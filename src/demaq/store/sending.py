@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from demaq.store.encoding import encode_numbers, microseconds, time_at
-from demaq.store.protocol import Answer, Attempt, Unsent
+from demaq.store.protocol import Answer, Attempt, Postponed, Unsent
 from demaq.store.tables import Tables
 
 MEMORY_SECONDS = 24 * 60 * 60
@@ -39,15 +39,18 @@ def write_attempts(tables: Tables, attempts: Sequence[Attempt]) -> None:
     )
 
 
-def postpone(tables: Tables, seq: int, due: datetime, attempt: Attempt | None) -> None:
-    """Within a transaction: change when a message is due, and count the attempt."""
-    rows = tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])])
-    if not rows:
-        return
-    made = rows[0][1] if attempt is None else attempt.number
-    tables.execute_many(tables.sql["postpone"], [(microseconds(due), made, seq)])
-    if attempt is not None:
-        write_attempts(tables, [attempt])
+def postpone(tables: Tables, postponed: Sequence[Postponed]) -> None:
+    """Within a transaction: change when messages are due, and count attempts. One that is not to be sent is left."""
+    made = dict(tables.rows(tables.sql["outbox_of"], [encode_numbers([each.message for each in postponed])]))
+    known = {each.message: each for each in postponed if each.message in made}  # the last one of each counts
+    tables.execute_many(
+        tables.sql["postpone"],
+        [
+            (microseconds(each.due), made[seq] if each.attempt is None else each.attempt.number, seq)
+            for seq, each in known.items()
+        ],
+    )
+    write_attempts(tables, [each.attempt for each in known.values() if each.attempt is not None])
 
 
 def send_again(tables: Tables, seq: int, due: datetime) -> bool:

@@ -29,10 +29,12 @@ from demaq.store.protocol import (
     Committed,
     NewMessage,
     NextProgram,
+    Postponed,
     Restated,
     Step,
     StoredMessage,
     Timer,
+    ToSend,
     Unsent,
 )
 from demaq.store.removal import remove_garbage, remove_transient
@@ -76,9 +78,9 @@ class SqlStore:
             changes.write(elide)
         return committed
 
-    def postpone(self, seq: int, due: datetime, attempt: Attempt | None = None) -> None:
+    def postpone(self, postponed: Sequence[Postponed]) -> None:
         with self._writing():
-            sending.postpone(self._database, seq, due, attempt)
+            sending.postpone(self._database, postponed)
 
     def send_again(self, seq: int, due: datetime) -> bool:
         with self._writing():
@@ -175,12 +177,19 @@ class SqlStore:
         due = self._database.rows(self._database.sql["next_due"])[0][0]
         return None if due is None else time_at(due)
 
-    def to_send(
-        self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()
-    ) -> list[tuple[StoredMessage, int]]:
+    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
         asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
         rows = self._database.rows(self._database.sql["to_send"], asked)
-        return [(_message(row[:-1]), row[-1]) for row in rows]
+        return [
+            ToSend(
+                seq=seq,
+                queue=queue,
+                attempts=attempts,
+                properties=decode_properties(properties),
+                slices=_slices(slices, None) if slices else (),
+            )
+            for seq, attempts, properties, slices in rows
+        ]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         asked = {"queue": queue, "after": microseconds(after)}

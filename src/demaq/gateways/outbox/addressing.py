@@ -9,7 +9,7 @@ from demaq.gateways.outbox.results import NotSent
 from demaq.gateways.soap import Interface
 from demaq.language.endpoints import Destination, destination
 from demaq.language.program import Gateway, Program
-from demaq.store.protocol import StoredMessage
+from demaq.store.protocol import StoredMessage, ToSend
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Addressing:
         """Where a gateway's messages go unless they say otherwise."""
         return self._own[queue]
 
-    def of(self, message: StoredMessage) -> Destination | Answering | NotSent:
+    def of(self, message: StoredMessage | ToSend) -> Destination | Answering | NotSent:
         named = message.properties.get("Recipient")
         if named is not None and named.text.strip():
             return _destination(named.text)

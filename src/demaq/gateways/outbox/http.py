@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import socket
 import ssl
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import httpx
 
-from demaq.documents import parse_document
+from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
 from demaq.gateways.outbox.results import NotSent, Sent
@@ -24,7 +27,16 @@ AGAIN_STATUSES = (408, 425, 429)
 NO_ACCESS_STATUSES = (401, 403, 407)
 ANSWER_BYTES_MAX = 64_000_000
 REASON_CHARACTERS_MAX = 300
+PARSE_BESIDE_BYTES = 256 * 1024
+"""A larger answer is read beside the loop, so that others do not wait."""
+ANSWERED_LATER = 202
+"""The other side has taken the message and answers it some other way, if at all."""
 XML = "application/xml; charset=utf-8"
+
+if importlib.util.find_spec("sniffio") is None:
+    # For every request httpcore looks for this package in all folders that there are, which costs as much as the rest
+    # of the request. With None in its place nobody looks (Python's language reference, 5.3.1).
+    sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 
 
 class HttpSender:
@@ -64,14 +76,18 @@ class HttpSender:
         if interface is not None:
             try:
                 soap = request_for(interface, message.body)
+                interface.check_input(Document(message.body).tree, soap.operation)
             except MessageError as error:
                 return NotSent(kind=error.kind, reason=error.message, again=False)
             data = soap.data
             headers.update({"Content-Type": soap.content_type, **soap.headers})
         try:
-            response = await self._post(queue, to.address, data, headers, settings)
+            async with asyncio.timeout(settings.timeout_seconds):  # for all of it: an answer may come in drops
+                response = await self._post(queue, to.address, data, headers, settings)
         except Exception as error:
             return _not_sent(error)
+        if len(response.content) > PARSE_BESIDE_BYTES:
+            return await asyncio.to_thread(self._read, queue, response, interface, soap)
         return self._read(queue, response, interface, soap)
 
     async def close(self) -> None:
@@ -115,7 +131,7 @@ class HttpSender:
                 return _faulty(fault, response, said)
         if not 200 <= status < 300:
             return _refused(response, said)
-        if interface is not None and soap is not None and not soap.operation.is_one_way and response.content:
+        if interface is not None and soap is not None and not soap.operation.is_one_way:
             try:
                 answer = response_of(interface, soap.operation, status, content_type, response.content)
             except MessageError as error:
@@ -124,7 +140,8 @@ class HttpSender:
             if isinstance(answer, Fault):
                 return _faulty(answer, response, said)
             return Sent(status=said, reply=answer)
-        if interface is None and self._wants_reply.get(queue, False) and response.content.strip():
+        wants_reply = self._wants_reply.get(queue, False) and status != ANSWERED_LATER
+        if interface is None and wants_reply and response.content.strip():
             try:
                 return Sent(status=said, reply=parse_document(response.content).text)
             except MessageError as error:
@@ -172,7 +189,7 @@ def _refused(response: httpx.Response, said: str) -> NotSent:
 
 def _not_sent(error: Exception) -> NotSent:
     match error:
-        case httpx.TimeoutException():
+        case httpx.TimeoutException() | TimeoutError():
             return NotSent(kind="timeout", reason=f"no answer in time ({type(error).__name__})")
         case httpx.ConnectError() if isinstance(_cause(error, ssl.SSLCertVerificationError), ssl.SSLError):
             return NotSent(kind="invalidCertificate", reason=_short(str(error)), again=False)

@@ -9,40 +9,45 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
-from demaq.errors import AlreadyProcessed, MessageError, StoreError
+from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
 from demaq.gateways.figures import Durations
 from demaq.gateways.http.answers import refusal_text
 from demaq.gateways.outbox.addressing import Addressing, Answering
+from demaq.gateways.outbox.gateway import OutgoingGateway
 from demaq.gateways.outbox.peers import Peer, pause_seconds
-from demaq.gateways.outbox.recording import Recording
 from demaq.gateways.outbox.results import NotSent, Sent
+from demaq.gateways.outbox.together import Together
+from demaq.gateways.outbox.waiting import Due
 from demaq.gateways.settings import Outgoing, Settings
 from demaq.language.endpoints import Destination
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.sending import Ended
-from demaq.store.protocol import Answer, Attempt, SliceKey, StoredMessage
+from demaq.store.protocol import Answer, Attempt, Postponed, StoredMessage
 
-IN_FLIGHT_MAX = 256
-"""So many messages are on their way at once, over all gateways."""
-LOOK_AHEAD = 200
-"""So many messages of a gateway are looked at for some that may go now."""
+UNREAD_MAX = 32
+"""So many messages have begun whose texts are not read yet, and whose sizes nobody knows."""
+CHARACTERS_MAX = 64_000_000
+"""While texts on their way are larger than this together, no more messages begin."""
 IDLE_SECONDS_MAX = 30.0
-FAULT_SECONDS = 1.0
-"""After a fault of the store it is tried again this much later."""
+PAUSE_SECONDS_MIN = 0.001
+"""So long others have the event loop, whatever is to be done."""
+FAULT_SECONDS_FIRST = 0.1
+FAULT_SECONDS_MAX = 10.0
+"""After a fault of the store it is tried again this much later: each time twice as long."""
+NOTE_ATTEMPTS_MAX = 5
+"""So often an answer that makes the system fail is tried to be stored, before it is an error."""
 OTHER_SIDE = ("disconnectedTransport", "nameResolution", "timeout", "connectionClosed")
 """Failures that are about the other side, whatever the message is."""
 XML = "application/xml"
 RESULTS = ("sent", "again", "failed")
-
-T = TypeVar("T")
 
 _log = logging.getLogger("demaq.outbox")
 
@@ -73,17 +78,20 @@ class Outbox:
         self._engine = engine
         self._store = engine.store
         self._settings = settings
-        self._addressing = addressing
         self._connections = connections
         self._senders = senders
         self._wrote = wrote
-        self._queues = [queue.name for queue in engine.program.queues.values() if queue.kind == "outgoingGateway"]
-        self._queues = [queue for queue in self._queues if queue not in left_out]
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
-        self._recording = Recording(self._deliver, self._thread)
-        self._flying: dict[int, asyncio.Task[None]] = {}
-        self._busy_slices: set[SliceKey] = set()
-        self._peers: dict[tuple[str, str], Peer] = {}
+        self._texts = Together(self._read, self._thread)
+        self._notes = Together(self._write, self._thread)
+        self._gateways = {
+            queue.name: OutgoingGateway(queue.name, settings.outgoing(queue.name), addressing, engine.store)
+            for queue in engine.program.queues.values()
+            if queue.kind == "outgoingGateway" and queue.name not in left_out
+        }
+        self._flying: set[asyncio.Task[None]] = set()
+        self._unread = 0
+        self._characters = 0
         self._answering: set[str] = set()
         """Connections whose answers are being stored."""
         self._work = asyncio.Event()
@@ -94,41 +102,47 @@ class Outbox:
         """How long they took, by queue."""
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """There may be something new to send."""
+        for gateway in self._gateways.values():
+            gateway.has_news = True
         self._work.set()
 
     def open_breakers(self) -> list[tuple[str, str]]:
         """Other sides that are not even tried now: for which gateway, and who. May be called from any thread."""
-        return [about for about, peer in self._peers.copy().items() if not peer.is_open]
+        return [(queue, peer) for queue, gateway in self._gateways.items() for peer in gateway.open_breakers()]
 
     async def run(self) -> None:
         """Send until it is stopped."""
+        faults = 0
         while not self._stopping:
             self._work.clear()
             pause = IDLE_SECONDS_MAX
             try:
-                for queue in self._queues:
-                    pause = min(pause, await self._start_some(queue))
+                for gateway in self._gateways.values():
+                    pause = min(pause, await self._advance(gateway))
+                faults = 0
             except Exception as fault:
-                if self._stopping:
-                    return
-                _log.warning("%s; looking again in %g s", fault, FAULT_SECONDS)
-                pause = FAULT_SECONDS
-            if pause > 0:
-                try:
-                    await asyncio.wait_for(self._work.wait(), pause)
-                except TimeoutError:
-                    continue
+                pause = _fault_seconds(faults)
+                faults += 1
+                if not self._stopping:
+                    _log.warning("%s; looking again in %g s", fault, pause)
+                    await asyncio.sleep(pause)
+                continue
+            try:
+                await asyncio.wait_for(self._work.wait(), max(pause, PAUSE_SECONDS_MIN))
+            except TimeoutError:
+                continue
 
     async def stop(self, seconds: float) -> None:
         """Let what is on its way arrive, but not for ever; what is not stored then is sent again by the next run."""
         self._stopping = True
         self._work.set()
         if self._flying:
-            await asyncio.wait(list(self._flying.values()), timeout=seconds)
-        for task in self._flying.values():
+            await asyncio.wait(list(self._flying), timeout=seconds)
+        left = list(self._flying)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*self._flying.values(), return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
     def close(self) -> None:
         """Behind the end of `run`."""
@@ -136,113 +150,143 @@ class Outbox:
 
     # picking
 
-    async def _start_some(self, queue: str) -> float:
-        """Begin to send what may go now; the answer is when to look again."""
-        room = IN_FLIGHT_MAX - len(self._flying)
-        if room <= 0:
-            return IDLE_SECONDS_MAX
+    async def _advance(self, gateway: OutgoingGateway) -> float:
+        """Learn what is due, and begin to send what may go now; the answer is when to look again."""
         now = self._engine.clock()
-        flying = list(self._flying)
-        found = await self._in_thread(lambda: self._store.to_send(queue, now, LOOK_AHEAD, flying))
-        pause = IDLE_SECONDS_MAX
-        passed: set[SliceKey] = set()
-        for message, attempts in found:
-            if len(self._flying) >= IN_FLIGHT_MAX:
+        if gateway.wants_reading(now):
+            loop = asyncio.get_running_loop()
+            gateway.add(await loop.run_in_executor(self._thread, gateway.read, now), now)
+        while not self._stopping and self._has_room():
+            begun = gateway.begin_next()
+            if begun is None:
                 break
-            if message.seq in self._flying or not passed.isdisjoint(message.slices):
-                continue
-            if not self._busy_slices.isdisjoint(message.slices):
-                passed.update(message.slices)
-                continue
-            to = self._addressing.of(message)
-            peer = self._peer(queue, to.peer) if isinstance(to, Destination) else None
-            wait = 0.0 if peer is None else peer.wait_seconds()
-            if wait is None or wait > 0:
-                passed.update(message.slices)
-                pause = min(pause, IDLE_SECONDS_MAX if wait is None else wait)
-                continue
-            self._start(message, attempts + 1, to, peer)
-        if len(found) < LOOK_AHEAD:
-            pause = min(pause, await self._next_due(queue, now))
-        return pause
+            self._start(gateway, *begun)
+        return gateway.pause_seconds(self._engine.clock())
 
-    async def _next_due(self, queue: str, now: datetime) -> float:
-        # What is due and was not begun waits for another one to end, and is looked at then.
-        due = await self._in_thread(lambda: self._store.next_to_send(queue, now))
-        return IDLE_SECONDS_MAX if due is None else (due - now).total_seconds()
+    def _has_room(self) -> bool:
+        return self._unread < UNREAD_MAX and self._characters < CHARACTERS_MAX
 
     def _start(
-        self, message: StoredMessage, attempt: int, to: Destination | Answering | NotSent, peer: Peer | None
+        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | NotSent, peer: Peer | None
     ) -> None:
-        self._busy_slices.update(message.slices)
-        refusal = peer.refusal() if peer is not None else None
-        if peer is not None and refusal is None:
-            peer.begin()
-        task = asyncio.create_task(self._send(message, attempt, refusal or to, None if refusal else peer))
-        self._flying[message.seq] = task
+        attempts_max = self._settings.outgoing(gateway.queue).attempts
+        if isinstance(to, NotSent) and to.again and due.attempts + 1 < attempts_max:
+            task = asyncio.create_task(self._put_off(gateway, due, to))
+        else:
+            self._unread += 1
+            task = asyncio.create_task(self._send(gateway, due, to, peer))
+        self._flying.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._flying.pop(message.seq, None)
-            self._busy_slices.difference_update(message.slices)
+            self._flying.discard(task)
+            gateway.done(due)
             self._work.set()
+            if not task.cancelled() and task.exception() is not None:
+                _log.error("message %s was left", due.seq, exc_info=task.exception())
 
         task.add_done_callback(ended)
-
-    def _peer(self, queue: str, name: str) -> Peer:
-        known = self._peers.get((queue, name))
-        if known is None:
-            settings = self._settings.outgoing(queue)
-            known = self._peers[queue, name] = Peer(
-                settings.connections,
-                settings.rate_per_second,
-                settings.breaker_failures,
-                settings.retry_first_seconds,
-                settings.breaker_pause_seconds,
-                time.monotonic,
-            )
-        return known
 
     # sending
 
     async def _send(
-        self, message: StoredMessage, number: int, to: Destination | Answering | NotSent, peer: Peer | None
+        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | NotSent, peer: Peer | None
     ) -> None:
-        at = self._engine.clock()
-        began = time.perf_counter()
-        result: Sent | NotSent
-        if isinstance(to, Destination):
-            result = await self._tried(message, to)
-        elif isinstance(to, NotSent):
-            result = to
-        else:
-            result = Sent(status="answered")
-        seconds = time.perf_counter() - began
-        if peer is not None:
-            peer.end(result if isinstance(result, NotSent) and _is_about_other_side(result) else None)
+        """One attempt, and what it makes of the message."""
+        characters = 0
+        result: Sent | NotSent | None = None
+        try:
+            try:
+                message = await self._text(due.seq)
+            finally:
+                self._unread -= 1
+                self._work.set()
+            if message is None:
+                return  # its queue was given up meanwhile
+            characters = len(message.body)
+            self._characters += characters
+            at = self._engine.clock()
+            began = time.perf_counter()
+            if isinstance(to, Destination):
+                result = await self._tried(message, to)
+            else:
+                result = to if isinstance(to, NotSent) else Sent(status="answered")
+            seconds = time.perf_counter() - began
+        finally:
+            self._characters -= characters
+            if peer is not None:
+                about_peer = isinstance(result, NotSent) and _is_about_other_side(result)
+                gateway.end(due, peer, result if about_peer and isinstance(result, NotSent) else None)
+                self._work.set()
+        await self._note_surely(gateway, message, due.attempts + 1, at, seconds, result, to)
+
+    async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: NotSent) -> None:
+        """An attempt that is not even made, which takes no text. Of these there may be very many."""
+        number, faults = due.attempts + 1, 0
+        attempt = _attempt(due.seq, gateway.queue, number, self._engine.clock(), 0.0, refusal, refusal, "again")
         while True:
             try:
-                await self._note(message, number, at, seconds, result, to)
-            except AlreadyProcessed:
-                return  # somebody has given up its queue meanwhile
-            except StoreError as fault:
-                # It must not be sent again for this: what became of it is stored as soon as that is possible.
-                _log.warning("message %s: %s; trying again in %g s", message.seq, fault, FAULT_SECONDS)
-                await asyncio.sleep(FAULT_SECONDS)
+                await self._postpone(gateway, attempt, refusal)
+            except OperatorError as fault:
+                await self._pause(due.seq, fault, faults)
+                faults += 1
                 continue
             return
+
+    async def _text(self, seq: int) -> StoredMessage | None:
+        faults = 0
+        while True:
+            try:
+                return await self._texts.do(seq)
+            except OperatorError as fault:
+                await self._pause(seq, fault, faults)
+                faults += 1
 
     async def _tried(self, message: StoredMessage, to: Destination) -> Sent | NotSent:
         settings = self._settings.outgoing(message.queue)
         try:
             return await self._senders[to.kind].send(message, to, settings)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # a mistake of ours, which must not keep the message for ever
             _log.exception("sending message %s failed", message.seq)
             return NotSent(kind="systemError", reason=f"{type(error).__name__}: {error}")
 
+    # noting
+
+    async def _note_surely(
+        self,
+        gateway: OutgoingGateway,
+        message: StoredMessage,
+        number: int,
+        at: datetime,
+        seconds: float,
+        result: Sent | NotSent,
+        to: Destination | Answering | NotSent,
+    ) -> None:
+        """What became of it is stored as soon as that is possible: a fault here must not make it be sent again."""
+        faults = 0
+        while True:
+            try:
+                await self._note(gateway, message, number, at, seconds, result, to)
+                return
+            except AlreadyProcessed:
+                return  # somebody has given up its queue meanwhile
+            except OperatorError as fault:
+                await self._pause(message.seq, fault, faults)
+            except Exception as fault:
+                _log.exception("noting what became of message %s failed", message.seq)
+                await self._pause(message.seq, fault, faults)
+                if faults + 1 == NOTE_ATTEMPTS_MAX:
+                    reason = f"what came back cannot be stored: {type(fault).__name__}: {fault}"
+                    result = NotSent(kind="systemError", reason=reason, status=result.status, again=False)
+            faults += 1
+
+    async def _pause(self, seq: int, fault: Exception, faults: int) -> None:
+        seconds = _fault_seconds(faults)
+        _log.warning("message %s: %s; trying again in %g s", seq, fault, seconds)
+        await asyncio.sleep(seconds)
+
     async def _note(
         self,
+        gateway: OutgoingGateway,
         message: StoredMessage,
         number: int,
         at: datetime,
@@ -253,41 +297,35 @@ class Outbox:
         settings = self._settings.outgoing(message.queue)
 
         def attempt(outcome: Literal["sent", "again", "failed"]) -> Attempt:
-            failed = result if isinstance(result, NotSent) else None
-            return Attempt(
-                message=message.seq,
-                queue=message.queue,
-                number=number,
-                at=at,
-                seconds=round(seconds, 6),
-                destination=_shown(to),
-                result=outcome,
-                status=result.status,
-                kind=failed.kind if failed is not None else None,
-                reason=failed.reason if failed is not None else None,
-            )
+            return _attempt(message.seq, message.queue, number, at, seconds, result, to, outcome)
 
         if isinstance(result, NotSent) and result.again and number < settings.attempts:
-            pause = pause_seconds(
-                number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
-            )
-            due = self._engine.clock() + timedelta(seconds=pause)
-            await self._in_thread(lambda: self._store.postpone(message.seq, due, attempt("again")))
-            self._count(message.queue, "again", seconds)
+            await self._postpone(gateway, attempt("again"), result)
             return
         if isinstance(result, NotSent):
             failure = (result.kind, _described(result, number))
-            await self._recording.note(Ended(message=message, attempt=attempt("failed"), failure=failure))
-            self._count(message.queue, "failed", seconds)
+            ended = Ended(message=message, attempt=attempt("failed"), failure=failure)
+            await self._notes.do(ended)
         elif isinstance(to, Answering):
-            await self._answer(message, attempt("sent"), to.connection)
-            self._count(message.queue, "sent", seconds)
+            ended = await self._answer(message, attempt("sent"), to.connection)
         else:
-            await self._recording.note(Ended(message=message, attempt=attempt("sent"), reply=result.reply))
-            self._count(message.queue, "sent", seconds)
-        self._wrote()
+            ended = Ended(message=message, attempt=attempt("sent"), reply=result.reply)
+            await self._notes.do(ended)
+        self._count(message.queue, ended.attempt.result, seconds)
+        if ended.reply is not None or ended.failure is not None:
+            self._wrote()  # there is a message about it
 
-    async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> None:
+    async def _postpone(self, gateway: OutgoingGateway, attempt: Attempt, result: NotSent) -> None:
+        settings = self._settings.outgoing(attempt.queue)
+        pause = pause_seconds(
+            attempt.number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
+        )
+        due = self._engine.clock() + timedelta(seconds=pause)
+        await self._notes.do(Postponed(message=attempt.message, due=due, attempt=attempt))
+        gateway.postponed(due)
+        self._count(attempt.queue, "again", attempt.seconds)
+
+    async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
         """First it is stored that the answer is given; then it is."""
         reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
         answer = None
@@ -295,14 +333,16 @@ class Outbox:
         if is_keyed:
             status = 500 if reply.is_error else 200
             answer = Answer(connection=connection, status=status, content_type=XML, body=reply.body)
-            is_taken = await self._in_thread(lambda: self._store.answer(connection)) is not None
+            loop = asyncio.get_running_loop()
+            is_taken = await loop.run_in_executor(self._thread, self._store.answer, connection) is not None
         else:
             is_taken = self._connections.queue_of(connection) is None
         if is_taken or connection in self._answering:
             failure = ("connectionClosed", "the request was answered before, or its sender does not wait any more")
             failed = replace(attempt, result="failed", kind=failure[0], reason=failure[1])
-            await self._recording.note(Ended(message=message, attempt=failed, failure=failure))
-            return
+            ended = Ended(message=message, attempt=failed, failure=failure)
+            await self._notes.do(ended)
+            return ended
         self._answering.add(connection)
         ended = Ended(message=message, attempt=attempt, answer=answer)
         try:
@@ -316,13 +356,11 @@ class Outbox:
                 answer = replace(answer, status=500, body=reply.body)
             ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
         try:
-            await self._recording.note(ended)
+            await self._notes.do(ended)
             self._connections.answer(connection, reply)
         finally:
             self._answering.discard(connection)
-
-    def _deliver(self, ended: Sequence[Ended]) -> None:  # in the thread
-        self._engine.deliver(ended)
+        return ended
 
     def _count(self, queue: str, result: str, seconds: float) -> None:
         self.counts[queue, result] = self.counts.get((queue, result), 0) + 1
@@ -330,8 +368,49 @@ class Outbox:
             self.durations[queue] = Durations()
         self.durations[queue].add(seconds)
 
-    def _in_thread(self, call: Callable[[], T]) -> Awaitable[T]:
-        return asyncio.get_running_loop().run_in_executor(self._thread, call)
+    # in the thread
+
+    def _read(self, numbers: Sequence[int]) -> list[StoredMessage | None]:
+        found = {message.seq: message for message in self._store.messages(numbers)}
+        return [found.get(number) for number in numbers]
+
+    def _write(self, notes: Sequence[Ended | Postponed]) -> list[None]:
+        ended = [note for note in notes if isinstance(note, Ended)]
+        postponed = [note for note in notes if isinstance(note, Postponed)]
+        if ended:
+            self._engine.deliver(ended)
+        if postponed:
+            self._store.postpone(postponed)  # does no harm where it is done twice
+        return [None] * len(notes)
+
+
+def _attempt(
+    message: int,
+    queue: str,
+    number: int,
+    at: datetime,
+    seconds: float,
+    result: Sent | NotSent,
+    to: Destination | Answering | NotSent,
+    outcome: Literal["sent", "again", "failed"],
+) -> Attempt:
+    failed = result if isinstance(result, NotSent) else None
+    return Attempt(
+        message=message,
+        queue=queue,
+        number=number,
+        at=at,
+        seconds=round(seconds, 6),
+        destination=_shown(to),
+        result=outcome,
+        status=result.status,
+        kind=failed.kind if failed is not None else None,
+        reason=failed.reason if failed is not None else None,
+    )
+
+
+def _fault_seconds(faults: int) -> float:
+    return float(min(FAULT_SECONDS_FIRST * 2**faults, FAULT_SECONDS_MAX))
 
 
 def _is_about_other_side(result: NotSent) -> bool:

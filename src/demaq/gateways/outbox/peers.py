@@ -47,6 +47,11 @@ class Peer:
         """Whether messages are let through."""
         return self._closed_until is None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to remember of it."""
+        return not self._busy and not self._failures and self.is_open and self._free_at <= self._clock()
+
     def wait_seconds(self) -> float | None:
         """How long the next message has to wait for its turn: 0 if not at all, None if until another one has ended."""
         if self._busy >= self._connections:
@@ -62,7 +67,9 @@ class Peer:
             return None
         last = self._last
         assert last is not None, "something has failed"
-        return NotSent(kind=last.kind, reason=f"not tried, because others have failed: {last.reason}", again=True)
+        left = max(self._closed_until - self._clock(), 0.0)  # before that it is no use
+        reason = f"not tried, because others have failed: {last.reason}"
+        return NotSent(kind=last.kind, reason=reason, again=True, after_seconds=left)
 
     def begin(self) -> None:
         self._busy += 1

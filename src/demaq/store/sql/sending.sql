@@ -1,5 +1,5 @@
 -- name: to_send
-SELECT s.*, o.attempts FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
+SELECT o.seq, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
 WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM json_each(:but))
 ORDER BY o.due, o.seq LIMIT :limit
 

@@ -1,7 +1,7 @@
 -- The answers are those of the statements of the same names for SQLite.
 
 -- name: to_send
-SELECT s.*, o.attempts FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
+SELECT o.seq, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
 WHERE o.queue = %(queue)s AND o.due <= %(now)s
   AND o.seq <> ALL (ARRAY(SELECT json_array_elements_text(%(but)s::json)::bigint))
 ORDER BY o.due, o.seq LIMIT %(limit)s
