@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -75,8 +76,6 @@ def running(
     **files: str,
 ) -> Iterator[Running]:
     """An application on a store in the folder. Nothing is collected, so that everything can be looked at."""
-    from datetime import timedelta
-
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
     (folder / "app.dmq").write_text(application)

@@ -209,7 +209,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             outgoing_by_queue={queue: _outgoing(**more) for queue, more in by_queue.items()},
         )
         application = APPLICATION.replace("ADDRESS", there.address).replace("DEAD", dead)
-        files = {"service_wsdl": WSDL.replace("ADDRESS", there.address), "answer_xsd": ANSWER_SCHEMA}
+        files: dict[str, Any] = {"service_wsdl": WSDL.replace("ADDRESS", there.address), "answer_xsd": ANSWER_SCHEMA}
         here = stack.enter_context(running(folder, application, settings, policy_xml="<policy/>", **files))
         world = World(here, there, script, dead)
         world.receiver, world.private, world.stranger = receiver, private, stranger
