@@ -10,14 +10,12 @@ What follows the language of a block says what the block is:
     ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
-command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that follow, each of which is run when the node
-has nothing left to process, as somebody who types would; `$ kill %1` ends it. Times are compared by their form, because
-the clock goes on. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Other
-commands are not run.
-
-has nothing left to process, as somebody who types would; `$ kill %1` ends it. A program of the page is run with the
-Python of the tests, and what it leads to is sent before the next command: `$ …/python FILE`. Times are compared by their form, because the clock goes on. Other commands are
-not run.
+command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that
+follow, each of which is run when the node has nothing left to process, as somebody who types would; `$ kill %1` ends it.
+A program of the page is run with the Python of the tests, and what it leads to is sent before the next command: `$
+…/python FILE`. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Times are
+compared by their form, because the clock goes on; ports from 8470 to 8479 stand for some that are free. Other commands
+are not run.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ import io
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -50,6 +49,7 @@ ON_SPARK = ("load",)
 _FENCE = re.compile(r"^( *)```(.*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$")
+_PORT = re.compile(r"\b847\d\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?")
 
 
@@ -147,6 +147,8 @@ class Shell:
 
     def __init__(self) -> None:
         self.exit_code = 0
+        self._ports: dict[str, str] = {}
+        """Free ports, by those that the page has."""
         self._node: subprocess.Popen[str] | None = None
         self._store = Path()
 
@@ -164,7 +166,7 @@ class Shell:
         """What a command really answers; what the page says for those that are not run."""
         if command.text == "echo $?":
             return (str(self.exit_code),)
-        words = shlex.split(command.text.replace("\\\n", " "))
+        words = shlex.split(self.with_free_ports(command.text.replace("\\\n", " ")))
         if command.text == "kill %1":
             answer = self._stop()
         elif words[0].endswith("/python"):
@@ -177,7 +179,22 @@ class Shell:
             answer = self._run_apart(words[1:])
         else:
             answer = self._run(words[1:])
+        answer = tuple([self._with_ports_of_page(line) for line in answer])
         return command.answer if _without_times(answer) == _without_times(command.answer) else answer
+
+    def with_free_ports(self, text: str) -> str:
+        """A file or command of the page, as it can be used here."""
+        for port in _PORT.findall(text):
+            if port not in self._ports:
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", 0))
+                    self._ports[port] = str(listener.getsockname()[1])
+        return _PORT.sub(lambda found: self._ports[found.group()], text)
+
+    def _with_ports_of_page(self, line: str) -> str:
+        for port, used in self._ports.items():
+            line = re.sub(rf"\b{used}\b", port, line)
+        return line
 
     def _run(self, words: list[str]) -> tuple[str, ...]:
         output = io.StringIO()

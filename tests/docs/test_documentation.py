@@ -78,7 +78,7 @@ def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypa
             if block.file is not None:
                 file = tmp_path / block.file
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(block.text, encoding="utf-8")
+                file.write_text(shell.with_free_ports(block.text), encoding="utf-8")
             elif block.language == "console":
                 answers[block] = [shell.answer(command) for command in commands(block)]
             elif block.language == "python":
