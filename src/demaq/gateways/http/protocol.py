@@ -6,7 +6,7 @@ uvicorn reads as many headers as somebody sends, and waits for them as long as s
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -15,6 +15,8 @@ HEAD_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 200
 HEAD_SECONDS_MAX = 20.0
 """So long they may take."""
+WHOLE = "whole"
+"""In the state of a request that has come as a whole."""
 HALF_CLOSED = "half closed"
 """Where a request's state says that its sender has closed his side: he has gone, or only has nothing more to say."""
 
@@ -23,7 +25,7 @@ class CarefulProtocol(HttpToolsProtocol):
     """A connection of a sender."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, Together(transport, self.loop)))
         self._fruitless_bytes = 0
         """What came since there was a whole head or a piece of a body."""
         self._in_head = True
@@ -46,9 +48,9 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._fruitless_bytes > HEAD_BYTES_MAX + len(data):
             self._refuse(431)
             return
-        if self._in_head and self._head_timer is None:
-            self._expect_head()
         super().data_received(data)
+        if self._in_head and self._fruitless_bytes and self._head_timer is None:
+            self._expect_head()  # most heads come in one piece, and need no watch
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio looks at the answer
         """Some close their side behind a request, and still want to hear what became of it."""
@@ -83,6 +85,7 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_head = True
+        self.scope["state"][WHOLE] = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -113,3 +116,29 @@ class CarefulProtocol(HttpToolsProtocol):
         if not is_answered and not self._owes_an_answer():
             self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
+
+
+class Together:
+    """A transport that sends in one piece what is written in one turn of the loop: an answer's head with its body."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _send(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            self._transport.write(b"".join(held))

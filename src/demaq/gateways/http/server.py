@@ -19,6 +19,7 @@ from demaq.gateways.figures import Requests
 from demaq.gateways.http.answers import HttpAnswer, Refusal, refusal
 from demaq.gateways.http.gateway import IncomingGateway
 from demaq.gateways.http.protocol import CarefulProtocol
+from demaq.gateways.http.request import QuickRequest
 
 CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60
@@ -79,7 +80,7 @@ class HttpServer:
         assert scope["type"] == "http", "nothing else is served"
         began = time.perf_counter()
         body = _Receiving(receive)
-        request = Request(scope, body.receive)
+        request = QuickRequest(scope, body.receive)
         path = scope["path"]
         gateway = self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
         try:
