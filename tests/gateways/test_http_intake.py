@@ -135,6 +135,23 @@ def test_what_is_refused_is_kept_with_its_body_in_the_right_error_queue(here: Ru
     assert "<initialText>&lt;invoice&gt;\ufffd &amp; so on</initialText>" in message.body
 
 
+@pytest.mark.parametrize(
+    ("body", "content_type", "kept"),
+    [
+        ("{}", "application/json", "<initialText>{}</initialText>"),
+        ("<invoice/>", "application/xml; charset=nonsense", "<initialMessage><invoice/></initialMessage>"),
+        ("<invoice>" + "x" * 100_001 + "</invoice>", "application/xml", "<initialText></initialText>"),
+    ],
+)
+def test_what_is_no_message_at_all_is_told_to_operators(here: Running, body: str, content_type: str, kept: str):
+    before = count(here, "wrong")
+    assert here.post("/v1/invoices", body, content_type).status_code in (413, 415)
+
+    [message] = here.stored("wrong")[before:]
+    assert "<refused/>" in message.body
+    assert kept in message.body
+
+
 def test_a_schema_is_checked(here: Running):
     answer = here.post("/ask", "<nonsense/>")
 

@@ -30,6 +30,7 @@ from demaq.gateways.http.server import HttpServer, Page, listen
 from demaq.gateways.intake import Bounds, Intake
 from demaq.gateways.mail.dialogue import DialogueSettings
 from demaq.gateways.mail.listening import MailListener
+from demaq.gateways.mail.senders import authentication, guarded_mailboxes
 from demaq.gateways.metrics import CONTENT_TYPE, Metrics, Sources
 from demaq.gateways.outbox.addressing import Addressing
 from demaq.gateways.outbox.http import HttpSender
@@ -94,6 +95,7 @@ class Gateways:
                     self._paths[arrival.place] = name
                 else:
                     self._mailboxes[name] = f"mailto:{arrival.place}"
+        self._guarded = guarded_mailboxes(settings, self._mailboxes) if smtp is not None else []
         self._sockets = contextlib.ExitStack()
         self._http = self._sockets.enter_context(contextlib.closing(listen(*http))) if http is not None else None
         self._smtp = smtp
@@ -234,7 +236,12 @@ class Gateways:
             self.server = HttpServer(gateways, self._pages(), self._http, self._tls, self.requests)
             receiving.append(asyncio.create_task(self.server.run()))
         if self._smtp is not None:
-            dialogue = DialogueSettings(mail_bytes_max=settings.mail.size_bytes_max, tls=self._tls)
+            dialogue = DialogueSettings(
+                host_name=socket.gethostname(),
+                mail_bytes_max=settings.mail.size_bytes_max,
+                tls=self._tls,
+                authenticate=authentication(authenticator, self._guarded),
+            )
             self.listener = MailListener(
                 intake, self._mailboxes, host=self._smtp[0], port=self._smtp[1], settings=dialogue
             )

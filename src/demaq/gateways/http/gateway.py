@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
 from demaq.language.system_properties import HEADER
 from demaq.store.protocol import Answer, Store
 
+KEPT_STATUSES = (400, 413, 415)
+"""What is refused with them becomes an error message."""
 PARSE_BESIDE_BYTES = 256 * 1024
 """A larger body is read beside the loop, so that others do not wait."""
 SOAP_HEADER_CHARACTERS_MAX = 10_000
@@ -126,8 +129,23 @@ class IncomingGateway:
             settings = self._settings
             body = await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
         except Refusal as error:
+            await self._keep(error, await self._rest(request) if error.status == 415 else b"")
             return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
         return await self._take(request, identity, body, key, came_as)
+
+    async def _rest(self, request: Request) -> bytes:
+        """The body of a request that is refused, if it is not too large."""
+        settings = self._settings
+        try:
+            return await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
+        except Refusal:
+            return b""
+
+    async def _keep(self, error: Refusal, body: bytes) -> None:
+        """Tell the application's operators what came and was no message. What is too large is not kept."""
+        if error.status in KEPT_STATUSES:
+            with contextlib.suppress(Overloaded):
+                await self._intake.refuse(self.queue, body, MessageError("refused", error.reason))
 
     # asking about the gateway
 
@@ -171,6 +189,7 @@ class IncomingGateway:
                 return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
             return refused(error)
         except Refusal as error:
+            await self._keep(error, body)
             return self._in_envelope(version, error) if version is not None else _plain(error)
         except Overloaded as error:
             late = Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
