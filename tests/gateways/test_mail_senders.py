@@ -1,0 +1,57 @@
+"""A gateway that gets mail asks senders who they are, where it asks at all."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from demaq.errors import OperatorError
+from demaq.gateways.mail.senders import guarded_mailboxes
+from demaq.gateways.security.authentication import AuthKind
+from demaq.gateways.security.credential_file import USERS, Entry, add_entry
+from demaq.gateways.security.passwords import password_hash
+from demaq.gateways.security.tls import OwnCertificate
+from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.settings.values import Tls
+from tests.gateways.nodes import ANY_PORT, running
+
+MAIL = "From: a@example.org\r\nTo: orders@example.org\r\nContent-Type: application/xml\r\n\r\n<order/>\r\n"
+APPLICATION = 'create queue orders kind incomingGateway endpoint "mailto:orders@example.org"'
+
+
+def test_a_mail_is_taken_from_who_says_the_right_password(tmp_path: Path):
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "node.pem")
+    (tmp_path / "node.pem").chmod(0o600)
+    add_entry(tmp_path / "users", USERS, Entry(name="relay", hash=password_hash("right")))
+    settings = Settings(
+        tls=Tls(own=OwnCertificate(certificate=tmp_path / "node.pem")),
+        incoming_by_queue={"orders": Incoming(auth=("basic",), users=tmp_path / "users")},
+    )
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with running(tmp_path, APPLICATION, settings, smtp=ANY_PORT) as here:
+        assert here.gateways.smtp_address is not None
+        port = int(here.gateways.smtp_address.rpartition(":")[2])
+        with smtplib.SMTP("localhost", port, timeout=30) as client:
+            client.starttls(context=trusting)
+            with pytest.raises(smtplib.SMTPSenderRefused) as refused:
+                client.sendmail("a@example.org", ["orders@example.org"], MAIL)
+            assert refused.value.smtp_code == 530
+            with pytest.raises(smtplib.SMTPAuthenticationError):
+                client.login("relay", "wrong")
+            client.login("relay", "right")
+            client.sendmail("a@example.org", ["orders@example.org"], MAIL)
+        assert here.bodies("orders") == ["<order/>"]
+
+
+@pytest.mark.parametrize(("auth", "reason"), [(("bearer",), "passwords"), (("basic",), "certificate")])
+def test_a_gateway_that_nobody_could_send_mail_to_is_refused(auth: tuple[AuthKind, ...], reason: str):
+    settings = Settings(incoming_by_queue={"orders": Incoming(auth=auth)})
+
+    with pytest.raises(OperatorError, match=reason):
+        guarded_mailboxes(settings, ["orders"])
