@@ -196,8 +196,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "private": {"ca": folder / "ca.pem", "own": OwnCertificate(certificate=folder / "own.pem")},
         "stranger": {"ca": folder / "ca.pem"},
     }
-    dead = f"http://127.0.0.1:{_free_port()}"
     with ExitStack() as stack:
+        taken = stack.enter_context(socket.socket())
+        taken.bind(("127.0.0.1", 0))  # and nobody listens: it refuses, and nobody else can have it
+        dead = f"http://127.0.0.1:{taken.getsockname()[1]}"
         there = stack.enter_context(other_side(script))
         private = stack.enter_context(other_side(script, tls=secure))
         stranger = stack.enter_context(other_side(script, tls=unknown))

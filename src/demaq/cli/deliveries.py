@@ -38,7 +38,7 @@ RESULTS = {"sent": "sent", "again": "failed", "failed": "failed, given up"}
 )
 @json_option
 def deliveries(queue: str | None, message: str | None, place: Place, limit: int, as_json: bool) -> None:
-    """Show what became of messages of outgoing gateways, in the order of time.
+    """Show what became of messages of outgoing gateways.
 
     First the last attempts to send one, then what waits to be sent, with when it is due.
     """
