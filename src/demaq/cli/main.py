@@ -48,7 +48,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List the messages of echo queues that have not come back yet, the next one first.",
     ),
     "deliveries": ("demaq.cli.deliveries:deliveries", "Show what became of messages of outgoing gateways."),
-    "redeliver": ("demaq.cli.redeliver:redeliver", "Send messages of outgoing gateways again."),
+    "redeliver": (
+        "demaq.cli.redeliver:redeliver",
+        "Send messages of outgoing gateways again, whatever became of them.",
+    ),
     "collections": ("demaq.cli.collections:collections", "Load and list the collections that rules read."),
     "status": ("demaq.cli.status:status", "Show what a running node is doing."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
