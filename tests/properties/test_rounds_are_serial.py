@@ -29,8 +29,8 @@ RAN = {"programs": 0, "steps": 0, "folded": 0, "again": 0, "ahead": 0, "cut": 0}
 """What was tried, for whoever wants to know how much it was."""
 
 
-def follow(application: Application, bursts: list[list[Event]], size: int) -> None:
-    """Run bursts of messages in rounds of a size, and let the interpreter follow."""
+def follow(application: Application, bursts: list[list[Event]], size: int, at_once: int) -> None:
+    """Run bursts of messages in rounds of a size, several at once, and let the interpreter follow."""
     note(application.text)
     try:
         compiled = compile_program(load_text(application.text))
@@ -39,6 +39,7 @@ def follow(application: Application, bursts: list[list[Event]], size: int) -> No
     RAN["programs"] += 1
     evaluator = SaxonEvaluator(compiled)
     evaluator.messages_max = size
+    evaluator.rounds_max = at_once
     store = MemoryStore()
     done: list[tuple[Sequence[Step], Sequence[Committed]]] = []
 
@@ -58,6 +59,7 @@ def follow(application: Application, bursts: list[list[Event]], size: int) -> No
         ahead=True,
     )
     engine._round_messages = size
+    engine.round_messages_least = 1
     comes_and_goes = Cascades(evaluator).is_possible
     serial = SerialRun(application.text, NOW, HOPS_MAX, application.failing_in_two_ways, comes_and_goes, MESSAGES_MAX)
     try:
@@ -81,6 +83,8 @@ def follow(application: Application, bursts: list[list[Event]], size: int) -> No
     RAN["ahead"] += engine.begun_ahead
 
 
+sizes = st.integers(1, 8)
+rounds_at_once = st.integers(1, 3)
 few = settings(max_examples=max(5, settings().max_examples // 10))
 
 
@@ -88,14 +92,14 @@ few = settings(max_examples=max(5, settings().max_examples // 10))
 @given(st.data())
 def test_what_is_committed_is_what_a_serial_execution_does(data: Any) -> None:
     application = data.draw(applications())
-    follow(application, data.draw(bursts(arrivals(application))), data.draw(st.integers(1, 8)))
+    follow(application, data.draw(bursts(arrivals(application))), data.draw(sizes), data.draw(rounds_at_once))
 
 
 @few
 @given(st.data())
 def test_conversations_that_may_meet_are_what_a_serial_execution_does(data: Any) -> None:
     application = data.draw(conversations())
-    follow(application, data.draw(bursts(requests())), data.draw(st.integers(1, 8)))
+    follow(application, data.draw(bursts(requests())), data.draw(sizes), data.draw(rounds_at_once))
 
 
 def bursts(events: st.SearchStrategy[Event]) -> st.SearchStrategy[list[list[Event]]]:

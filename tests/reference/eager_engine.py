@@ -11,14 +11,14 @@ from demaq.store.protocol import StoredMessage
 
 
 class EagerEngine(Engine):
-    """Evaluates the next round before the one before it is committed, and goes on when that is done."""
+    """Evaluates the next rounds before the one before them is committed, and goes on when that is done."""
 
     begun_ahead = 0
 
-    def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
+    def _start(self, batch: Sequence[StoredMessage]) -> None:
         with patch.object(Evaluation, "start", _evaluate_at_once):
-            super()._begin_ahead(batch)
-        self.begun_ahead += self._begun is not None
+            super()._start(batch)
+        self.begun_ahead += 1
 
 
 def _evaluate_at_once(evaluation: Evaluation) -> None:

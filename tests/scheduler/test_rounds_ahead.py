@@ -1,4 +1,4 @@
-"""The next round is evaluated while one is committed: what comes of it is the same."""
+"""The next rounds are evaluated while one is committed: what comes of it is the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.receiving import Sent
 from demaq.store import MemoryStore, SqliteStore
+from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
 from tests.programs import FEW_SLICES
 from tests.reference.eager_engine import EagerEngine
@@ -38,7 +39,7 @@ create rule count for in if (/last) then do enqueue <n>{count(qs:queue("seen"))}
 
 
 class Counting(ProcessEvaluator):
-    """Says how often it was asked ahead of time."""
+    """Says how often it was asked ahead of time. Several rounds at once take turns."""
 
     messages_max = ROUND
     ahead = 0
@@ -56,15 +57,17 @@ class Counting(ProcessEvaluator):
 
 
 @contextmanager
-def engine_for(program: str, folder: Path, ahead: bool) -> Iterator[tuple[Engine, Counting]]:
+def engine_for(program: str, folder: Path, ahead: bool, at_once: int = 1) -> Iterator[tuple[Engine, Counting]]:
     loaded = load_text(program)
     store = SqliteStore(folder)
     evaluator = Counting(loaded.files(), folder)
+    evaluator.rounds_max = at_once
     try:
         engine = Engine(
             make_plan(loaded), evaluator, store, lambda: NOW, elide=True, exact=False, fold=True, ahead=ahead
         )
         engine._round_messages = ROUND
+        engine.round_messages_least = 1
         yield engine, evaluator
         engine.forget_ahead()
     finally:
@@ -72,9 +75,9 @@ def engine_for(program: str, folder: Path, ahead: bool) -> Iterator[tuple[Engine
         store.close()
 
 
-def end(folder: Path, ahead: bool, messages: int, slices: int) -> tuple[dict[str, list[str]], int]:
+def end(folder: Path, ahead: bool, messages: int, slices: int, at_once: int = 1) -> tuple[dict[str, list[str]], int]:
     """What is there in the end, and how many rounds began ahead of their time."""
-    with engine_for(FEW_SLICES, folder / f"{ahead} {slices}", ahead) as (engine, evaluator):
+    with engine_for(FEW_SLICES, folder / f"{ahead} {slices} {at_once}", ahead, at_once) as (engine, evaluator):
         for start in range(0, messages, 50):
             sent = [Sent(f"<m><k>{n % slices}</k><v>{n}</v></m>") for n in range(start, start + 50)]
             engine.enqueue_all("in", sent)
@@ -92,6 +95,12 @@ def test_it_ends_as_if_each_round_had_waited_for_the_one_before_it(slices: int, 
     assert found == expected
     assert none == 0
     assert some > 0
+    # Smaller rounds: what a message leads to may come before other messages, which have nothing to do with it.
+    several, most = end(tmp_path, ahead=True, messages=100, slices=slices, at_once=3)
+    assert {queue: sorted(bodies) for queue, bodies in several.items()} == {
+        queue: sorted(bodies) for queue, bodies in expected.items()
+    }
+    assert most > 0
 
 
 def test_where_too_much_does_not_hold_rounds_wait_for_each_other(tmp_path: Path) -> None:
@@ -125,6 +134,28 @@ def test_what_arrives_counts_as_done_behind_all_that_was_evaluated(tmp_path: Pat
         engine.enqueue("seen", "<s/>")
         engine.run_round()
         assert {m.body for m in engine.store.waiting("out", 100)} == {"<n>0</n>"}
+
+
+def test_what_arrives_while_a_round_is_evaluated_is_begun_before_that_is_committed(tmp_path: Path) -> None:
+    with engine_for(FEW_SLICES, tmp_path / "store", ahead=True) as (engine, evaluator):
+        engine.enqueue("in", "<m><k>1</k><v>1</v></m>")
+        begin_ahead = engine._begin_ahead
+
+        def another_one_arrives(batch: Sequence[StoredMessage]) -> None:
+            engine.enqueue("in", "<m><k>2</k><v>2</v></m>")
+            begin_ahead(batch)
+
+        engine._begin_ahead = another_one_arrives  # type: ignore[method-assign]
+        engine.run_round()
+        assert evaluator.ahead == 1
+
+
+def test_few_messages_are_not_divided_among_several_rounds(tmp_path: Path) -> None:
+    with engine_for(FEW_SLICES, tmp_path / "store", ahead=True, at_once=3) as (engine, evaluator):
+        engine.round_messages_least = ROUND
+        engine.enqueue_all("in", [Sent(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(ROUND - 1)])
+        engine.run_round()
+        assert evaluator.ahead == 0
 
 
 def eager(program: str, size: int) -> EagerEngine:

@@ -56,6 +56,10 @@ class Evaluator(Protocol):
     def messages_max(self) -> int:
         """How many messages a round may have."""
 
+    @property
+    def rounds_max(self) -> int:
+        """How many rounds may be evaluated at once, by callers in as many threads."""
+
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
 
     def cascade(
@@ -94,6 +98,7 @@ class _Answer(NamedTuple):
 
 class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
+    rounds_max = 1
 
     def __init__(self, compiled: CompiledProgram) -> None:
         self.compiled = compiled

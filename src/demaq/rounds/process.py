@@ -53,6 +53,7 @@ class ProcessEvaluator:
     """An Evaluator in another process. Must be closed."""
 
     messages_max = ROUND_MESSAGES_MAX
+    rounds_max = 1
 
     def __init__(
         self, files: Mapping[str, str], store: str | Path, rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS
@@ -86,6 +87,18 @@ class ProcessEvaluator:
             self._connection = Connection(ours.detach())
             self._connection.send((self._files, str(self._store), self._rule_timeout_seconds))
             self._is_welcome = False
+
+    def twin(self) -> ProcessEvaluator:
+        """Another one for the same: what one has found out about messages the other knows too."""
+        twin = ProcessEvaluator(self._files, self._store, self._rule_timeout_seconds)
+        twin._given_up = self._given_up
+        return twin
+
+    def is_ready(self) -> bool:
+        """Whether the process runs and can be asked now. Raises like `start` where it did not come up."""
+        if self._connection is not None and not self._is_welcome and self._connection.poll(0):
+            self._connected()
+        return self._is_welcome
 
     @property
     def pid(self) -> int | None:
@@ -271,6 +284,7 @@ class ProcessEvaluator:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._is_welcome = False
         if self._process is not None:
             self._process.kill()  # it holds nothing that is not in the store
             self._process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,6 +26,8 @@ from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessa
 T = TypeVar("T")
 
 ROUND_MESSAGES_FIRST = 50
+ROUND_MESSAGES_LEAST = 25
+"""Rounds are not made smaller than this in order to evaluate several at once."""
 ROUND_SECONDS = 1.0
 """Rounds are made as large as can be evaluated in about this time."""
 ROUND_CHARACTERS_MAX = 32_000_000
@@ -66,14 +69,14 @@ class Engine:
         processed before an older one of its priority; without it a long backlog is worked off conversation by
         conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
         nothing is left is one step, and `observe` does not hear of the messages that came and went in it. With `ahead`
-        the next round is evaluated while one is committed, by an evaluator that takes calls from another thread.
+        the next rounds are evaluated while one is committed, by an evaluator that takes calls from other threads.
         """
         self.fold = fold
         self._ahead = ahead
-        self._begun: Evaluation | None = None
-        """The next round, where it has begun."""
+        self._begun: deque[Evaluation] = deque()
+        """The next rounds, as far as they have begun."""
         self._is_last = False
-        """Whether no messages waited behind those of the round that has begun last."""
+        """Whether no messages wait behind those of the rounds that have begun, as far as one knows."""
         self._rounds_alone = 0
         """So many rounds are not to begin ahead, because too much of what was evaluated ahead did not hold."""
         self._elide = elide
@@ -87,6 +90,7 @@ class Engine:
         self.maker = Maker(plan, receiver or evaluator)
         self.round_messages_max: int | None = None
         """Fewer messages in a round than the evaluator takes."""
+        self.round_messages_least = ROUND_MESSAGES_LEAST
         self._round_messages = ROUND_MESSAGES_FIRST
         self.receiver = receiver or evaluator
         self._observe = observe
@@ -177,6 +181,7 @@ class Engine:
                 return self.store.append(messages)
             finally:
                 self._rounds.arrived(messages)  # also where it is in doubt whether they were stored
+                self._is_last = False
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
@@ -203,10 +208,9 @@ class Engine:
         are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
         a message has failed too often and is parked.
         """
-        begun = self._begun or self._begin()
+        begun = self._begun.popleft() if self._begun else self._begin()
         if begun is None:
             return 0
-        self._begun = None
         try:
             done = self._rounds.end(begun, lambda: self._begin_ahead(begun.batch))
             self._adapt(len(begun.batch), begun.seconds)
@@ -226,25 +230,49 @@ class Engine:
         if not batch:
             return None
         self._is_last = all_of_them
-        return self._rounds.begin(batch, deep=all_of_them or not self._exact, fold=self.fold)
+        first, *others = self._divided(batch, self._rounds_at_once())
+        begun = self._rounds.begin(first, deep=all_of_them or not self._exact, fold=self.fold)
+        for part in others:
+            self._start(part)
+        return begun
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
-        """Begin the round behind one with these messages."""
+        """Begin the rounds behind one with these messages."""
         if not self._ahead or self._exact or self._attempts or self._is_last:
             return
         if self._rounds_alone:
             self._rounds_alone -= 1
             return
-        following, self._is_last = self._pending(self._round_messages, but=[message.seq for message in batch])
-        if following:
-            self._begun = self._rounds.begin(following, deep=True, fold=self.fold)
-            self._begun.start()
+        at_once = self._rounds_at_once()
+        free = at_once - len(self._begun)
+        if free > 0:
+            begun = [message.seq for message in [*batch, *[m for each in self._begun for m in each.batch]]]
+            following, self._is_last = self._pending(-(-self._round_messages * free // at_once), but=begun)
+            for part in self._divided(following, free):
+                self._start(part)
+
+    def _rounds_at_once(self) -> int:
+        """How many rounds may be evaluated at once, as things are."""
+        if not self._ahead or self._exact or self._attempts or self._rounds_alone:
+            return 1
+        return self.evaluator.rounds_max
+
+    def _divided(self, batch: list[StoredMessage], parts: int) -> list[list[StoredMessage]]:
+        """The messages of so many rounds, in order; of fewer where there are few messages."""
+        size = max(self.round_messages_least, -(-len(batch) // parts))
+        return [batch[start : start + size] for start in range(0, len(batch), size)]
+
+    def _start(self, batch: Sequence[StoredMessage]) -> None:
+        """Begin a round ahead of its time."""
+        begun = self._rounds.begin(batch, deep=True, fold=self.fold)
+        self._begun.append(begun)
+        begun.start()
 
     def forget_ahead(self) -> None:
         """Evaluate the next messages anew: something has changed that is no change of messages."""
-        if self._begun is not None:
-            self._rounds.forget(self._begun)
-            self._begun = None
+        while self._begun:
+            self._rounds.forget(self._begun.pop())
+        self._is_last = False
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
         """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""

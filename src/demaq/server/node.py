@@ -28,6 +28,7 @@ from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver
 from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.language.system_properties import ERROR_LEVEL
+from demaq.rounds.pool import EvaluatorPool, evaluators_here
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
@@ -112,6 +113,9 @@ class Node:
             self._evaluator.start()
             self._receiver.start()
 
+            pool = EvaluatorPool(self._evaluator, evaluators_here())
+            opened.callback(pool.close)
+
             def start() -> tuple[SparkEvaluator, Callable[[], None]]:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
                 beside, timeout = self._evaluator, rule_timeout_seconds
@@ -119,7 +123,7 @@ class Node:
                 on_spark = SparkEvaluator(spark.session, self.program, files, shared, beside, timeout)
                 return on_spark, spark.close
 
-            self.pipeline = Pipeline(pipeline, self._evaluator, start, tell)
+            self.pipeline = Pipeline(pipeline, pool, start, tell)
             opened.callback(self.pipeline.close)
             plan = make_plan(self.program)
             evolve(plan, self._evaluator, self.store, self._clock, discard, tell)

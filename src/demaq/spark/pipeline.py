@@ -18,9 +18,9 @@ from typing import Literal
 
 from demaq.errors import OperatorError
 from demaq.messages import Message
+from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX, Evaluator
 from demaq.rounds.outcomes import Outcome, StateReader
-from demaq.spark.delegating import Delegating
 from demaq.spark.jobs import JobFailed
 from demaq.spark.rounds import SparkEvaluator
 
@@ -95,6 +95,12 @@ class Pipeline(Delegating):
     def messages_max(self) -> int:
         """Large rounds only where they can be divided; `auto` must see one to start Spark."""
         return ROUND_MESSAGES_MAX if self.name == "inline" else SparkEvaluator.messages_max
+
+    @property
+    def rounds_max(self) -> int:
+        """Spark divides a round by itself; the processes beside the node take one each."""
+        is_inline = self.name == "inline" or (self.name == "auto" and self._spark is None)
+        return self._beside.rounds_max if is_inline else 1
 
     @property
     def threshold(self) -> int | None:

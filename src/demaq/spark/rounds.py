@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 
 from demaq.language.program import Program
 from demaq.messages import Message
+from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
-from demaq.spark.delegating import Delegating
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.session import is_local
 from demaq.store.opening import is_address
@@ -48,6 +48,7 @@ class SparkEvaluator(Delegating):
     """An Evaluator whose cascades run on Spark. Everything else is asked of the one beside the node."""
 
     messages_max = SPARK_MESSAGES_MAX
+    rounds_max = 1
 
     def __init__(
         self,
