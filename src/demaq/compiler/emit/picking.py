@@ -53,8 +53,8 @@ _PARAMETERS = "$batch, $nodes, $rules, $state"
 
 JOBS_BODY = (
     "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"
-    " $documents as array(*), $told as xs:string) as array(*) {"
-    f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told),"
+    " $documents as array(*), $told as xs:string, $names as array(*)) as array(*) {"
+    f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
     f' "{SEPARATOR}") }}'
 )
 """Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""

@@ -27,21 +27,55 @@ declare function d:need($kind as xs:string, $name as xs:string) as empty-sequenc
   error(QName("demaq:runtime", "d:" || $kind || "." || string-join(string-to-codepoints($name) ! string(), "-")))
 };
 
-(: rules on messages with the state that was read for them: see rounds/state_argument.py for how that is told :)
+(: rules on messages with the state that was read for them: see rounds/state_argument.py for how that is told; the
+   numbers are handed to no other function, because Saxon would count them off from the first one there :)
 declare function d:jobs(
   $records as element()*, $nodes as array(*), $rules as array(*), $state as map(*), $documents as array(*),
-  $told as xs:string
+  $told as xs:string, $names as array(*)
 ) as item()* {
-  let $told := parse-json($told)
-  let $lists := array:for-each($told?lists, function($places) { array { $places?* ! $documents(xs:integer(.)) } })
+  let $told := string-to-codepoints($told) ! (. - 65536)
+  let $lists := array {
+    for $list in 1 to $told[1]
+    let $first := $told[2 * $list + 1]
+    return array { for $at in $first to $first + $told[2 * $list + 2] - 1 return $documents($told[$at]) }
+  }
+  let $jobs := 2 + 2 * $told[1]
   let $records := array { $records }
-  for $job in $told?jobs?*
-  let $number := xs:integer($job?1)
+  for $job in 1 to $told[2]
+  let $at := $told[$jobs + $job]
+  let $number := $told[$at]
   let $record := $records($number)
-  return (
-    "M",
-    $rules(xs:integer($job?2))($record, d:node($record, $number, $nodes), d:job-state($job, $state, $documents, $lists))
-  )
+  let $found := $told[$at + 4]
+  let $queues := $at + 5 + $found
+  let $collections := $queues + 1 + 2 * $told[$queues]
+  let $others := $collections + 1 + 2 * $told[$collections]
+  let $known := if ($told[$at + 2] eq 0) then $state else map:put($state, "message", $documents($told[$at + 2]))
+  let $known := if ($told[$at + 3] eq 0) then $known else map:put($known, "slice", $lists($told[$at + 3]))
+  let $known :=
+    if ($found eq 0) then $known
+    else map:put($known, "found", array { for $n in 1 to $found return $lists($told[$at + 4 + $n]) })
+  let $known :=
+    if ($told[$queues] eq 0) then $known
+    else
+      map:put($known, "queues", map:merge(
+        for $n in 1 to $told[$queues]
+        return map:entry($names($told[$queues + 2 * $n - 1]), $lists($told[$queues + 2 * $n]))
+      ))
+  let $known :=
+    if ($told[$collections] eq 0) then $known
+    else
+      map:put($known, "collections", map:merge(
+        for $n in 1 to $told[$collections]
+        return map:entry($names($told[$collections + 2 * $n - 1]), $lists($told[$collections + 2 * $n]))
+      ))
+  let $known :=
+    if ($told[$others] eq 0) then $known
+    else
+      map:put($known, "others", array {
+        for $n in 1 to $told[$others]
+        return array { $documents($told[$others + 2 * $n - 1]), $documents($told[$others + 2 * $n]) }
+      })
+  return ("M", $rules($told[$at + 1])($record, d:node($record, $number, $nodes), $known))
 };
 
 (: a message as it came: in its record, or as a document :)
@@ -52,31 +86,6 @@ declare function d:node($record, $number, $nodes) {
 (: the fields as one string, then the documents; all at once, and nothing that is only evaluated when it is looked at :)
 declare function d:result($records as item()*, $separator as xs:string) as array(*) {
   array { string-join($records[. instance of xs:string], $separator), $records[not(. instance of xs:string)] }
-};
-
-(: most jobs have one or two of these :)
-declare function d:job-state($job, $state, $documents, $lists) {
-  fold-left(
-    (
-      if ($job?3 eq 0) then () else map:entry("message", $documents(xs:integer($job?3))),
-      if ($job?4 eq 0) then () else map:entry("slice", $lists(xs:integer($job?4))),
-      if (array:size($job?5) eq 0) then ()
-      else map:entry("found", array:for-each($job?5, function($list) { $lists(xs:integer($list)) })),
-      if (map:size($job?6) eq 0) then () else map:entry("queues", d:named-lists($job?6, $lists)),
-      if (map:size($job?7) eq 0) then () else map:entry("collections", d:named-lists($job?7, $lists)),
-      if (array:size($job?8) eq 0) then ()
-      else
-        map:entry("others", array:for-each($job?8, function($pair) {
-          array:for-each($pair, function($place) { $documents(xs:integer($place)) })
-        }))
-    ),
-    $state,
-    function($known, $entry) { map:put($known, map:keys($entry), $entry?*) }
-  )
-};
-
-declare function d:named-lists($numbers as map(*), $lists as array(*)) as map(*) {
-  map:merge(map:for-each($numbers, function($name, $list) { map:entry($name, $lists(xs:integer($list))) }))
 };
 
 (: the message and its properties :)
