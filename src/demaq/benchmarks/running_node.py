@@ -18,6 +18,8 @@ from demaq.spark.pipeline import PipelineName
 from demaq.store.protocol import StoredMessage
 
 LOOK_EVERY_SECONDS = 0.0002
+LOOK_SELDOM_SECONDS = 0.002
+"""How often it is looked whether all is done. Who looks takes time from the node: seldom where many are waited for."""
 WAIT_SECONDS_MAX = 120.0
 """How long a node may make no progress at all."""
 PAGE = 1000
@@ -55,10 +57,10 @@ class RunningNode:
         if per_commit == 1:
             for number, body in enumerate(bodies, 1):
                 self.node.enqueue(queue, body)
-                self._wait(before + number * self._workload.steps)
+                self._wait(before + number * self._workload.steps, LOOK_EVERY_SECONDS)
         else:
             self.receive(queue, bodies, per_commit)
-            self._wait(before + len(bodies) * self._workload.steps)
+            self._wait(before + len(bodies) * self._workload.steps, LOOK_SELDOM_SECONDS)
         self.node.collect_garbage()
         return self.node.steps - before
 
@@ -92,7 +94,7 @@ class RunningNode:
         assert self._answers is not None, "only a node that is watched tells"
         self._answers.append(message.body)
 
-    def _wait(self, steps: int) -> None:
+    def _wait(self, steps: int, look_every_seconds: float) -> None:
         seen, since = -1, time.monotonic()
         while (done := self.node.steps) < steps:
             if done > seen:
@@ -100,4 +102,4 @@ class RunningNode:
             elif self.node.failure is not None or time.monotonic() - since > WAIT_SECONDS_MAX:
                 reason = self.node.failure or self.node.fault or f"nothing has happened for {WAIT_SECONDS_MAX:g} s"
                 raise WrongResult(f"the node does not go on: {reason}")
-            time.sleep(LOOK_EVERY_SECONDS)
+            time.sleep(look_every_seconds)
