@@ -66,6 +66,8 @@ class Pipeline(Delegating):
         self.name = name
         self._tell = tell
         self.counts = Counts()
+        self._noting = threading.Lock()
+        """Held by whoever counts: several rounds may end at once."""
         self.why = "every round is evaluated beside the node"
         """The reason for the last choice."""
         self.job_seconds: float | None = None
@@ -136,14 +138,15 @@ class Pipeline(Delegating):
             self._lost(failed)
             return self.cascade(messages, reader, now, deep, fold)
         seconds = (time.perf_counter() - started) / len(messages)
-        if chosen is not None:
-            self.counts.spark_rounds += 1
-            self.counts.spark_messages += len(messages)
-            self._note_spark(len(messages), seconds)
-        else:
-            self.counts.inline_rounds += 1
-            self.counts.inline_messages += len(messages)
-            self.message_seconds += WEIGHT * (seconds - self.message_seconds)
+        with self._noting:
+            if chosen is not None:
+                self.counts.spark_rounds += 1
+                self.counts.spark_messages += len(messages)
+                self._note_spark(len(messages), seconds)
+            else:
+                self.counts.inline_rounds += 1
+                self.counts.inline_messages += len(messages)
+                self.message_seconds += WEIGHT * (seconds - self.message_seconds)
         return outcomes
 
     # the choice
