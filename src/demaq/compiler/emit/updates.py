@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from demaq.compiler.emit import needless_copies
 from demaq.compiler.emit.vocabulary import RUNTIME, SITE, declared, fn, literal
 from demaq.language import ast
 
@@ -24,17 +25,20 @@ def copy(lowering: Lowering, node: ast.Copy) -> ast.Node:
     """Copies are made, the updates of them collected, and the variables bound to what these make of them."""
     at = node.at
     site = _site(lowering, node)
+    preserves = _preserves(lowering)
+    is_needless = preserves and needless_copies.is_needless(node, lowering.names)
+    copied, updated = ("original", "changed") if is_needless else ("copied", "updated")
     made = [f"$Q{{{RUNTIME}}}copy{number}" for number, _ in enumerate(node.bindings)]
     parts: list[str | ast.Expr] = []
     for variable, binding in zip(made, node.bindings, strict=True):
         parts += [
-            f"let {variable} := {declared('copied')}(",
+            f"let {variable} := {declared(copied)}(",
             lowering.expr(binding.expr),
-            f", {_preserves(lowering)}, {site}) ",
+            f", {_flag(preserves)}, {site}) ",
         ]
         parts += ["let ", ast.VarRef(binding.name.at, binding.name), f" := {variable} "]
     copies = ", ".join(made)
-    parts += [f"let {made[0]} := [{declared('updated')}(({copies}), (", lowering.expr(node.modify), f"), {site})]?* "]
+    parts += [f"let {made[0]} := [{declared(updated)}(({copies}), (", lowering.expr(node.modify), f"), {site})]?* "]
     for number, binding in enumerate(node.bindings):
         parts += ["let ", ast.VarRef(binding.name.at, binding.name), f" := {made[0]}[{number + 1}] "]
     return lowering.template(at, "(", *parts, "return ", lowering.expr(node.result), ")")
@@ -44,7 +48,7 @@ def transform_with(lowering: Lowering, node: ast.TransformWith) -> ast.Node:
     site = _site(lowering, node)
     copy = f"$Q{{{RUNTIME}}}copy"
     head = f"(let {copy} := {declared('copied')}("
-    begin = f", {_preserves(lowering)}, {site}) return {declared('updated')}({copy}, "
+    begin = f", {_flag(_preserves(lowering))}, {site}) return {declared('updated')}({copy}, "
     updates: tuple[str | ast.Expr, ...] = ("()",)
     if node.modify is not None:
         updates = (f"{copy} ! (", lowering.expr(node.modify), ")")
@@ -93,8 +97,12 @@ def _site(lowering: Lowering, node: ast.Node) -> str:
     return literal(SITE + lowering.sites.number(node.at))
 
 
-def _preserves(lowering: Lowering) -> str:
+def _preserves(lowering: Lowering) -> bool:
     """Whether copies keep namespaces that nothing in them uses."""
     setters = [item for item in lowering.context.module.tree.prolog if isinstance(item, ast.Setter)]
     modes = [item.value for item in setters if item.kind == "copy-namespaces"]
-    return f"{fn('false')}()" if any(["no-preserve" in str(mode) for mode in modes]) else f"{fn('true')}()"
+    return not any(["no-preserve" in str(mode) for mode in modes])
+
+
+def _flag(value: bool) -> str:
+    return f"{fn('true')}()" if value else f"{fn('false')}()"

@@ -41,6 +41,12 @@ declare function d:copied($source, $preserve, $site) {
       default return d:update-error("XUTY0013", "a namespace node cannot be copied", $site)
 };
 
+(: the same where nobody can tell: what is to be copied, as it is :)
+declare function d:original($source, $preserve, $site) {
+  if (count($source) eq 1 and ($source instance of element() or $source instance of document-node())) then $source
+  else d:copied($source, $preserve, $site)
+};
+
 (: the namespaces in scope of an element :)
 declare function d:bindings($element) {
   for $prefix in in-scope-prefixes($element)
@@ -223,17 +229,33 @@ declare function d:updated($copies, $updates, $site) {
         if (map:contains($known, generate-id(root($update[1]?t)))) then map:entry($id, $update)
         else d:update-error("XUDY0014", "the node is in no copy that this expression makes", $update[1]?s)
     )
-    let $above := map:merge($updates?t/ancestor::node() ! map:entry(generate-id(), ()))
-    let $checks := (
-      if (map:size($by-target) eq count($updates)) then () else d:expect-compatible($by-target),
-      d:expect-names($updates, $by-target)
+    return d:built($copies, $updates, $by-target, $site)
+};
+
+(: the same for updates of an original, which all lie in it :)
+declare function d:changed($original, $updates, $site) {
+  if (empty($updates)) then d:copied($original, true(), $site)
+  else
+    let $by-target := map:merge(
+      for $update in $updates
+      group by $id := generate-id($update?t) collation "http://www.w3.org/2005/xpath-functions/collation/codepoint"
+      return map:entry($id, $update)
     )
-    let $plan := map:merge(($by-target, $above))
-    return
-      if (exists($checks)) then () (: they answer nothing, and would not be made if nobody asked :)
-      else try { array { $copies ! d:itself(., $plan(generate-id(.)), $plan, $above) }?* }
-      catch err:XQDY0025 { d:update-error("XUDY0021", "an element would have two attributes of one name", $site) }
-      catch err:XQDY0102 { d:update-error("XUDY0024", "a prefix would stand for two namespaces", $site) }
+    return d:built($original, $updates, $by-target, $site)
+};
+
+declare function d:built($copies, $updates, $by-target, $site) {
+  let $above := map:merge($updates?t/ancestor::node() ! map:entry(generate-id(), ()))
+  let $checks := (
+    if (map:size($by-target) eq count($updates)) then () else d:expect-compatible($by-target),
+    d:expect-names($updates, $by-target)
+  )
+  let $plan := map:merge(($by-target, $above))
+  return
+    if (exists($checks)) then () (: they answer nothing, and would not be made if nobody asked :)
+    else try { array { $copies ! d:itself(., $plan(generate-id(.)), $plan, $above) }?* }
+    catch err:XQDY0025 { d:update-error("XUDY0021", "an element would have two attributes of one name", $site) }
+    catch err:XQDY0102 { d:update-error("XUDY0024", "a prefix would stand for two namespaces", $site) }
 };
 
 (: no node is renamed twice, replaced twice, or given two values :)
