@@ -31,8 +31,9 @@ from demaq.gateways.http.reading import (
     text_of,
     wait_seconds,
 )
+from demaq.gateways.http.request import address_of
 from demaq.gateways.intake import Intake, Overloaded, Receipt
-from demaq.gateways.security.authentication import Authenticator, Identity
+from demaq.gateways.security.authentication import ANYBODY, Authenticator, Identity
 from demaq.gateways.settings import Incoming
 from demaq.gateways.soap import (
     Addressing,
@@ -119,9 +120,12 @@ class IncomingGateway:
             return self._description(request)
         if request.method != "POST":
             raise Refusal(405, "messages are sent with POST", {"Allow": self._allowed})
-        identity = await identified(self._authenticator, self.queue, request)
-        if isinstance(identity, HttpAnswer):
-            return identity
+        identity = ANYBODY
+        if self._settings.auth:
+            found = await identified(self._authenticator, self.queue, request)
+            if isinstance(found, HttpAnswer):
+                return found
+            identity = found
         came_as = _soap_said(request.headers)
         try:
             expect_xml(request)
@@ -250,7 +254,7 @@ class IncomingGateway:
     ) -> HttpAnswer:
         headers = request.headers
         transport = dict(letter.properties)
-        transport["demaq:sender"] = identity.name or (request.client.host if request.client is not None else "")
+        transport["demaq:sender"] = identity.name or address_of(request)
         if "content-type" in headers and headers["content-type"].isprintable():
             transport["demaq:contentType"] = headers["content-type"]
         properties = {}
@@ -258,8 +262,9 @@ class IncomingGateway:
         if said is not None and said.isprintable():
             properties["Sender"] = said
         waits = self._waits(letter, headers)
-        connection = connection_name(f"{self.queue}:{identity.name}", key)
+        connection = ""
         if self._may_answer:
+            connection = connection_name(f"{self.queue}:{identity.name}", key)
             transport["demaq:connection"] = connection
         reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
         try:

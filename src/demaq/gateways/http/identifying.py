@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from demaq.gateways.http.answers import HttpAnswer, refusal
+from demaq.gateways.http.request import address_of
 from demaq.gateways.security.authentication import Authenticator, Denied, Identity
 from demaq.gateways.security.client_certificates import PeerCertificate
 
@@ -12,8 +13,8 @@ from demaq.gateways.security.client_certificates import PeerCertificate
 async def identified(authenticator: Authenticator, place: str, request: Request) -> Identity | HttpAnswer:
     """Who it is, or the answer to somebody who may not. `place` is a gateway, or a page that asks too."""
     certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
-    address = request.client.host if request.client is not None else ""
-    found = await authenticator.decide(place, request.headers.get("authorization"), certificate, address)
+    shown = request.headers.get("authorization")
+    found = await authenticator.decide(place, shown, certificate, address_of(request))
     if not isinstance(found, Denied):
         return found
     await authenticator.hold(found)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from demaq.gateways.encodings import encoding_named
 from demaq.gateways.http.answers import Refusal
@@ -79,15 +79,19 @@ async def read_body(request: Request, bytes_max: int, seconds_max: float, held: 
         raise Refusal(
             408, f"the request was not there after {seconds_max:g} seconds", {"Connection": "close"}
         ) from None
-    except ClientDisconnect:
-        raise Refusal(400, "the request ended too early") from None
 
 
 async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
     pieces: list[bytes] = []
     size = 0
     try:
-        async for piece in request.stream():
+        is_over = False
+        while not is_over:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal(400, "the request ended too early")
+            piece = message.get("body", b"")
+            is_over = not message.get("more_body", False)
             if size + len(piece) > bytes_max:
                 raise _too_large(bytes_max)
             held.add(len(piece))
