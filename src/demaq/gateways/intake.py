@@ -64,6 +64,7 @@ class _Arrival:
     sent: Sent
     size: int
     answer: asyncio.Future[Receipt]
+    transport: dict[str, PropertyValue] = field(default_factory=dict)
     refusal: MessageError | None = None
     """Why it is refused, where that is known already."""
     stored: Receipt | MessageError | None = field(default=None)
@@ -109,16 +110,14 @@ class Intake:
         nothing was stored.
         """
         known = {name: PropertyValue.string(text) for name, text in transport.items()}
-        arrived = date_time(self._engine.clock())
-        known["demaq:arrived"] = PropertyValue("dateTime", arrived, arrived)
         sent = Sent(body, properties or {}, request, known, document)
-        return await self._take(_Arrival(queue, sent, len(body), _future()))
+        return await self._take(_Arrival(queue, sent, len(body), _future(), known))
 
     async def refuse(
         self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None
     ) -> MessageError:
         """Keep what must not be stored in an error message. The answer is the error."""
-        arrival = _Arrival(queue, Sent(body, {}, request), len(body), _future(), error)
+        arrival = _Arrival(queue, Sent(body, {}, request), len(body), _future(), refusal=error)
         try:
             await self._take(arrival)
         except MessageError as refused:
@@ -197,6 +196,10 @@ class Intake:
     def _store(self, together: list[_Arrival]) -> list[NewMessage]:
         engine = self._engine
         now = engine.clock()
+        text = date_time(now)
+        arrived = PropertyValue("dateTime", text, text)
+        for arrival in together:
+            arrival.transport["demaq:arrived"] = arrived
         checked: dict[int, NewMessage | MessageError] = {}
         for queue in dict.fromkeys([arrival.queue for arrival in together]):
             numbers = [n for n, a in enumerate(together) if a.queue == queue and a.refusal is None]
