@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 KEPT_TOGETHER = {
     "Spark": ("tests/spark/", "tests/bulk/"),
     "PostgreSQL": ("tests/store/test_postgresql", "tests/store/test_stores_agree"),
-    "a node that sends": ("tests/gateways/test_outbox",),
+    **{
+        f"a node for {module}": (f"tests/gateways/test_{module}",)
+        for module in ("outbox", "http_intake", "soap_service", "conversations", "senders", "fuzzing", "metrics")
+    },
 }
+
+
+TESTS_PER_COLLECTION = 50
+"""So often garbage is collected."""
+_finished = 0
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Saxon ends the process when another thread than its own frees what it has made; garbage waits for this one."""
+    gc.disable()
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    global _finished
+    _finished += 1
+    if _finished % TESTS_PER_COLLECTION == 0:
+        gc.collect()
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is nothing to schedule

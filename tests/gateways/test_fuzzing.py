@@ -17,6 +17,7 @@ from demaq.gateways.settings import Incoming, Settings
 from tests.gateways.nodes import ANY_PORT, Running, running, written
 from tests.gateways.soap import wsdls
 
+pytestmark = pytest.mark.slow
 APPLICATION = """
 create queue orders kind incomingGateway
 create queue shop kind incomingGateway interface shop.wsdl port OrdersPort

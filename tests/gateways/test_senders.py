@@ -23,6 +23,7 @@ from demaq.gateways.settings import Incoming, Settings
 from demaq.gateways.settings.values import Tls
 from tests.gateways.nodes import Running, running
 
+pytestmark = pytest.mark.slow
 APPLICATION = """
 create queue open kind incomingGateway
 create queue passwords kind incomingGateway

@@ -16,6 +16,7 @@ import pytest
 import demaq
 from demaq.store.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow
 APPLICATION = """
 create queue orders kind incomingGateway
 create queue done

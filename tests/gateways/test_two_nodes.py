@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 
 import httpx
+import pytest
 from lxml import etree
 
 from tests.gateways.nodes import wait_until
 from tests.gateways.peers import other_side
 from tests.gateways.processes import GatewayNode, free_ports, killed_at_the_end
 
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REQUESTS = 24
 TOO_MUCH_KILOGRAMS = 600
