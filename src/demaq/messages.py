@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from demaq.documents import Document
+from demaq.records import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def transport_properties(properties: Mapping[str, PropertyValue]) -> dict[str, P
     return {name: value for name, value in properties.items() if name.startswith(_TRANSPORT)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Message:
     """One XML document in one queue, with properties. Stored once, never changed."""
 

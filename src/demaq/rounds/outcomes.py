@@ -11,6 +11,7 @@ from demaq.compiler.plan import Index
 from demaq.documents import Document
 from demaq.language.source import Place
 from demaq.messages import Message, PropertyValue
+from demaq.records import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Enqueued:
     """A message to be made: `do enqueue`, with everything that can be known before it is stored."""
 
@@ -41,7 +42,7 @@ class Enqueued:
     """Index entries: the number of the index and the value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SliceReset:
     rule: str
     slicing: str
@@ -71,7 +72,7 @@ class AskedRule:
     at: Location
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reads:
     """What the outcome depends on besides the message, for whoever has to tell whether it still holds."""
 
@@ -97,7 +98,7 @@ Version: TypeAlias = int
 """Which steps have changed a part since a snapshot, in their order: see `changes`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Folded:
     """What makes one outcome of a whole conversation: a message, and all it led to, which came and went.
 
@@ -150,7 +151,7 @@ class Outcome:
         self.reads |= other.reads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Arrival:
     """A message that no rule made, whose properties and index entries are to be computed."""
 
@@ -163,7 +164,7 @@ class Arrival:
     """Properties of the message that caused it, if one did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Received:
     """A message from outside that may be stored."""
 

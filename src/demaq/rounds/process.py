@@ -23,7 +23,7 @@ from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
-from demaq.scheduler.reading import SnapshotReader
+from demaq.scheduler.reading import SnapshotReader, numbers_of
 
 RULE_TIMEOUT_SECONDS = 30.0
 FURTHER_MESSAGE_SECONDS = 0.01
@@ -114,7 +114,7 @@ class ProcessEvaluator:
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         """Outcomes of stored messages; `reader` must be a SnapshotReader."""
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = [message.sequence for message in messages]
+        seqs = numbers_of(messages)
         unsuspected = [seq for seq in seqs if seq not in self._given_up]
         outcomes = dict(zip(unsuspected, self._evaluate(unsuspected, reader.snapshot, now), strict=True))
         for seq in seqs:
@@ -126,7 +126,7 @@ class ProcessEvaluator:
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = [message.sequence for message in messages]
+        seqs = numbers_of(messages)
         if self._given_up and not self._given_up.keys().isdisjoint(seqs):
             return self.evaluate(messages, reader, now)
         try:

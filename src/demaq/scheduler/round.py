@@ -21,12 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from demaq.messages import Message
 from demaq.rounds.changes import Changes, Parts, SliceKey
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, SliceReset, Version
 from demaq.scheduler.making import Maker
-from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.scheduler.reading import Documents, SnapshotReader, StoredBatch
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
 
 AGAIN_MESSAGES_FIRST = 50
@@ -186,7 +185,7 @@ class Rounds:
             view = View(self._clock())
             self._views.append(view)
         reader = SnapshotReader(self._store, snapshot, self._documents)
-        messages: list[Message] = [self._documents.message(message) for message in batch]
+        messages = StoredBatch(batch, self._documents)
         return Evaluation(batch, deep, view, lambda: self._evaluator.cascade(messages, reader, view.now, deep, fold))
 
     def end(self, begun: Evaluation, meanwhile: Callable[[], None] = lambda: None) -> int:

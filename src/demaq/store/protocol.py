@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from demaq.messages import PropertyValue
+from demaq.records import record
 
 SliceKey = tuple[str, str]
 """A slicing and a key."""
@@ -36,7 +37,7 @@ class Timer:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NewMessage:
     """A message to be stored."""
 
@@ -65,7 +66,7 @@ class NewMessage:
     """What makes a repeated request harmless: the first message of that name is the only one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StoredMessage:
     """A message as it lies in the store. Only `processed`, `retired` and `undelivered` ever change."""
 
@@ -151,7 +152,7 @@ class Answer:
     body: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Step:
     """The effects of processing one message (or of a timer, or of a client who takes it): applied in this order.
 
@@ -174,7 +175,7 @@ class Step:
     """What was answered with that message, where it may be asked for again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Committed:
     """What became of a step."""
 
