@@ -72,11 +72,12 @@ class _State:
 class Changes:
     """The changes of one open transaction, from the first number it takes until `write`."""
 
-    def __init__(self, tables: Tables, at: int) -> None:
+    def __init__(self, tables: Tables, at: int, newest: int | None = None) -> None:
+        """`newest` is the newest number so far, where that is known."""
         self._tables = tables
         self._sql = tables.sql
         self._at = at
-        self._first = int(tables.rows(tables.sql["newest_number"])[0][0])
+        self._first = int(tables.rows(tables.sql["newest_number"])[0][0]) if newest is None else newest
         self._number = self._first
         self._states: dict[int, _State] = {}
         self._joined: dict[SliceKey, list[int]] = {}
@@ -89,6 +90,11 @@ class Changes:
         self._attempts: list[Attempt] = []
         self._answers: list[Answer] = []
         self._counts: dict[str, list[int]] = {}
+
+    @property
+    def number(self) -> int:
+        """The last number that it takes."""
+        return self._number
 
     def expect(self, seqs: Iterable[int]) -> None:
         """Read what is known of these messages, in one go."""

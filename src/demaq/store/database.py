@@ -7,10 +7,13 @@ each version to the next, and from an empty file to the newest.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,12 @@ MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql"
 BUSY_SECONDS_MAX = 10.0
 """How long to wait for another process, such as a reader that recovers the log after a crash."""
 
+ROWS_MAX = 256
+"""So many rows go into one statement at most."""
+ROWS_FEW = 16
+"""Up to here each number of rows has a statement of its own, from here on each power of two: all of them are kept."""
+
+_ROW = re.compile(r"VALUES \((\?(, \?)*)\)")
 _APPLICATION_ID = 1147498833
 _OPENING = statements("opening.sql")
 _SQL = {
@@ -60,15 +69,29 @@ class Database:
                 raise
 
     def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
-        with self.lock, self._errors():
-            return self._open().execute(statement, parameters).fetchall()
+        with self.lock:
+            try:
+                return self._open().execute(statement, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise self._told(error) from error
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         self._open().execute(statement, parameters)
 
     def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
-        if parameters:
-            self._open().executemany(statement, parameters)
+        """As few statements as possible: Python lets others run in front of each, and must wait for its turn behind."""
+        if not parameters:
+            return
+        connection = self._open()
+        start = 0
+        while start < len(parameters):
+            size = _rows_at_once(len(parameters) - start)
+            widened = _for_rows(statement, size)
+            if widened is None:
+                connection.executemany(statement, parameters[start:])
+                return
+            connection.execute(widened, list(chain.from_iterable(parameters[start : start + size])))
+            start += size
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -114,12 +137,16 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", None)
-            # The low byte is the kind of error, the rest says more about it.
-            reason = _REASONS.get(code & 0xFF) if code is not None else None
-            damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-            kind = StoreDamaged if damaged else StoreError
-            raise kind(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})") from error
+            raise self._told(error) from error
+
+    def _told(self, error: sqlite3.Error) -> StoreError:
+        """An error in the operator's words."""
+        code = getattr(error, "sqlite_errorcode", None)
+        # The low byte is the kind of error, the rest says more about it.
+        reason = _REASONS.get(code & 0xFF) if code is not None else None
+        damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+        kind = StoreDamaged if damaged else StoreError
+        return kind(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})")
 
     def _connect_to_write(self) -> sqlite3.Connection:
         return self._connect((self.folder / FILE_NAME).absolute().as_uri())
@@ -148,7 +175,7 @@ class Database:
             timeout=BUSY_SECONDS_MAX,
             isolation_level=None,
             check_same_thread=False,
-            cached_statements=256,
+            cached_statements=512,
         )
 
     def _prepare(self, read_only: bool) -> None:
@@ -188,6 +215,19 @@ class Database:
                 f"this one knows versions up to {len(MIGRATIONS)}"
             )
         return int(version)
+
+
+def _rows_at_once(rows: int) -> int:
+    return rows if rows <= ROWS_FEW else min(ROWS_MAX, 1 << (rows.bit_length() - 1))
+
+
+@cache
+def _for_rows(statement: str, rows: int) -> str | None:
+    """A statement with parameters for so many rows; None where its parameters are no rows."""
+    row = _ROW.search(statement)
+    if row is None:
+        return None
+    return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
 
 
 def _make_lasting(folder: Path) -> None:

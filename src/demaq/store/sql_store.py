@@ -59,23 +59,29 @@ class SqlStore:
         self._database = tables
         self._now = now
         self._read_only = read_only
+        self._newest: int | None = None
+        """The newest number, where it is known: nobody else writes."""
 
     # writing
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
-        with self._writing():
-            changes = self._changes()
-            numbers = [changes.append(message) for message in messages]
-            changes.write()
+        with self._database.lock:
+            with self._writing():
+                changes = self._changes()
+                numbers = [changes.append(message) for message in messages]
+                changes.write()
+            self._newest = changes.number
         return numbers
 
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
-        with self._writing():
-            changes = self._changes()
-            changes.expect([seq for step in steps for seq in _messages_of(step)])
-            changes.expect_to_send([step.delivered for step in steps if step.delivered is not None])
-            committed = [changes.apply(step) for step in steps]
-            changes.write(elide)
+        with self._database.lock:
+            with self._writing():
+                changes = self._changes()
+                changes.expect([seq for step in steps for seq in _messages_of(step)])
+                changes.expect_to_send([step.delivered for step in steps if step.delivered is not None])
+                committed = [changes.apply(step) for step in steps]
+                changes.write(elide)
+            self._newest = changes.number
         return committed
 
     def postpone(self, postponed: Sequence[Postponed]) -> None:
@@ -112,7 +118,8 @@ class SqlStore:
     # reading, at a snapshot
 
     def snapshot(self) -> int:
-        return int(self._database.rows(self._database.sql["newest_number"])[0][0])
+        newest = self._newest
+        return int(self._database.rows(self._database.sql["newest_number"])[0][0]) if newest is None else newest
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
         rows = self._database.rows(self._database.sql["queue"], {"queue": name, "snapshot": snapshot})
@@ -291,10 +298,13 @@ class SqlStore:
         if self._read_only:
             raise StoreError(f"the store {self._database.name} was opened for reading only")
         with self._database.transaction():
-            yield
+            try:
+                yield
+            finally:
+                self._newest = None
 
     def _changes(self) -> Changes:
-        return Changes(self._database, microseconds(self._now()))
+        return Changes(self._database, microseconds(self._now()), self._newest)
 
     def _make_ready(self) -> None:
         """What nobody was promised is forgotten, and what was decided is completed, before anything else."""

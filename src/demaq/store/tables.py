@@ -6,6 +6,7 @@ statements of the same names with the same parameters and columns.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -13,6 +14,9 @@ from typing import Any, Protocol
 
 class Tables(Protocol):
     """One connection, one caller at a time."""
+
+    lock: threading.RLock
+    """Held by whoever uses the connection."""
 
     @property
     def name(self) -> str:

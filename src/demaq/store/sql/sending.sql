@@ -30,7 +30,7 @@ SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
 INSERT INTO outbox (seq, queue, due, attempts) VALUES (?, ?, ?, ?)
 
 -- name: delete_outbox
-DELETE FROM outbox WHERE seq = ?
+DELETE FROM outbox WHERE seq IN (VALUES (?))
 
 -- name: postpone
 UPDATE outbox SET due = ?, attempts = ? WHERE seq = ?

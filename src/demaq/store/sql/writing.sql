@@ -1,3 +1,5 @@
+-- Where parameters stand behind VALUES, a statement is run for many rows at once: see `database.py`.
+
 -- What a step needs to know of a message.
 -- name: states
 SELECT seq, queue, processed, undelivered, slices, entries FROM messages
@@ -34,19 +36,28 @@ UPDATE slice_members SET ended = ? WHERE slicing = ? AND ended = 0 AND key = ?
 
 -- Several narrow statements: each touches only the indexes of the columns it sets.
 -- name: set_processed
-UPDATE messages SET processed = ? WHERE seq = ?
+WITH rows (processed, seq) AS (VALUES (?, ?))
+UPDATE messages SET processed = rows.processed FROM rows WHERE messages.seq = rows.seq
 
 -- name: set_slices
-UPDATE messages SET slices = ? WHERE seq = ?
+WITH rows (slices, seq) AS (VALUES (?, ?))
+UPDATE messages SET slices = rows.slices FROM rows WHERE messages.seq = rows.seq
 
 -- name: set_delivered
-UPDATE messages SET undelivered = 0 WHERE seq = ?
+UPDATE messages SET undelivered = 0 WHERE seq IN (VALUES (?))
 
 -- name: set_retired
-UPDATE messages SET processed = ?, retired = ?, retired_at = ?, slices = ?, undelivered = 0 WHERE seq = ?
+WITH rows (processed, retired, retired_at, slices, seq) AS (VALUES (?, ?, ?, ?, ?))
+UPDATE messages
+SET processed = rows.processed, retired = rows.retired, retired_at = rows.retired_at, slices = rows.slices,
+    undelivered = 0
+FROM rows WHERE messages.seq = rows.seq
 
 -- name: retire_entry
-UPDATE index_entries SET retired = ? WHERE name = ? AND retired = 0 AND value = ? AND seq = ?
+WITH rows (retired, name, value, seq) AS (VALUES (?, ?, ?, ?))
+UPDATE index_entries SET retired = rows.retired FROM rows
+WHERE index_entries.name = rows.name AND index_entries.retired = 0 AND index_entries.value = rows.value
+  AND index_entries.seq = rows.seq
 
 -- name: count
 INSERT INTO queue_counts (queue, visible, unprocessed) VALUES (?, ?, ?)
@@ -77,10 +88,10 @@ ORDER BY retired_at, seq LIMIT ?
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages WHERE transient = 1 ORDER BY seq LIMIT ?
 
 -- name: delete_message
-DELETE FROM messages WHERE seq = ?
+DELETE FROM messages WHERE seq IN (VALUES (?))
 
 -- name: delete_body
-DELETE FROM bodies WHERE seq = ?
+DELETE FROM bodies WHERE seq IN (VALUES (?))
 
 -- name: delete_member
 DELETE FROM slice_members WHERE slicing = ? AND key = ? AND ended = ? AND seq = ?
