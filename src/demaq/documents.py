@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
 
 _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
+_NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _PLAIN = ("utf-8", "us-ascii", "ascii")
 
 
@@ -34,6 +36,10 @@ OUTSIDE_MAX = 1000
 """How many comments and processing instructions may stand around the root. To write them takes the square of that."""
 
 
+PLAIN_CHARACTERS_MAX = 1_000_000
+"""In a larger document Saxon finds things faster than Python, and takes no longer in the worst case."""
+
+
 REASON_CHARACTERS_MAX = 300
 """So much is said about what is not well-formed. Names in it are the sender's, and may be long."""
 
@@ -45,14 +51,17 @@ class Processor(Protocol):
 
 
 class Document:
-    """A well-formed document. Made by `parse_document`, or by Saxon and then known to be well-formed."""
+    """A well-formed document. Made by `parse_document`, or by rules and then known to be well-formed."""
 
-    __slots__ = ("_node", "_text", "_tree")
+    __slots__ = ("_has_namespaces", "_is_plain", "_node", "_text", "_tree")
 
-    def __init__(self, text: str | None, tree: _ElementTree | None = None) -> None:
+    def __init__(self, text: str | None, tree: _ElementTree | None = None, is_bare: bool = False) -> None:
+        """`is_bare` says that it holds nothing but elements, attributes and text without namespaces."""
         self._text = text
         self._tree = tree
         self._node: tuple[Processor, Any, int] | None = None
+        self._is_plain = True if is_bare else None
+        self._has_namespaces = False if is_bare else None
 
     @staticmethod
     def made(saxon: Processor, node: Any, number: int) -> Document:
@@ -79,6 +88,35 @@ class Document:
             self._tree = etree.fromstring(self.data, _parser()).getroottree()
         return self._tree
 
+    @property
+    def plain_root(self) -> _Element | None:
+        """The root element, if there is nothing in the document but elements, attributes and text, and not too much.
+
+        Rather no root than a wrong one: text that looks like a comment counts as one. Where a prefix stands for two
+        namespaces, or a namespace has two prefixes, lxml would mix them up in copies.
+        """
+        if self._is_plain is None:
+            self._is_plain = _is_plain(self.text)
+        if not self._is_plain:
+            return None
+        try:
+            return self.tree.getroot()
+        except etree.XMLSyntaxError:  # deeper or larger than whoever comes from outside may be
+            self._is_plain = False
+            return None
+
+    def forget_tree(self) -> None:
+        """Keep the text alone, which takes a tenth of the memory."""
+        if self._text is not None:
+            self._tree = None
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether it looks as if anything in it had a namespace."""
+        if self._has_namespaces is None:
+            self._has_namespaces = "xmlns" in self.text
+        return self._has_namespaces
+
     def node(self, saxon: object) -> tuple[Any, int] | None:
         """The document node in a Saxon processor and its number in document order, if one is kept."""
         if self._node is None or self._node[0] is not saxon:
@@ -95,11 +133,28 @@ class Document:
         return f"Document({self.text[:60]!r})"
 
 
+def _is_plain(text: str) -> bool:
+    if len(text) > PLAIN_CHARACTERS_MAX or "<!" in text or "<?" in text:
+        return False
+    return "xmlns" not in text or _has_one_prefix_each(text)
+
+
+def _has_one_prefix_each(text: str) -> bool:
+    """Whether every namespace in a text has one prefix, and every prefix one namespace."""
+    found = {(match[1], match[2] or match[3]) for match in _NAMESPACE.finditer(text)}
+    prefixes, namespaces = {prefix for prefix, _ in found}, {namespace for _, namespace in found}
+    return len(prefixes) == len(namespaces) == len(found) and not namespaces & {"", None}
+
+
 def write_texts(documents: Iterable[Document]) -> None:
     """Write all at once that have no text yet."""
     by_saxon: dict[Processor, list[Document]] = {}
     for document in documents:
-        if document._text is None and document._node is not None:
+        if document._text is not None:
+            continue
+        if document._node is None:
+            document._text = etree.tostring(document.tree, encoding="unicode")
+        else:
             by_saxon.setdefault(document._node[0], []).append(document)
     for saxon, unwritten in by_saxon.items():
         nodes = [document._node[1] for document in unwritten if document._node is not None]
@@ -110,6 +165,8 @@ def write_texts(documents: Iterable[Document]) -> None:
 def parse_document(body: bytes | str) -> Document:
     """Check a body from outside. Raises a MessageError of kind notWellFormed."""
     data = body.encode("utf-8") if isinstance(body, str) else body
+    if not (b"<!" in data or b"<?" in data or b"\0" in data):
+        return _without_declarations(data)
     if isinstance(body, str):
         text: str | None = body.removeprefix("\ufeff")
         match = _DECLARATION.match(text or "")
@@ -119,29 +176,56 @@ def parse_document(body: bytes | str) -> Document:
             data = text.encode("utf-8")
     else:
         text = None
+    root = _parsed(data)
+    tree = root.getroottree()
+    docinfo = tree.docinfo
+    if docinfo.internalDTD is not None:
+        raise MessageError("notWellFormed", "a document type declaration is not allowed in a message")
+    if docinfo.xml_version != "1.0":
+        raise MessageError("notWellFormed", f"XML {docinfo.xml_version} is not allowed in a message")
+    if not isinstance(body, str):
+        text = _plain_text(data, docinfo.encoding)
+    if text is None or root.getprevious() is not None or root.getnext() is not None:
+        _refuse_many_outside(root)
+        text = _serialised(root)
+    return _checked(text, root)
+
+
+def _without_declarations(data: bytes) -> Document:
+    """Most bodies: nothing says what encoding they have, so it is UTF-8, and nothing stands beside the root."""
+    root = _parsed(data)
+    text = _plain_text(data, None)
+    return _checked(_serialised(root) if text is None else text, root)
+
+
+def _parsed(data: bytes) -> _Element:
     try:
-        root = etree.fromstring(data, _parser())
+        return etree.fromstring(data, _parser())
     except etree.XMLSyntaxError as error:
         raise MessageError("notWellFormed", _reason(error)) from None
     except ValueError as error:
         raise MessageError("notWellFormed", str(error)) from None
-    tree = root.getroottree()
-    if tree.docinfo.internalDTD is not None:
-        raise MessageError("notWellFormed", "a document type declaration is not allowed in a message")
-    if tree.docinfo.xml_version != "1.0":
-        raise MessageError("notWellFormed", f"XML {tree.docinfo.xml_version} is not allowed in a message")
-    if not isinstance(body, str):
-        text = _plain_text(data, tree.docinfo.encoding)
-    if text is None or root.getprevious() is not None or root.getnext() is not None:
-        _refuse_many_outside(root)
-        text = _serialised(root)
+
+
+def _checked(text: str, root: _Element) -> Document:
     if text.count("xmlns") > NAMESPACES_MAX:
         _refuse_namespaces(root)
-    return Document(text.strip(" \t\r\n").replace("\r\n", "\n").replace("\r", "\n"), tree)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Document(text.strip(" \t\n"), root.getroottree())
+
+
+_parsers = threading.local()
 
 
 def _parser() -> etree.XMLParser:
-    return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False)
+    """Each thread has one: to make it takes as long as to parse a message."""
+    parser: etree.XMLParser | None = getattr(_parsers, "parser", None)
+    if parser is None:
+        parser = _parsers.parser = etree.XMLParser(
+            resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False, collect_ids=False
+        )
+    return parser
 
 
 def _refuse_version(declaration: str) -> None:

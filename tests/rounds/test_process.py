@@ -133,7 +133,7 @@ def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine
     engine.evaluator.start()
     assert engine.evaluator.pid is not None
     os.kill(engine.evaluator.pid, signal.SIGKILL)
-    engine.enqueue("a", "<m><k>1</k></m>")
+    engine.enqueue("a", "<m><!-- not simple --><k>1</k></m>")
     assert engine.evaluator.replaced == 1
 
 

@@ -62,6 +62,7 @@ def engine_for(program: str, folder: Path, ahead: bool, at_once: int = 1) -> Ite
     store = SqliteStore(folder)
     evaluator = Counting(loaded.files(), folder)
     evaluator.rounds_max = at_once
+    evaluator.start()  # rounds are as large as their time allows
     try:
         engine = Engine(
             make_plan(loaded), evaluator, store, lambda: NOW, elide=True, exact=False, fold=True, ahead=ahead

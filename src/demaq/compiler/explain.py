@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from demaq.compiler.context import contexts
 from demaq.compiler.plan import (
     AnyQueue,
     CollectionRead,
@@ -17,6 +18,7 @@ from demaq.compiler.plan import (
     SliceRead,
     WholeQueue,
 )
+from demaq.compiler.simple.queues import why_not_simple
 from demaq.language import ast
 from demaq.language.printing.printer import print_expr
 
@@ -44,7 +46,7 @@ def explain_json(plan: Plan, rule: str | None = None, queue: str | None = None) 
     rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
     queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
     return {
-        "queues": [_queue_json(item) for item in queues],
+        "queues": [_queue_json(plan, item) for item in queues],
         "rules": [_rule_json(plan, item) for item in rules if queue is None],
         "indexes": [{"number": i.number, "queue": i.queue, "path": i.path} for i in plan.indexes],
     }
@@ -65,10 +67,16 @@ def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
     if item.picks:
         asked = f", {len(item.always)} always" if item.always else ""
         lines.append(f"  a filter picks the rules to ask by {len(item.picks)} features{asked}")
+    reason = _why_not_simple(plan, item)
+    lines.append(f"  left to Saxon: {reason}" if reason is not None else "  all of them are simple")
     return lines
 
 
-def _queue_json(item: QueuePlan) -> dict[str, Any]:
+def _why_not_simple(plan: Plan, item: QueuePlan) -> str | None:
+    return why_not_simple(item.queue, plan, contexts(plan.program.modules))
+
+
+def _queue_json(plan: Plan, item: QueuePlan) -> dict[str, Any]:
     return {
         "queue": item.queue,
         "rules": [rule.rule.name for rule in item.rules],
@@ -77,6 +85,7 @@ def _queue_json(item: QueuePlan) -> dict[str, Any]:
             str(feature): [item.rules[position].rule.name for position in positions]
             for feature, positions in item.picks.items()
         },
+        "leftToSaxon": _why_not_simple(plan, item) if item.rules else None,
     }
 
 

@@ -173,6 +173,7 @@ class _Cascade:
         first = True
         if self._deep:
             met = [item.message for item in self._pending if self._cascades.is_met(item.message)]
+            met = [message for message in met if not self._cascades.evaluator.is_simple(message.queue)]
             self._cascades.evaluator.make_nodes(met)
         while self._pending and self._steps_left > 0:
             wave, later = self._next_wave(first)
@@ -266,32 +267,24 @@ class _Cascade:
     def _create(self, parent: _Pending, outcome: Outcome, position: int, action: Enqueued) -> list[Part]:
         cascades = self._cascades
         slices = self._slices(action, parent)
-        entries = [(cascades.names[number], value) for number, value in action.entries]
-        number = next(_numbers)
-        message = Message(
-            id=str(number),
-            queue=action.queue,
-            document=action.document,
-            properties=self._properties(action, parent),
-            created=self._now,
-            sequence=number,
-            slices=frozenset([slicing for slicing, _ in slices]),
-        )
-        self._overlay.add(message, slices, action.entries)
-        handed_on, conversation = _handed_on(parent, action), parent.conversation
-        if self._deep and cascades.is_possible(action.queue):
-            order = (-cascades.priority(action.queue), next(self._order))
-            made_by = (outcome.number, position)
+        goes_on = self._deep and cascades.is_possible(action.queue)
+        conversation = parent.conversation
+        message: Message | None = None
+        if goes_on or slices or action.entries or cascades.parts.is_read(action.queue):
+            message = self._message(action, parent, slices)
+            self._overlay.add(message, slices, action.entries)
+        if goes_on:
+            assert message is not None
             child = _Pending(
                 message,
                 hash((parent.key, position)),
                 slices,
                 -1,
-                made_by,
+                (outcome.number, position),
                 parent.origin,
-                order,
+                (-cascades.priority(action.queue), next(self._order)),
                 set(slices),
-                handed_on,
+                _handed_on(parent, action),
                 conversation,
                 parent.depth + 1,
             )
@@ -301,7 +294,21 @@ class _Cascade:
             conversation.left.append(Left(action, slices, parent))
             if cascades.is_processed(action.queue):
                 conversation.waits((-cascades.priority(action.queue), next(self._order)))
+        entries = [(cascades.names[number], value) for number, value in action.entries]
         return cascades.parts.created(action.queue, slices, entries)
+
+    def _message(self, action: Enqueued, parent: _Pending, slices: tuple[SliceKey, ...]) -> Message:
+        """What is made, as rules may meet it."""
+        number = next(_numbers)
+        return Message(
+            id=str(number),
+            queue=action.queue,
+            document=action.document,
+            properties=self._properties(action, parent),
+            created=self._now,
+            sequence=number,
+            slices=frozenset([slicing for slicing, _ in slices]),
+        )
 
     def _slices(self, action: Enqueued, parent: _Pending) -> tuple[SliceKey, ...]:
         found: list[SliceKey] = []

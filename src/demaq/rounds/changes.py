@@ -38,6 +38,10 @@ class Parts:
         """Queues that are read and whose messages can be in a slice."""
         self._watched = watched
 
+    def is_read(self, queue: str) -> bool:
+        """Whether somebody may meet messages of a queue there."""
+        return queue in self._watched
+
     def gone(self, queue: str) -> list[Part]:
         """What changes when a message of a queue becomes invisible."""
         return [("out", queue)] if queue in self._watched else []

@@ -48,6 +48,7 @@ class CompiledProgram:
 
     def __init__(self, plan: Plan, modules: tuple[CompilerContext, ...], saxon: Saxon) -> None:
         self.plan = plan
+        self.modules = modules
         self.saxon = saxon
         self.emitter = BlockEmitter(plan, modules)
         self.hands_nodes_on = not tells_parsed_from_made(modules)

@@ -37,6 +37,7 @@ from demaq.rounds.outcomes import (
 from demaq.rounds.records import RecordWriter
 from demaq.rounds.saxon import EvaluationError
 from demaq.rounds.schemas import Schemas
+from demaq.rounds.simple.rules import SimpleRules
 from demaq.rounds.state import Job, StateBuilder, Wanted
 from demaq.rounds.state_argument import with_state, without_state
 
@@ -100,7 +101,8 @@ class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
     rounds_max = 1
 
-    def __init__(self, compiled: CompiledProgram) -> None:
+    def __init__(self, compiled: CompiledProgram, *, simple: bool = True) -> None:
+        """Without `simple` everything is left to Saxon."""
         self.compiled = compiled
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
@@ -108,6 +110,7 @@ class SaxonEvaluator:
         plan = compiled.plan
         self._with_intake = {q for q in self.program.queues if self.program.properties_of(q) or plan.indexes_of(q)}
         """Queues whose messages have properties or index entries to be computed."""
+        self._simple = SimpleRules(plan, compiled.modules, self.schemas) if simple else None
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -134,8 +137,12 @@ class SaxonEvaluator:
         for number, message in enumerate(messages):
             is_node = message.document.node(self.compiled.saxon) is not None
             by_queue.setdefault((message.queue, is_node), []).append(number)
-        for (name, _), numbers in by_queue.items():
+        for (name, is_node), numbers in by_queue.items():
             if not self.compiled.plan.queues[name].rules:
+                continue
+            if not is_node:
+                numbers = self._without_simple(name, numbers, messages, outcomes, reader)
+            if not numbers:
                 continue
             queue = self.compiled.queue(name)
             for start in range(0, len(numbers), BATCH_MESSAGES_MAX):
@@ -145,6 +152,25 @@ class SaxonEvaluator:
             if message.only_rule is not None:
                 outcome.keep_only(message.only_rule)
         return outcomes
+
+    def _without_simple(
+        self,
+        queue: str,
+        numbers: list[int],
+        messages: Sequence[Message],
+        outcomes: Sequence[Outcome],
+        reader: StateReader,
+    ) -> list[int]:
+        """Have messages done that simple rules can do, all of one queue. The others are left."""
+        rules = None if self._simple is None else self._simple.queue(queue)
+        if self._simple is None or rules is None:
+            return numbers
+        odd = self._simple.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader)
+        return [numbers[n] for n in odd]
+
+    def is_simple(self, queue: str) -> bool:
+        """Whether the rules of a queue are simple, so that Saxon is hardly ever asked."""
+        return self._simple is not None and self._simple.queue(queue) is not None
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
         """Make the documents of stored messages, all at once and in their order: they will be met in slices.
@@ -252,7 +278,7 @@ class SaxonEvaluator:
         wanted: list[tuple[int, int, list[list[str]]]],
         reader: StateReader,
     ) -> None:
-        builder = StateBuilder(self.compiled, reader)
+        builder = StateBuilder(self.compiled.plan, reader)
         jobs = builder.jobs([Wanted(n, messages[n], self.compiled.rules[number], keys) for n, number, keys in wanted])
         results: dict[int, Outcome] = {}
         pending = list(range(len(jobs)))
@@ -447,8 +473,14 @@ class SaxonEvaluator:
 
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         """The same for many messages at once; for one that must be refused the answer is the error."""
-        answers = self._in_batches(arrivals, self._received)
-        return [self._accepted(answer) if isinstance(answer, Received) else answer for answer in answers]
+        answers: list[Received | MessageError | None] = [None] * len(arrivals)
+        if self._simple is not None:
+            answers = [self._simple.received(arrival) for arrival in arrivals]
+        others = iter(
+            self._in_batches([a for a, told in zip(arrivals, answers, strict=True) if told is None], self._received)
+        )
+        found = [next(others) if told is None else told for told in answers]
+        return [self._accepted(answer) if isinstance(answer, Received) else answer for answer in found]
 
     def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         """What stored messages are under this program. A property that fails is left out and named in the answer.

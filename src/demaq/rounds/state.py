@@ -7,10 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from demaq.compiler.plan import CollectionRead, Index, QueueByKey, RulePlan, SliceRead, WholeQueue
+from demaq.compiler.plan import CollectionRead, Index, Plan, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.compiled import CompiledProgram
 from demaq.rounds.outcomes import Outcome, Reads, StateReader
 
 SCAN = "*"
@@ -71,8 +70,8 @@ class Wanted(NamedTuple):
 class StateBuilder:
     """Reads each piece of state once for all jobs of a batch."""
 
-    def __init__(self, compiled: CompiledProgram, reader: StateReader) -> None:
-        self.compiled = compiled
+    def __init__(self, plan: Plan, reader: StateReader) -> None:
+        self.plan = plan
         self.reader = reader
         self._queues: dict[str, Sequence[Message]] = {}
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
@@ -98,7 +97,7 @@ class StateBuilder:
         self.reader.expect(slices, entries)
 
     def _slice_key(self, message: Message, slicing: str) -> str:
-        return message.properties[self.compiled.plan.program.slicings[slicing].property].key
+        return message.properties[self.plan.program.slicings[slicing].property].key
 
     def _job(self, wanted: Wanted) -> Job:
         message, rule = wanted.message, wanted.rule
@@ -137,7 +136,7 @@ class StateBuilder:
 
     def _read_queue(self, job: Job, name: str) -> None:
         if name not in self._queues:
-            known = name in self.compiled.plan.program.queues
+            known = name in self.plan.program.queues
             self._queues[name] = self.reader.queue(name) if known else ()
         job.queues[name] = self._queues[name]
 

@@ -125,8 +125,9 @@ class Engine:
         expect_queue(self.program, queue)
         now = self.clock()
         document = parse_document(body)
-        if not properties and self.maker.is_plain(queue):
-            return self.maker.new(queue, document, {}, (), now, request=request)
+        computed = None if properties else self.maker.computed(queue, document)
+        if computed is not None:
+            return self.maker.new(queue, document, *computed, now, request=request)
         received = self.receiver.receive(queue, document, properties or {}, now)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 

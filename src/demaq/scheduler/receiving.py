@@ -40,8 +40,11 @@ def receive_all(
         try:
             explicit = explicit_properties(maker.program, queue, each.properties)
             document = each.document or parse_document(each.body)
-            if not explicit and maker.is_plain(queue):
-                answers[number] = maker.new(queue, document, each.transport, (), now, request=each.request)
+            computed = None if explicit else maker.computed(queue, document)
+            if computed is not None:
+                properties, entries = computed
+                known = {**each.transport, **properties}
+                answers[number] = maker.new(queue, document, known, entries, now, request=each.request)
             else:
                 arrivals[number] = Arrival(
                     queue=queue, document=document, explicit=explicit, now=now, inherited=each.transport

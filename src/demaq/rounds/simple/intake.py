@@ -1,0 +1,84 @@
+"""Properties and index entries of new messages, where their expressions are simple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lxml.etree import _Element
+
+from demaq.compiler.simple.queues import IntakeText, PropertyText
+from demaq.messages import PropertyValue
+from demaq.rounds.simple.functions import function
+from demaq.rounds.simple.values import Odd
+
+Texts = Callable[[_Element], list[str]]
+Properties = dict[str, PropertyValue]
+Entries = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    name: str
+    type: str
+    is_fixed: bool
+    is_inherited: bool
+    computed: Texts | None
+
+
+class SimpleIntake:
+    """Of one queue."""
+
+    def __init__(self, text: IntakeText) -> None:
+        """Raises NotSimple where Python gives up."""
+        self._made = [_made(each) for each in text.properties]
+        self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
+        self.is_linear = text.is_linear
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to compute."""
+        return not self._made and not self._indexes
+
+    def properties(
+        self, root: _Element, explicit: Mapping[str, Sequence[str]], parent: Mapping[str, PropertyValue]
+    ) -> Properties:
+        """Of a message with some that are set on it, made in reaction to one that has others. Raises Odd."""
+        found: Properties = {}
+        for prop in self._made:
+            text = None if prop.is_fixed else _single(explicit.get(prop.name, ()))
+            if text is None and prop.is_inherited and prop.name in parent:
+                value = parent[prop.name]
+                if value.type != prop.type:
+                    raise Odd("a property that must be cast")
+                found[prop.name] = value
+                continue
+            if text is None and prop.computed is not None:
+                text = _single(prop.computed(root))
+            if text is not None:
+                found[prop.name] = PropertyValue(prop.type, text, text)
+        own = {prop.name for prop in self._made}
+        for name, values in explicit.items():
+            text = None if name in own else _single(values)
+            if text is not None:
+                found[name] = PropertyValue("string", text, text)
+        return dict(sorted(found.items())) if len(found) > 1 else found
+
+    def entries(self, root: _Element) -> Entries:
+        if not self._indexes:
+            return ()
+        return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
+
+
+def _made(text: PropertyText) -> _Made:
+    prop = text.property
+    computed = None if text.computed is None else function(text.computed, f"property {prop.name}")
+    return _Made(prop.name, prop.type, prop.variant == "fixed", prop.variant == "inherited", computed)
+
+
+def _single(values: Sequence[str]) -> str | None:
+    if not values:
+        return None
+    if len(values) > 1 and len(set(values)) > 1:
+        raise Odd("several values of a property")
+    return values[0]

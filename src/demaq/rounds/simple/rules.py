@@ -1,0 +1,268 @@
+"""Run simple rules: all of a queue's, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lxml.etree import _Element
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.plan import Plan, RulePlan
+from demaq.compiler.simple.code import NotSimple
+from demaq.compiler.simple.queues import QueueText, intake_text, queue_text
+from demaq.compiler.simple.rules import RuleText
+from demaq.documents import Document
+from demaq.messages import Message
+from demaq.rounds.outcomes import (
+    NOTHING_READ,
+    Action,
+    Arrival,
+    Enqueued,
+    Outcome,
+    Received,
+    SliceReset,
+    StateReader,
+)
+from demaq.rounds.schemas import Schemas
+from demaq.rounds.simple.functions import function
+from demaq.rounds.simple.intake import SimpleIntake
+from demaq.rounds.simple.values import Odd
+from demaq.rounds.state import Job, StateBuilder, Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    plan: RulePlan
+    slicing: str | None
+    """The slicing it is on."""
+    first: Callable[[_Element, _Run], bool] | None
+    keys: tuple[Callable[[_Element, _Run], list[str]], ...]
+    body: Callable[[_Element, _Run], None]
+    makes_namespaces: bool
+
+
+class SimpleQueue:
+    """The rules of a queue."""
+
+    def __init__(self, text: QueueText) -> None:
+        """Raises NotSimple where Python gives up."""
+        self.rules = [_rule(plan, rule) for plan, rule in text.rules]
+        self.intakes = {queue: SimpleIntake(intake) for queue, intake in text.intakes.items()}
+        self.order = {rule.plan.rule.name: position for position, rule in enumerate(self.rules)}
+
+
+def _rule(plan: RulePlan, text: RuleText) -> _Rule:
+    name = plan.rule.name
+    return _Rule(
+        plan=plan,
+        slicing=plan.rule.target if plan.rule.on_slicing else None,
+        first=None if text.first is None else function(text.first, f"first of {name}"),
+        keys=tuple([function(keys, f"keys of {name}") for keys in text.keys]),
+        body=function(text.body, f"rule {name}"),
+        makes_namespaces=text.makes_namespaces,
+    )
+
+
+class _Run:
+    """One message and its rules: what these ask and do."""
+
+    __slots__ = ("_job", "_roots", "_schemas", "actions", "fired", "intakes", "is_bare", "message")
+
+    def __init__(self, message: Message, intakes: Mapping[str, SimpleIntake], schemas: Schemas) -> None:
+        self.message = message
+        self.intakes = intakes
+        self._schemas = schemas
+        self._job: Job | None = None
+        self._roots: dict[tuple[str, str | int | None], list[_Element]] = {}
+        self.fired: list[str] = []
+        self.actions: list[Action] = []
+        self.is_bare = not message.document.has_namespaces
+        """Whether what is made has no namespaces for sure, because nothing has any."""
+
+    # for rules
+
+    def fires(self, rule: str) -> None:
+        self.fired.append(rule)
+
+    def enqueue(self, rule: str, queue: str, root: _Element, given: Sequence[tuple[str, Sequence[str]]]) -> tuple[()]:
+        intake = self.intakes[queue]
+        properties = intake.properties(root, dict(given), self.message.properties)
+        document = Document(None, root.getroottree(), is_bare=self.is_bare)
+        if self._schemas.violation(queue, document) is not None:
+            raise Odd("a message that the queue refuses")
+        entries = intake.entries(root)
+        self.actions.append(Enqueued(rule=rule, queue=queue, document=document, properties=properties, entries=entries))
+        return ()
+
+    def reset(self, rule: str, slicing: str, key: str) -> tuple[()]:
+        self.actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
+        return ()
+
+    def own(self, name: str) -> list[str]:
+        found = self.message.properties.get(name)
+        return [] if found is None else [found.text]
+
+    def key(self, name: str) -> str:
+        found = self.message.properties.get(name)
+        if found is None:
+            raise Odd("a slice without a key")
+        return found.key
+
+    def slice(self) -> list[_Element]:
+        return self._once("slice", None, lambda job: job.slice)
+
+    def found(self, number: int) -> list[_Element]:
+        return self._once("found", number, lambda job: job.found[number])
+
+    def queue(self, name: str | None) -> list[_Element]:
+        return self._once("queue", name, lambda job: job.queues[name or self.message.queue])
+
+    def collection(self, name: str) -> list[_Element]:
+        assert self._job is not None, "a rule that reads is asked with what it reads"
+        return self._roots_of(self._job.collections[name])
+
+    # for who runs them
+
+    def go_on_with(self, job: Job) -> None:
+        """What a rule reads that comes next."""
+        self._job = job
+        self._roots = {}
+
+    def _once(self, kind: str, key: str | int | None, messages: Callable[[Job], Sequence[Message]]) -> list[_Element]:
+        """Rules ask for the same again and again."""
+        found = self._roots.get((kind, key))
+        if found is None:
+            assert self._job is not None, "a rule that reads is asked with what it reads"
+            documents = [message.document for message in messages(self._job)]
+            found = self._roots[(kind, key)] = self._roots_of(documents)
+        return found
+
+    def _roots_of(self, documents: Sequence[Document]) -> list[_Element]:
+        self.is_bare = self.is_bare and not any([document.has_namespaces for document in documents])
+        return [_root(document) for document in documents]
+
+
+def _root(document: Document) -> _Element:
+    root = document.plain_root
+    if root is None:
+        raise Odd("a document with comments or processing instructions")
+    return root
+
+
+class SimpleRules:
+    """All simple rules of a plan, translated when they are first needed."""
+
+    def __init__(self, plan: Plan, modules: Sequence[CompilerContext], schemas: Schemas) -> None:
+        self._plan = plan
+        self._modules = modules
+        self._schemas = schemas
+        self._queues: dict[str, SimpleQueue | None] = {}
+        self._intakes: dict[str, SimpleIntake | None] = {}
+
+    def received(self, arrival: Arrival) -> Received | None:
+        """What a message from outside is, if that is simple."""
+        intake = self._intake(arrival.queue)
+        root = arrival.document.plain_root if intake is not None and not arrival.explicit else None
+        if intake is None or root is None:
+            return None
+        try:
+            properties, entries = intake.properties(root, {}, arrival.inherited), intake.entries(root)
+        except Odd:
+            return None
+        return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
+
+    def _intake(self, queue: str) -> SimpleIntake | None:
+        if queue not in self._intakes:
+            try:
+                self._intakes[queue] = SimpleIntake(intake_text(queue, self._plan, self._modules))
+            except NotSimple:
+                self._intakes[queue] = None
+        return self._intakes[queue]
+
+    def queue(self, name: str) -> SimpleQueue | None:
+        """The rules of a queue, if all of them are simple."""
+        if name not in self._queues:
+            try:
+                self._queues[name] = SimpleQueue(queue_text(name, self._plan, self._modules))
+            except NotSimple:
+                self._queues[name] = None
+        return self._queues[name]
+
+    def run(
+        self, queue: SimpleQueue, messages: Sequence[Message], outcomes: Sequence[Outcome], reader: StateReader
+    ) -> list[int]:
+        """Put into outcomes what the rules do with messages of their queue. Returns the positions of odd messages."""
+        runs: dict[int, _Run] = {}
+        wanted: list[Wanted] = []
+        waiting: list[_Rule] = []
+        odd: list[int] = []
+        for number, message in enumerate(messages):
+            run = _Run(message, queue.intakes, self._schemas)
+            try:
+                asked = self._asked(queue, run)
+            except Odd:
+                odd.append(number)
+                continue
+            runs[number] = run
+            for rule, keys in asked:
+                wanted.append(Wanted(number, message, rule.plan, keys))
+                waiting.append(rule)
+        if wanted:
+            jobs = StateBuilder(self._plan, reader).jobs(wanted)
+            for job, rule in zip(jobs, waiting, strict=True):
+                number = job.message_number
+                if number in runs and not self._finished(rule, job, runs[number], outcomes[number]):
+                    del runs[number]
+                    odd.append(number)
+        is_mixed = len(queue.rules) > 1 and bool(wanted)
+        for number, run in runs.items():
+            outcome = outcomes[number]
+            outcome.fired, outcome.actions = run.fired, run.actions
+            if is_mixed:
+                self._in_rule_order(queue, outcome)
+        for number in odd:
+            outcomes[number].reads = NOTHING_READ
+        for message in messages:
+            if not message.slices:  # else it will be met again
+                message.document.forget_tree()
+        return odd
+
+    def _asked(self, queue: SimpleQueue, run: _Run) -> list[tuple[_Rule, list[list[str]]]]:
+        """Run the rules that need nothing but the message; the others are returned with the keys of what they need."""
+        message = run.message
+        root = _root(message.document)
+        found: list[tuple[_Rule, list[list[str]]]] = []
+        for rule in queue.rules:
+            if rule.slicing is not None and not self._is_in(message, rule.slicing):
+                continue
+            if rule.makes_namespaces:
+                run.is_bare = False
+            if rule.first is None:
+                rule.body(root, run)
+            elif rule.first(root, run):
+                found.append((rule, [keys(root, run) for keys in rule.keys]))
+        return found
+
+    def _is_in(self, message: Message, slicing: str) -> bool:
+        if message.slices is not None:
+            return slicing in message.slices
+        program = self._plan.program
+        prop = program.properties[program.slicings[slicing].property]
+        return message.queue in prop.values and prop.name in message.properties
+
+    def _finished(self, rule: _Rule, job: Job, run: _Run, outcome: Outcome) -> bool:
+        """Run a rule with its state. False if that is odd."""
+        run.go_on_with(job)
+        try:
+            rule.body(_root(run.message.document), run)
+        except Odd:
+            return False
+        reads = job.reads()
+        outcome.reads = reads if outcome.reads is NOTHING_READ else outcome.reads | reads
+        return True
+
+    def _in_rule_order(self, queue: SimpleQueue, outcome: Outcome) -> None:
+        """Rules that needed state have come later."""
+        outcome.fired.sort(key=lambda rule: queue.order[rule])
+        outcome.actions.sort(key=lambda action: queue.order[action.rule])
