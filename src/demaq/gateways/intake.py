@@ -27,6 +27,8 @@ from demaq.store.protocol import NewMessage
 TOGETHER_MAX = 500
 """So many messages are stored in one transaction at most."""
 TOGETHER_BYTES_MAX = 32_000_000
+FEW, TURNS = 32, 2
+"""Where fewer wait, those come along whose requests are there and need that many turns of the loop to be read."""
 NOT_NOW = "messages cannot be stored now"
 LOAD_SECONDS = 0.5
 """How long it is remembered how much waits, and how much room there is."""
@@ -155,6 +157,9 @@ class Intake:
     async def _store_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
+            if len(self._waiting) < FEW:
+                for _ in range(TURNS):
+                    await asyncio.sleep(0)
             together, self._waiting = _first(self._waiting)
             answer = await loop.run_in_executor(self._thread, self._try, together)
             alone = [[arrival] for arrival in together] if _is_ours(answer) and len(together) > 1 else []

@@ -72,6 +72,8 @@ _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
 
+_MESSAGE_HEADER, _SENDER_HEADER = MESSAGE_HEADER.lower(), SENDER_HEADER.lower()
+
 T = TypeVar("T")
 
 
@@ -237,9 +239,11 @@ class IncomingGateway:
 
     def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None) -> str | None:
         """What a repeated request is known by: the name another node gives its message, or the sender's own key."""
+        other = headers.get(_MESSAGE_HEADER)
+        if other is None and key is None:
+            return None
         sender = quote(identity.name, safe="")  # a name with colons must not look like another one with a key
-        other = headers.get(MESSAGE_HEADER.lower(), "")
-        if _NODE_MESSAGE.fullmatch(other):
+        if other is not None and _NODE_MESSAGE.fullmatch(other):
             return f"node:{self.queue}:{sender}:{other}"
         return None if key is None else f"http:{self.queue}:{sender}:{key}"
 
@@ -255,10 +259,11 @@ class IncomingGateway:
         headers = request.headers
         transport = dict(letter.properties)
         transport["demaq:sender"] = identity.name or address_of(request)
-        if "content-type" in headers and headers["content-type"].isprintable():
-            transport["demaq:contentType"] = headers["content-type"]
+        kind = headers.get("content-type")
+        if kind is not None and kind.isprintable():
+            transport["demaq:contentType"] = kind
         properties = {}
-        said = headers.get(SENDER_HEADER.lower())
+        said = headers.get(_SENDER_HEADER)
         if said is not None and said.isprintable():
             properties["Sender"] = said
         waits = self._waits(letter, headers)

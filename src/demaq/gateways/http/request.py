@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Receive, Scope
 
 
 class QuickRequest(Request):
-    @cached_property
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self._quick_headers = _QuickHeaders(scope["headers"])
+
+    @property
     def headers(self) -> Headers:
-        return _QuickHeaders(raw=self.scope["headers"])
+        return self._quick_headers
 
 
 def address_of(request: Request) -> str:
@@ -24,6 +28,13 @@ def address_of(request: Request) -> str:
 class _QuickHeaders(Headers):
     """Starlette walks over all of them for each question. Names are asked for in small letters."""
 
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        super().__init__(raw=raw)
+        self._first: dict[str, str] = {}
+        """Of headers that are repeated the first."""
+        for name, value in reversed(raw):
+            self._first[name.decode("latin-1")] = value.decode("latin-1")
+
     def __getitem__(self, key: str) -> str:
         return self._first[key.lower()]
 
@@ -32,11 +43,3 @@ class _QuickHeaders(Headers):
 
     def __contains__(self, key: object) -> bool:
         return key in self._first
-
-    @cached_property
-    def _first(self) -> dict[str, str]:
-        """Of headers that are repeated the first."""
-        found: dict[str, str] = {}
-        for name, value in self.raw:
-            found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
-        return found
