@@ -99,23 +99,11 @@ class Checker:
         return Arrival(queue=work.queue, document=document, explicit=explicit, now=work.now)
 
     def _refused(self, work: Assignment, item: Item, error: MessageError, document: Document | None = None) -> Checked:
-        about = _about(work.queue, item, error, document)
+        about = Refused.of(work.queue, item.body, error, document)
         named = MessageError(error.kind, f"{item.where}: {error.message}", error.code)
         # Not the name of the message itself: what is refused today may be welcome under the next program.
         request = f"refused:{item.request(work.queue)}"
         return Checked(where=item.where, message=self._maker.refused(named, about, work.now, request), refusal=error)
-
-
-def _about(queue: str, item: Item, error: MessageError, document: Document | None) -> Refused:
-    if document is None and error.kind != "notWellFormed":
-        try:
-            document = parse_document(item.body)
-        except MessageError:
-            document = None
-    if document is not None:
-        return Refused(queue=queue, text=document.text, is_document=True)
-    text = item.body if isinstance(item.body, str) else item.body.decode("utf-8", "replace")
-    return Refused(queue=queue, text=text, is_document=False)
 
 
 _checkers: dict[str, Checker] = {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from demaq.documents import Document, parse_document
+from demaq.documents import Document
 from demaq.errors import MessageError, OperatorError
 from demaq.messages import PropertyValue
 from demaq.scheduler.engine import Engine
@@ -223,22 +223,10 @@ class Intake:
 
     def _about(self, arrival: _Arrival, error: MessageError, now: datetime) -> NewMessage:
         """The message about one that is refused. A repeated request is refused again, and told about once."""
-        request = None if arrival.sent.request is None else f"refused:{arrival.sent.request}"
-        return self._engine.maker.refused(error, _refused(arrival, error), now, request)
-
-
-def _refused(arrival: _Arrival, error: MessageError) -> Refused:
-    document = arrival.sent.document
-    body = arrival.sent.body
-    if document is None and error.kind != "notWellFormed":
-        try:
-            document = parse_document(body)
-        except MessageError:
-            document = None
-    if document is not None:
-        return Refused(queue=arrival.queue, text=document.text, is_document=True)
-    text = body if isinstance(body, str) else body.decode("utf-8", "replace")
-    return Refused(queue=arrival.queue, text=text, is_document=False)
+        sent = arrival.sent
+        request = None if sent.request is None else f"refused:{sent.request}"
+        about = Refused.of(arrival.queue, sent.body, error, sent.document)
+        return self._engine.maker.refused(error, about, now, request)
 
 
 def _first(waiting: list[_Arrival]) -> tuple[list[_Arrival], list[_Arrival]]:

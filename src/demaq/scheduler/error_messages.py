@@ -6,6 +6,7 @@ is processed goes at least one level further up, so that errors never chase each
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
-from demaq.errors import ERROR_KINDS
+from demaq.documents import Document, parse_document
+from demaq.errors import ERROR_KINDS, MessageError
 from demaq.language.program import SYSTEM_ERRORS, Program, Rule
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
@@ -54,6 +56,17 @@ class Refused:
     is_document: bool
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
     """It has none; errors about stored messages inherit theirs."""
+
+    @staticmethod
+    def of(queue: str, body: str | bytes, error: MessageError, document: Document | None) -> Refused:
+        """A body that is refused for a reason; the document that it is, where somebody has read it."""
+        if document is None and error.kind != "notWellFormed":
+            with contextlib.suppress(MessageError):
+                document = parse_document(body)
+        if document is not None:
+            return Refused(queue=queue, text=document.text, is_document=True)
+        text = body if isinstance(body, str) else body.decode("utf-8", "replace")
+        return Refused(queue=queue, text=text, is_document=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
