@@ -26,6 +26,7 @@ class Somewhere:
 
     messages_max = 500
     tasks = 2
+    rounds_max = 1
 
     def __init__(self) -> None:
         self.rounds: list[int] = []
@@ -103,6 +104,24 @@ def test_auto_learns_that_spark_is_slower_and_tries_again_later() -> None:
     rounds_of(pipeline, *[START_MESSAGES] * ROUNDS_BEFORE_ANOTHER_TRY)
     assert spark.rounds == [START_MESSAGES]
     assert pipeline.spark_message_seconds < 10.0  # it took no time at all
+    pipeline.close()
+
+
+def test_spark_must_be_faster_than_all_processes_beside_the_node() -> None:
+    pipeline, inline, spark = pipeline_of("auto")
+    inline.rounds_max = 2
+    pipeline.start()
+    rounds_of(pipeline, START_MESSAGES)
+    assert spark.rounds == [START_MESSAGES]
+    assert pipeline.rounds_max == 1
+    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.0006
+    assert pipeline.threshold is None
+    rounds_of(pipeline, START_MESSAGES)
+    assert inline.rounds == [START_MESSAGES]
+    assert pipeline.why == "Spark was slower than 2 processes here"
+    assert pipeline.rounds_max == 2
+    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.0001
+    assert pipeline.threshold == 250  # 0.5 ms here, 0.1 ms there
     pipeline.close()
 
 

@@ -29,7 +29,7 @@ from demaq.store.place import Place, place_of
     "--store", "place", type=StorePlace(), metavar="STORE", help="Keep the store in this folder, or at this address."
 )
 @click.option("--keep-running", is_flag=True, help="Leave the node up, to look around.")
-@pipeline_option("auto")
+@pipeline_option("spark")
 @master_option
 @conf_option
 def demo(

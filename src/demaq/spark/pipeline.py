@@ -101,7 +101,7 @@ class Pipeline(Delegating):
     @property
     def rounds_max(self) -> int:
         """Spark divides a round by itself; the processes beside the node take one each."""
-        is_inline = self.name == "inline" or (self.name == "auto" and self._spark is None)
+        is_inline = self.name == "inline" or (self.name == "auto" and self.threshold is None)
         return self._beside.rounds_max if is_inline else 1
 
     @property
@@ -109,10 +109,10 @@ class Pipeline(Delegating):
         """From how many messages on a round goes to Spark, as things are; None where it never would."""
         if self._spark is None or self.job_seconds is None or self._spark.tasks < 2:
             return None
-        on_spark = self.spark_message_seconds
-        if on_spark is None:  # nobody knows yet: as if all tasks could work at the same time
-            on_spark = self.message_seconds / self._spark.tasks
-        saved_by_each = self.message_seconds - on_spark
+        if self.spark_message_seconds is None:  # nobody knows yet: as if all tasks could work at the same time
+            saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
+        else:
+            saved_by_each = self.message_seconds / self._beside.rounds_max - self.spark_message_seconds
         return max(1, int(self.job_seconds / saved_by_each)) if saved_by_each > 0 else None
 
     def close(self) -> None:
@@ -177,14 +177,18 @@ class Pipeline(Delegating):
     def _another_try(self, messages: int) -> SparkEvaluator | None:
         """Spark does not pay off, as far as one knows: now and then a large round tells whether that is still so."""
         assert self._spark is not None, "nobody knows before it runs"
-        self.why = "Spark has one core only" if self._spark.tasks < 2 else "Spark was slower than the process here"
-        if self._spark.tasks < 2 or messages < START_MESSAGES:
+        tasks, processes = self._spark.tasks, self._beside.rounds_max
+        if tasks < 2:
+            self.why = "Spark has one core only"
+        else:
+            self.why = f"Spark was slower than {'the process' if processes == 1 else f'{processes} processes'} here"
+        if tasks < 2 or messages < START_MESSAGES:
             return None
         self._rounds_not_tried += 1
         if self._rounds_not_tried < ROUNDS_BEFORE_ANOTHER_TRY:
             return None
         self._rounds_not_tried = 0
-        self.why = "Spark was slower than the process here, and is tried again"
+        self.why += ", and is tried again"
         return self._spark
 
     def _note_spark(self, messages: int, seconds_each: float) -> None:
