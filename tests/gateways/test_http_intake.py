@@ -290,6 +290,16 @@ def test_a_slow_sender_is_cut_off(here: Running):
         assert b" 408 " in connection.recv(1000)
 
 
+def test_what_a_sender_did_not_finish_is_no_error(here: Running):
+    before = here.bodies("demaq:errors")
+    for _ in range(3):
+        with _connection(here) as connection:
+            connection.sendall(b"POST /orders HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n<ord")
+    assert here.post("/orders", "<not well-formed").status_code == 400
+    here.wait_for("demaq:errors", len(before) + 1)
+    assert not [body for body in here.bodies("demaq:errors")[len(before) :] if "<refused/>" in body]
+
+
 def test_a_large_body_is_refused_before_it_is_sent(here: Running):
     with _connection(here) as connection:
         connection.sendall(

@@ -22,6 +22,7 @@ from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.protocol import HALF_CLOSED
 from demaq.gateways.http.reading import (
     Held,
+    Unfinished,
     expect_xml,
     header_properties,
     idempotency_key,
@@ -149,7 +150,7 @@ class IncomingGateway:
 
     async def _keep(self, error: Refusal, body: bytes) -> None:
         """Tell the application's operators what came and was no message. What is too large is not kept."""
-        if error.status in KEPT_STATUSES:
+        if error.status in KEPT_STATUSES and not isinstance(error, Unfinished):
             with contextlib.suppress(Overloaded):
                 await self._intake.refuse(self.queue, body, MessageError("refused", error.reason))
 

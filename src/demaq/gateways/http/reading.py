@@ -51,6 +51,10 @@ _PARAMETER = re.compile(r';\s*([A-Za-z0-9*_-]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*
 _WAIT = re.compile(r"wait\s*=\s*\"?([0-9]{1,6})\"?")
 
 
+class Unfinished(Refusal):
+    """A request whose sender was gone before all of it was there: nobody hears the answer, and nothing was sent."""
+
+
 class Held:
     """How many bytes of requests are being received: all senders together share what there may be."""
 
@@ -89,7 +93,7 @@ async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
         while not is_over:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise Refusal(400, "the request ended too early")
+                raise Unfinished(400, "the request ended too early")
             piece = message.get("body", b"")
             is_over = not message.get("more_body", False)
             if size + len(piece) > bytes_max:
