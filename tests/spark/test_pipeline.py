@@ -121,7 +121,7 @@ def test_spark_must_be_faster_than_all_processes_beside_the_node() -> None:
     assert pipeline.why == "Spark was slower than 2 processes here"
     assert pipeline.rounds_max == 2
     pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.0001
-    assert pipeline.threshold == 250  # 0.5 ms here, 0.1 ms there
+    assert pipeline.threshold == 333  # 0.5 ms here, of which a fifth does not count, 0.1 ms there
     pipeline.close()
 
 

@@ -36,8 +36,10 @@ RECOVERY_SECONDS_MAX = 10.0
 """When Spark is asked whether it works again: each time after twice as long."""
 WEIGHT = 0.3
 """How much the newest round says about what a message costs."""
-ROUNDS_BEFORE_ANOTHER_TRY = 50
-"""Where Spark was slower, so many large rounds later it is tried again."""
+WORTH_IT = 0.8
+"""A message must cost less than this part on Spark: what is nearly the same would be decided anew in every round."""
+ROUNDS_BEFORE_ANOTHER_TRY = 200
+"""Where Spark was slower, so many full rounds later it is tried again."""
 
 _log = logging.getLogger("demaq.node")
 
@@ -76,6 +78,8 @@ class Pipeline(Delegating):
         self.spark_message_seconds: float | None = None
         """What a message costs on Spark besides the job, once there were rounds."""
         self._rounds_not_tried = 0
+        self._was_on_spark = False
+        """Where the last round went."""
         self.fault: str | None = None
         """Why nothing goes to Spark at present, though it was started."""
         super().__init__(inline)
@@ -96,12 +100,13 @@ class Pipeline(Delegating):
     @property
     def messages_max(self) -> int:
         """Large rounds only where they can be divided; `auto` must see one to start Spark."""
-        return ROUND_MESSAGES_MAX if self.name == "inline" else SparkEvaluator.messages_max
+        is_slower = self.name == "auto" and self._spark is not None and self.threshold is None
+        return ROUND_MESSAGES_MAX if self.name == "inline" or is_slower else SparkEvaluator.messages_max
 
     @property
     def rounds_max(self) -> int:
         """Spark divides a round by itself; the processes beside the node take one each."""
-        is_inline = self.name == "inline" or (self.name == "auto" and self.threshold is None)
+        is_inline = self.name == "inline" or (self.name == "auto" and not self._was_on_spark)
         return self._beside.rounds_max if is_inline else 1
 
     @property
@@ -112,7 +117,8 @@ class Pipeline(Delegating):
         if self.spark_message_seconds is None:  # nobody knows yet: as if all tasks could work at the same time
             saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
         else:
-            saved_by_each = self.message_seconds / self._beside.rounds_max - self.spark_message_seconds
+            here = self.message_seconds / self._beside.rounds_max
+            saved_by_each = here * WORTH_IT - self.spark_message_seconds
         return max(1, int(self.job_seconds / saved_by_each)) if saved_by_each > 0 else None
 
     def close(self) -> None:
@@ -131,6 +137,7 @@ class Pipeline(Delegating):
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         chosen = self._chosen(len(messages))
+        self._was_on_spark = chosen is not None
         started = time.perf_counter()
         try:
             outcomes = (chosen or self._beside).cascade(messages, reader, now, deep, fold)
@@ -175,14 +182,14 @@ class Pipeline(Delegating):
         return self._spark if is_worth_it else None
 
     def _another_try(self, messages: int) -> SparkEvaluator | None:
-        """Spark does not pay off, as far as one knows: now and then a large round tells whether that is still so."""
+        """Spark does not pay off, as far as one knows: now and then a full round tells whether that is still so."""
         assert self._spark is not None, "nobody knows before it runs"
         tasks, processes = self._spark.tasks, self._beside.rounds_max
         if tasks < 2:
             self.why = "Spark has one core only"
         else:
             self.why = f"Spark was slower than {'the process' if processes == 1 else f'{processes} processes'} here"
-        if tasks < 2 or messages < START_MESSAGES:
+        if tasks < 2 or messages * processes < ROUND_MESSAGES_MAX:
             return None
         self._rounds_not_tried += 1
         if self._rounds_not_tried < ROUNDS_BEFORE_ANOTHER_TRY:
