@@ -19,6 +19,9 @@ DOCUMENTS_CHARACTERS_MAX = 32_000_000
 """How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
 
 
+_NO_SLICES: frozenset[str] = frozenset()
+
+
 class Documents:
     """Documents of stored messages, each made once as long as it is remembered."""
 
@@ -37,6 +40,7 @@ class Documents:
         return document
 
     def message(self, stored: StoredMessage) -> Message:
+        properties = stored.properties
         return Message(
             id=str(stored.seq),
             queue=stored.queue,
@@ -44,10 +48,10 @@ class Documents:
             properties=StoredProperties(stored),
             created=stored.created,
             sequence=stored.seq,
-            slices=frozenset([slicing for slicing, _ in stored.slices]),
-            transport=transport_properties(stored.properties),
+            slices=frozenset([slicing for slicing, _ in stored.slices]) if stored.slices else _NO_SLICES,
+            transport=transport_properties(properties) if properties else {},
             origin=stored.origin,
-            only_rule=stored.properties[REPLAY_RULE].text if REPLAY_RULE in stored.properties else None,
+            only_rule=properties[REPLAY_RULE].text if REPLAY_RULE in properties else None,
         )
 
 

@@ -80,4 +80,6 @@ def _property(value: PropertyValue) -> str:
 
 
 def decode_properties(text: str) -> dict[str, PropertyValue]:
+    if text == "{}":  # many have none
+        return {}
     return {name: PropertyValue(parts[0], parts[1], parts[-1]) for name, parts in _decode(text)[0].items()}
