@@ -8,8 +8,6 @@ from datetime import datetime
 
 from demaq.compiler.context import contexts
 from demaq.compiler.plan import Plan
-from demaq.compiler.simple.code import NotSimple
-from demaq.compiler.simple.queues import intake_text
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.program import SYSTEM_ERRORS
@@ -18,8 +16,7 @@ from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued
-from demaq.rounds.simple.intake import SimpleIntake
-from demaq.rounds.simple.values import Odd
+from demaq.rounds.simple.intake import SimpleIntake, simple_intake
 from demaq.scheduler.durations import due_at
 from demaq.scheduler.error_messages import SYSTEM, Failure, Refused, error_body, level_property, route
 from demaq.scheduler.reading import date_time, size_of
@@ -48,32 +45,18 @@ class Maker:
         self, queue: str, document: Document
     ) -> tuple[Mapping[str, PropertyValue], tuple[tuple[int, str], ...]] | None:
         """Properties and index entries of a message from outside, where it takes no evaluator to say what they are."""
-        intake = self._intake(queue)
-        if intake is None or intake.is_empty:
-            return None if intake is None else ({}, ())
-        root = document.plain_root
-        if root is None:
-            return None
-        try:
-            return intake.properties(root, {}, {}), intake.entries(root)
-        except Odd:
-            return None
+        if queue not in self._intakes:
+            self._intakes[queue] = self._intake(queue)
+        intake = self._intakes[queue]
+        return None if intake is None else intake.told(document)
 
     def _intake(self, queue: str) -> SimpleIntake | None:
         """What is computed of a queue's messages, if nothing else is checked and it takes no longer than parsing."""
-        if queue not in self._intakes:
-            self._intakes[queue] = self._made_intake(queue)
-        return self._intakes[queue]
-
-    def _made_intake(self, queue: str) -> SimpleIntake | None:
         declared = self.program.queues[queue]
         if declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
-        try:
-            intake = SimpleIntake(intake_text(queue, self.plan, contexts(self.program.modules)))
-        except NotSimple:
-            return None
-        return intake if intake.is_linear else None
+        intake = simple_intake(queue, self.plan, contexts(self.program.modules))
+        return intake if intake is not None and intake.is_linear else None
 
     def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
         """What a rule makes."""

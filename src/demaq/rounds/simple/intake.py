@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from lxml.etree import _Element
 
-from demaq.compiler.simple.queues import IntakeText, PropertyText
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.plan import Plan
+from demaq.compiler.simple.code import NotSimple
+from demaq.compiler.simple.queues import IntakeText, PropertyText, intake_text
+from demaq.documents import Document
 from demaq.messages import PropertyValue
 from demaq.rounds.simple.functions import function
 from demaq.rounds.simple.values import Odd
@@ -35,10 +39,19 @@ class SimpleIntake:
         self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
         self.is_linear = text.is_linear
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to compute."""
-        return not self._made and not self._indexes
+    def told(
+        self, document: Document, inherited: Mapping[str, PropertyValue] | None = None
+    ) -> tuple[Properties, Entries] | None:
+        """Properties and index entries of a message on which nobody has set any; None where only Saxon can tell."""
+        if not self._made and not self._indexes:
+            return {}, ()
+        root = document.plain_root
+        if root is None:
+            return None
+        try:
+            return self.properties(root, {}, inherited or {}), self.entries(root)
+        except Odd:
+            return None
 
     def properties(
         self, root: _Element, explicit: Mapping[str, Sequence[str]], parent: Mapping[str, PropertyValue]
@@ -68,6 +81,14 @@ class SimpleIntake:
         if not self._indexes:
             return ()
         return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
+
+
+def simple_intake(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> SimpleIntake | None:
+    """That of a queue, if what is computed of its messages is simple."""
+    try:
+        return SimpleIntake(intake_text(queue, plan, modules))
+    except NotSimple:
+        return None
 
 
 def _made(text: PropertyText) -> _Made:

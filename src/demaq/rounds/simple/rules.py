@@ -10,7 +10,7 @@ from lxml.etree import _Element
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.plan import Plan, RulePlan
 from demaq.compiler.simple.code import NotSimple
-from demaq.compiler.simple.queues import QueueText, intake_text, queue_text
+from demaq.compiler.simple.queues import QueueText, queue_text
 from demaq.compiler.simple.rules import RuleText
 from demaq.documents import Document
 from demaq.messages import Message
@@ -26,7 +26,7 @@ from demaq.rounds.outcomes import (
 )
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.simple.functions import function
-from demaq.rounds.simple.intake import SimpleIntake
+from demaq.rounds.simple.intake import SimpleIntake, simple_intake
 from demaq.rounds.simple.values import Odd
 from demaq.rounds.state import Job, StateBuilder, Wanted
 
@@ -162,23 +162,14 @@ class SimpleRules:
 
     def received(self, arrival: Arrival) -> Received | None:
         """What a message from outside is, if that is simple."""
-        intake = self._intake(arrival.queue)
-        root = arrival.document.plain_root if intake is not None and not arrival.explicit else None
-        if intake is None or root is None:
+        if arrival.queue not in self._intakes:
+            self._intakes[arrival.queue] = simple_intake(arrival.queue, self._plan, self._modules)
+        intake = self._intakes[arrival.queue]
+        told = None if intake is None or arrival.explicit else intake.told(arrival.document, arrival.inherited)
+        if told is None:
             return None
-        try:
-            properties, entries = intake.properties(root, {}, arrival.inherited), intake.entries(root)
-        except Odd:
-            return None
+        properties, entries = told
         return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
-
-    def _intake(self, queue: str) -> SimpleIntake | None:
-        if queue not in self._intakes:
-            try:
-                self._intakes[queue] = SimpleIntake(intake_text(queue, self._plan, self._modules))
-            except NotSimple:
-                self._intakes[queue] = None
-        return self._intakes[queue]
 
     def queue(self, name: str) -> SimpleQueue | None:
         """The rules of a queue, if all of them are simple."""
