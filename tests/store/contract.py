@@ -352,10 +352,33 @@ class StoreContract:
         assert [step.created for step in committed] == [(first + 2, first + 3), (), ()]
         assert [step.retired for step in committed] == [(first,), (first + 2,), ()]
         assert store.message(first + 2) is None
-        assert seqs(store.stored(None, 0, 10)) == [first, first + 3]
+        assert seqs(store.stored(None, 0, 10)) == [first + 3]
         assert seqs(store.slice("s", "1", store.snapshot())) == [first + 3]
         assert store.counts() == {"orders": (1, 0)}
         assert store.snapshot() == first + 5
+
+    def test_what_is_done_with_can_be_removed_by_the_commit_that_ends_it(self, store: Store):
+        waiting = new(slices=(("s", "1"),), entries=(("i", "1"),), request="r")
+        store.append([waiting, new(), new(slices=(("s", "1"),), entries=(("i", "1"),))])
+        assert [step.retired for step in store.commit([Step(processed=1), Step(processed=2)], elide=True)] == [(), (2,)]
+        assert seqs(store.stored(None, 0, 10)) == [1, 3]
+        [done] = store.commit([Step(processed=3, resets=(("s", "1"),))], elide=True)
+        assert done.retired == (1, 3)
+        assert store.stored(None, 0, 10) == []
+        assert store.slice("s", "1", done.number - 1) == store.lookup("i", ["1"], done.number - 1) == []
+        assert all(numbers == (0, 0) for numbers in store.counts().values())
+        assert store.append([waiting]) == [1], "its request is still remembered"
+        assert store.collect_garbage(FOREVER, 9) == 0
+
+    def test_what_is_done_with_but_to_be_sent_again_is_not_removed_yet(self, store: Store):
+        store.append([new("mail", slices=(("s", "1"),), undelivered=True), new()])
+        store.commit([Step(delivered=1), Step(processed=1)], elide=True)
+        assert store.send_again(1, MORNING)
+        [done] = store.commit([Step(processed=2, resets=(("s", "1"),))], elide=True)
+        assert done.retired == (1, 2)
+        assert seqs(store.stored(None, 0, 10)) == [1]
+        store.commit([Step(delivered=1)], elide=True)
+        assert store.collect_garbage(FOREVER, 9) == 1
 
     def test_messages_are_read_in_one_go_in_order_as_far_as_they_are_there(self, store: Store):
         numbers = store.append([new(), new(), new()])

@@ -402,6 +402,9 @@ class Node:
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():
             watch.committed(steps, committed)
+        if not self.keep:  # what is done with is removed at once
+            first = committed[0].number
+            self.removed += sum([seq < first for done in committed for seq in done.retired])
         for new in [new for step in steps for new in step.created if ERROR_LEVEL in new.properties]:
             kind = kind_of(new.body)
             if kind is not None:

@@ -20,6 +20,7 @@ from demaq.store.encoding import (
     microseconds,
 )
 from demaq.store.protocol import Answer, Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
+from demaq.store.removal import mark_removed, remove
 from demaq.store.sending import write_attempts
 from demaq.store.tables import Tables
 
@@ -35,6 +36,7 @@ class _State:
         "processed",
         "queue",
         "released",
+        "request",
         "retired",
         "seq",
         "slices",
@@ -52,6 +54,7 @@ class _State:
         self.slices = slices  # [slicing, key, the number of the reset or 0]
         self.entries = entries
         self.message: NewMessage | None = None  # for one that is not stored yet
+        self.request: str | None = None
         self.marked = self.released = self.delivered = False  # what has changed
 
     def leave(self, slice: SliceKey, number: int) -> None:
@@ -150,7 +153,7 @@ class Changes:
         return Committed(number=number, created=created, retired=retired)
 
     def write(self, elide: bool = False) -> None:
-        """Write everything; with `elide` nothing of a message that came and went in this transaction."""
+        """Write everything; with `elide` what retires is removed, and of what came and went nothing is written."""
         if self._number == self._first:
             return  # every change takes a number
         many = self._tables.execute_many
@@ -160,7 +163,8 @@ class Changes:
         )
         new = [state for state in self._states.values() if state.message is not None]
         self._insert([state for state in new if state.retired is None] if elide else new)
-        self._update([state for state in self._states.values() if state.message is None])
+        old = [state for state in self._states.values() if state.message is None]
+        self._update(self._without_removed(old) if elide else old)
         many(self._sql["insert_request"], list(self._requests.items()))
         write_attempts(self._tables, self._attempts)
         many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
@@ -182,11 +186,12 @@ class Changes:
 
     def _state_of(self, row: Sequence[Any]) -> _State:
         """One state for each message, whatever way it was found."""
-        seq, queue, processed, undelivered, slices, entries = row
+        seq, queue, processed, undelivered, request, slices, entries = row
         state = self._states.get(seq)
         if state is None:
             state = _State(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
             state.processed = processed
+            state.request = request
             self._states[seq] = state
         return state
 
@@ -272,6 +277,23 @@ class Changes:
             self._sql["insert_entry"],
             [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
         )
+
+    def _without_removed(self, states: list[_State]) -> list[_State]:
+        """Remove the messages that retire, but for those that somebody wants to be sent again. The others are left."""
+        retired = {state.seq for state in states if state.retired is not None}
+        if not retired:
+            return states
+        to_send = {row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(retired)])}
+        gone = retired.difference(to_send.difference(self._sent))
+        removed = [state for state in states if state.seq in gone]
+        remove(
+            self._tables,
+            [state.seq for state in removed],
+            [(*member, state.seq) for state in removed for member in state.slices],
+            [(*entry, 0, state.seq) for state in removed for entry in state.entries],
+        )
+        mark_removed(self._tables, [state.request for state in removed if state.request is not None], self._at)
+        return [state for state in states if state.seq not in gone]
 
     def _update(self, states: list[_State]) -> None:
         many = self._tables.execute_many

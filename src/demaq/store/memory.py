@@ -102,11 +102,10 @@ class MemoryStore:
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         with self._lock:
             self._check(steps)
-            before = self._number
             committed = [self._apply(step) for step in steps]
             if elide:
-                for seq in [seq for seq in range(before + 1, self._number + 1) if seq in self._kept]:
-                    if self._kept[seq].retired is not None:
+                for seq in [seq for each in committed for seq in each.retired]:
+                    if not self._is_to_send(seq):
                         self._remove(seq)
             return committed
 

@@ -248,8 +248,8 @@ class Store(Protocol):
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         """Apply steps in order, in one transaction. Durable on return.
 
-        With `elide` a message that is created, processed and released by these very steps takes its number and is not
-        stored at all.
+        With `elide` a message that is done with is removed at once, and one that is created, processed and released by
+        these very steps takes its number and is not stored at all.
 
         A step whose message (`processed` or `fired`) was processed before, or is not to be sent (`delivered`), raises
         AlreadyProcessed, and nothing of the whole commit is kept.

@@ -2,11 +2,11 @@
 
 -- What a step needs to know of a message.
 -- name: states
-SELECT seq, queue, processed, undelivered, slices, entries FROM messages
+SELECT seq, queue, processed, undelivered, request, slices, entries FROM messages
 WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: states_in_slice
-SELECT m.seq, m.queue, m.processed, m.undelivered, m.slices, m.entries
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries
 FROM slice_members AS s JOIN messages AS m ON m.seq = s.seq
 WHERE s.slicing = ? AND s.ended = 0 AND s.key = ?
 ORDER BY m.seq

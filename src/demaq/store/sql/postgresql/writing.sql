@@ -3,11 +3,11 @@
 
 -- What a step needs to know of a message.
 -- name: states
-SELECT seq, queue, processed, undelivered, slices, entries FROM messages
+SELECT seq, queue, processed, undelivered, request, slices, entries FROM messages
 WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(%s::json)::bigint))
 
 -- name: states_in_slice
-SELECT m.seq, m.queue, m.processed, m.undelivered, m.slices, m.entries
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries
 FROM (VALUES (%s, %s)) AS n (slicing, key)
 JOIN slice_members AS s ON s.slicing = n.slicing AND s.ended = 0 AND left(s.key, 200) = left(n.key, 200) AND s.key = n.key
 JOIN messages AS m ON m.seq = s.seq
