@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from demaq.messages import Message
+from demaq.rounds.cascade import _Pending
 from demaq.rounds.compiled import CompiledProgram, compile_program
+from demaq.rounds.conversations import Conversation
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.scheduler.engine import Engine
@@ -78,6 +81,32 @@ def test_what_comes_and_goes_within_a_round_never_reaches_the_store() -> None:
     assert [message.queue for message in store.stored(None, 0, 100)] == ["answers"]
     # The numbers are taken all the same.
     assert store.stored("answers", 0, 1)[0].seq > 10
+
+
+def test_messages_that_meet_nobody_go_beside_conversations() -> None:
+    alone = "create queue notes create queue copies create rule copy for notes if (/note) then do enqueue <copy>{/note/@n}</copy> into copies"
+    engine, evaluator, _ = engine_for(CONVERSATION + alone, elide=True)
+    engine.fold = True
+    for n in range(20):
+        engine.enqueue("requests", f"<request><id>{n}</id></request>")
+        engine.enqueue("notes", f'<note n="{n}"/>')
+    assert engine.run_round() == 20 * 7 + 20
+    assert bodies(engine, "answers") == [f"<answer><id>{n}</id></answer>" for n in range(20)]
+    assert bodies(engine, "copies") == [f'<copy n="{n}"/>' for n in range(20)]
+    assert evaluator.rounds == 1
+
+
+def test_a_cascade_leaves_no_circles_to_look_for() -> None:
+    engine, _, _ = engine_for(CONVERSATION)
+    for n in range(3):
+        engine.enqueue("requests", f"<request><id>{n}</id></request>")
+    gc.collect()
+    gc.disable()
+    try:
+        engine.run_round()
+        assert not [each for each in gc.get_objects() if isinstance(each, _Pending | Conversation)]
+    finally:
+        gc.enable()
 
 
 def test_rules_that_ask_for_numbers_wait_until_there_are_any() -> None:

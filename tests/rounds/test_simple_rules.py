@@ -14,7 +14,7 @@ from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 from demaq.rounds.outcomes import Enqueued, Outcome
 from demaq.rounds.saxon import Saxon
-from demaq.rounds.simple.values import Odd, copied, decimal_text, double_text, entries
+from demaq.rounds.simple.values import Odd, copied, decimal_text, double, double_text, entries
 from tests.programs import NOW, program
 
 
@@ -170,6 +170,19 @@ def test_doubles_are_written_as_xquery_writes_them(value: float, text: str):
 def test_what_is_no_ordinary_number_is_odd(value: float):
     with pytest.raises(Odd):
         double_text(value)
+
+
+@pytest.mark.parametrize("text", ["7", " 7.5\n", "-.5", "+7.", "1e3", "1E-3"])
+def test_numbers_are_read_as_xquery_reads_them(text: str):
+    assert double(text) == float(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1_000", "nan", "NaN", "INF", "infinity", "1e400", "\u0661", "1\xa0", "0x1F"]
+)
+def test_what_only_python_takes_for_a_number_is_odd(text: str):
+    with pytest.raises(Odd):
+        double(text)
 
 
 def test_decimals_are_written_in_one_way():

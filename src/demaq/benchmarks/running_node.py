@@ -12,6 +12,7 @@ from typing import Self
 
 from demaq.benchmarks.figures import WrongResult
 from demaq.benchmarks.workloads import Workload
+from demaq.cycles import look_seldom
 from demaq.scheduler.receiving import Sent
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
@@ -46,6 +47,7 @@ class RunningNode:
         """What it took to be ready, with Spark where it is used."""
         if watched:
             self.node.subscribe(workload.answers, self._answered)
+        look_seldom()  # as `demaq run` does
         self.node.start()
 
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:

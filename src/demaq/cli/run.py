@@ -18,6 +18,7 @@ from demaq.cli.example_first import ExampleFirst
 from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
 from demaq.cli.stores import counted, store_option
+from demaq.cycles import look_seldom
 from demaq.errors import OperatorError, ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS
@@ -138,6 +139,7 @@ def run(
             control.close()
             node.stop()
             raise click.ClickException(str(error)) from None
+    look_seldom()
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
     click.echo(f"running on {place}: {sizes}; stop with Ctrl-C", err=True)

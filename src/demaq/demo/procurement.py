@@ -15,6 +15,7 @@ from pathlib import Path
 
 from demaq.benchmarks.figures import written_bytes
 from demaq.benchmarks.workloads import RESTRICTIONS, invoices, is_refused, request_message
+from demaq.cycles import look_seldom
 from demaq.scheduler.receiving import Sent
 from demaq.server.node import Node
 from demaq.spark.pipeline import Counts, PipelineName
@@ -64,6 +65,7 @@ class Demonstration:
         except BaseException:
             self.node.stop()
             raise
+        look_seldom()
 
     def run(self, requests: int, sent: Progress, answered: Progress) -> Result:
         """Let all requests arrive, process them, and look at the answers."""

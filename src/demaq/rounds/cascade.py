@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from demaq.compiler.plan import Index, Plan, SliceRead
@@ -19,7 +20,7 @@ from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
 from demaq.rounds.conversations import Conversation, Left, folded
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
-from demaq.scheduler.reading import date_time, size_of
+from demaq.scheduler.reading import NO_SLICES, date_time, size_of
 
 LOSSES_MAX = 2
 """A message that was evaluated in vain so often is left to whoever commits."""
@@ -61,6 +62,9 @@ class _Pending:
     is_done: bool = False
 
 
+_by_order = attrgetter("order")
+
+
 class Cascades:
     """What may be cascaded in a program."""
 
@@ -79,6 +83,12 @@ class Cascades:
         """Slicings whose slices are read."""
         self._possible = {queue: self._is_possible(queue) for queue in self.program.queues}
         self._system_asked = {queue: self._is_system_asked(queue) for queue in self.program.queues}
+        self._lonely = {queue for queue in self.program.queues if self._is_lonely(queue)}
+        """Queues whose messages meet nobody, and nobody meets them or what they make."""
+
+    def is_alone(self, message: Message) -> bool:
+        """Whether the outcome of a message depends on nothing else, and nothing on it."""
+        return message.queue in self._lonely and not message.slices
 
     def is_possible(self, queue: str) -> bool:
         """Whether messages of a queue can be evaluated before they are stored."""
@@ -102,6 +112,15 @@ class Cascades:
     def system_asked(self, queue: str) -> bool:
         """Whether a rule asks what only the system knows."""
         return self._system_asked[queue]
+
+    def _is_lonely(self, queue: str) -> bool:
+        rules = self.plan.queues[queue].rules
+        targets = {write.queue for rule in rules for write in rule.enqueues}
+        return (
+            not self.parts.is_read(queue)
+            and not any([rule.meets_others or rule.resets for rule in rules])
+            and not any([self._possible[to] or self.slicings[to] or self.parts.is_read(to) for to in targets])
+        )
 
     def _is_system_asked(self, queue: str) -> bool:
         asked = self.evaluator.records.asked_for(queue)
@@ -127,8 +146,11 @@ class Cascades:
         """
         cascade = _Cascade(self, messages, reader, now, deep)
         cascade.run()
-        outcomes = folded(cascade.conversations, cascade.outcomes) if fold and deep else cascade.outcomes
+        conversations = cascade.conversations
+        outcomes = folded(conversations, cascade.outcomes, len(messages)) if fold and deep else cascade.outcomes
         write_texts([a.document for o in outcomes if o is not None for a in o.actions if isinstance(a, Enqueued)])
+        for conversation in conversations:
+            conversation.end()
         return outcomes
 
 
@@ -147,7 +169,13 @@ class _Cascade:
         self._members: dict[SliceKey, list[_Pending]] = {}
         """Messages of the cascade that are in a slice."""
         self.conversations: list[Conversation] = []
-        self._pending = [self._started(place, message) for place, message in enumerate(messages)]
+        self._pending: list[_Pending] = []
+        self._alone: list[tuple[int, Message]] = []
+        for place, message in enumerate(messages):
+            if cascades.is_alone(message):
+                self._alone.append((place, message))
+            else:
+                self._pending.append(self._started(place, message))
 
     def _started(self, place: int, message: Message) -> _Pending:
         program = self._cascades.program
@@ -170,6 +198,19 @@ class _Cascade:
         return item
 
     def run(self) -> None:
+        if self._alone:
+            self._run_alone()
+        if self._pending:
+            self._run_together()
+
+    def _run_alone(self) -> None:
+        outcomes = self._cascades.evaluator.outcomes([message for _, message in self._alone], self._overlay, self._now)
+        for (place, message), outcome in zip(self._alone, outcomes, strict=True):
+            outcome.number = place
+            outcome.key = message.sequence
+            self.outcomes[place] = outcome
+
+    def _run_together(self) -> None:
         first = True
         if self._deep:
             met = [item.message for item in self._pending if self._cascades.is_met(item.message)]
@@ -192,9 +233,11 @@ class _Cascade:
         wave: list[_Pending] = []
         later: list[_Pending] = []
         taken: set[SliceKey] = set()
-        for item in sorted(self._pending, key=lambda item: item.order):
-            free = not item.slices or taken.isdisjoint(item.slices)
-            taken.update(item.slices)
+        for item in sorted(self._pending, key=_by_order):
+            free = True
+            if item.slices:
+                free = taken.isdisjoint(item.slices)
+                taken.update(item.slices)
             # What must not meet messages that are not stored yet is evaluated before there are any, or not here.
             if not (self._cascades.is_possible(item.message.queue) or first):
                 item.conversation.is_whole = False
@@ -205,9 +248,10 @@ class _Cascade:
     def _apply(self, wave: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
         """Lay over the snapshot what the outcomes do, in order; one that has missed something is evaluated again."""
         changed: set[Part] = set()
+        versions = self._changes.versions
         for item, outcome in zip(wave, outcomes, strict=True):
             parts = self._cascades.parts.read(item.slices, outcome.reads)
-            if not changed.isdisjoint(parts):
+            if parts and not changed.isdisjoint(parts):
                 item.losses += 1
                 if item.losses < LOSSES_MAX and self._is_possible_again(item):
                     self._pending.append(item)
@@ -217,8 +261,8 @@ class _Cascade:
             if self._overlay.is_uncertain(outcome.reads, self._cascades.plan.indexes):
                 item.conversation.is_whole = False
                 continue
-            versions = self._changes.versions
-            outcome.seen = {part: versions[part] for part in parts if part in versions}
+            if parts:
+                outcome.seen = {part: versions[part] for part in parts if part in versions}
             outcome.key = item.key
             outcome.parent = item.parent
             if item.place >= 0:
@@ -232,9 +276,11 @@ class _Cascade:
             conversation = item.conversation
             conversation.goes_on(item, outcome)
             changes = self._lay_over(item, outcome)
-            conversation.read.update(parts)
-            conversation.changed.update(changes)
-            changed.update(changes)
+            if parts:
+                conversation.read.update(parts)
+            if changes:
+                conversation.changed.update(changes)
+                changed.update(changes)
 
     def _is_possible_again(self, item: _Pending) -> bool:
         return self._cascades.is_possible(item.message.queue)
@@ -252,7 +298,8 @@ class _Cascade:
         if not item.kept and not self._cascades.is_sent(item.message.queue):
             self._overlay.gone.add(item.message.id)
             parts += self._cascades.parts.gone(item.message.queue)
-        self._changes.add(outcome.key, parts)
+        if parts:
+            self._changes.add(outcome.key, parts)
         return parts
 
     def _release(self, resets: set[SliceKey]) -> None:
@@ -266,7 +313,7 @@ class _Cascade:
 
     def _create(self, parent: _Pending, outcome: Outcome, position: int, action: Enqueued) -> list[Part]:
         cascades = self._cascades
-        slices = self._slices(action, parent)
+        slices = self._slices(action, parent) if cascades.slicings[action.queue] else ()
         goes_on = self._deep and cascades.is_possible(action.queue)
         conversation = parent.conversation
         message: Message | None = None
@@ -284,7 +331,7 @@ class _Cascade:
                 parent.origin,
                 (-cascades.priority(action.queue), next(self._order)),
                 set(slices),
-                _handed_on(parent, action),
+                _handed_on(parent, action) if action.properties else parent.handed_on,
                 conversation,
                 parent.depth + 1,
             )
@@ -294,7 +341,7 @@ class _Cascade:
             conversation.left.append(Left(action, slices, parent))
             if cascades.is_processed(action.queue):
                 conversation.waits((-cascades.priority(action.queue), next(self._order)))
-        entries = [(cascades.names[number], value) for number, value in action.entries]
+        entries = [(cascades.names[number], value) for number, value in action.entries] if action.entries else ()
         return cascades.parts.created(action.queue, slices, entries)
 
     def _message(self, action: Enqueued, parent: _Pending, slices: tuple[SliceKey, ...]) -> Message:
@@ -307,7 +354,7 @@ class _Cascade:
             properties=self._properties(action, parent),
             created=self._now,
             sequence=number,
-            slices=frozenset([slicing for slicing, _ in slices]),
+            slices=frozenset([slicing for slicing, _ in slices]) if slices else NO_SLICES,
         )
 
     def _slices(self, action: Enqueued, parent: _Pending) -> tuple[SliceKey, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from demaq.compiler.plan import AnyQueue, Index, Plan, QueueByKey, WholeQueue
-from demaq.rounds.outcomes import Part, Reads, Version
+from demaq.rounds.outcomes import NOTHING_READ, Part, Reads, Version
 
 SliceKey = tuple[str, str]
 
@@ -48,19 +48,23 @@ class Parts:
 
     def read(self, slices: Iterable[SliceKey], reads: Reads) -> list[Part]:
         """What the outcome of a message that is in these slices depends on. Rather too much than too little."""
-        found: list[Part] = [("reset", *item) for item in slices]
-        found += [("slice", *item) for item in reads.slices]
+        found: list[Part] = [("reset", slicing, key) for slicing, key in slices]
+        if reads is NOTHING_READ:
+            return found
+        found += [("slice", slicing, key) for slicing, key in reads.slices]
         for queue in reads.queues:
             found += [("in", queue), ("out", queue)]
         for number, value in reads.entries:
             found += [("entry", self._names[number - 1], value), ("out", self._queues[number - 1])]
         return found
 
-    def created(self, queue: str, slices: Iterable[SliceKey], entries: Iterable[tuple[str, str]]) -> list[Part]:
+    def created(self, queue: str, slices: Sequence[SliceKey], entries: Sequence[tuple[str, str]]) -> list[Part]:
         """What a new message changes."""
         found: list[Part] = [("in", queue)] if queue in self._read_as_a_whole else []
-        found += [("slice", *item) for item in slices]
-        found += [("entry", *item) for item in entries]
+        if slices:
+            found += [("slice", slicing, key) for slicing, key in slices]
+        if entries:
+            found += [("entry", name, value) for name, value in entries]
         return found
 
     def reset(self, resets: Iterable[SliceKey]) -> list[Part]:

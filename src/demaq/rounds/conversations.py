@@ -76,6 +76,11 @@ class Conversation:
         if not is_in_line or not is_first or outcome.errors or outcome.lost is not None:
             self.is_whole = False
 
+    def end(self) -> None:
+        """Forget the messages, which know of it: nobody has to look for circles then."""
+        self.made.clear()
+        self.left.clear()
+
     def resets(self) -> dict[SliceKey, SliceReset]:
         actions = [action for outcome in self.outcomes for action in outcome.actions]
         return {(action.slicing, action.key): action for action in actions if isinstance(action, SliceReset)}
@@ -110,8 +115,13 @@ def _with_all_properties(left: Left) -> Enqueued:
     return replace(left.action, properties={**handed_on, **left.action.properties})
 
 
-def folded(conversations: Sequence[Conversation], outcomes: Sequence[Outcome | None]) -> list[Outcome | None]:
-    """The outcomes with one instead of many for each conversation that nobody else has a part in."""
+def folded(
+    conversations: Sequence[Conversation], outcomes: Sequence[Outcome | None], first: int
+) -> list[Outcome | None]:
+    """The outcomes with one instead of many for each conversation that nobody else has a part in.
+
+    Behind the first ones stand those of messages that were made.
+    """
     readers = _by_part([(conversation.place, conversation.read) for conversation in conversations])
     changers = _by_part([(conversation.place, conversation.changed) for conversation in conversations])
     found = list(outcomes)
@@ -122,7 +132,7 @@ def folded(conversations: Sequence[Conversation], outcomes: Sequence[Outcome | N
             if outcome is not None:
                 gone.update([part.number for part in conversation.outcomes])
                 found[conversation.place] = outcome
-    return _without(found, gone, len(conversations)) if gone else found
+    return _without(found, gone, first) if gone else found
 
 
 def _by_part(parts: Sequence[tuple[int, set[Part]]]) -> dict[Part, int]:

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from demaq.cycles import look_seldom
 from demaq.errors import MessageError, ProgramError, StoreError
 from demaq.language.load import load_program_texts
 from demaq.messages import Message
@@ -22,8 +23,10 @@ from demaq.store.opening import open_store_readonly
 
 GROWTH_MAX_MEGABYTES = 1000
 """A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
-GARBAGE_AFTER = 100_000
-"""So many new objects make Python look for cycles: a cascade makes many, and hardly any cycles."""
+GARBAGE_AFTER = 50_000
+"""So many objects that are left of requests make Python look for cycles before the next one."""
+GARBAGE_MEANWHILE = 2_000_000
+"""So many objects make it look in the middle of one: a cascade needs many, all to its end."""
 ORPHAN_SECONDS = 60
 """How long after its time for an answer a process ends by itself, should nobody be there to end it."""
 
@@ -54,6 +57,7 @@ def main(descriptor: int) -> None:
             finally:
                 signal.alarm(0)
             connection.send(("recycle" if worker.has_grown() else "fine", answer))
+            del answer
 
 
 class Worker:
@@ -64,11 +68,11 @@ class Worker:
         self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
-        gc.collect()
-        gc.freeze()  # the program stays: walking through it for garbage would cost a tenth of the time
-        gc.set_threshold(GARBAGE_AFTER)
+        look_seldom(GARBAGE_MEANWHILE)
 
     def answer(self, request: tuple[Any, ...]) -> Any:
+        if gc.get_count()[0] > GARBAGE_AFTER:
+            gc.collect()
         match request:
             case ("evaluate", seqs, snapshot, now):
                 return self._evaluator.evaluate(self._messages(seqs), self._reader(snapshot), now)
@@ -92,7 +96,7 @@ class Worker:
 
     def _messages(self, seqs: Sequence[int]) -> list[Message]:
         found = {stored.seq: stored for stored in self._store.messages(seqs)}
-        return [self._documents.message(found[seq]) for seq in seqs]
+        return [self._documents.next_message(found[seq]) for seq in seqs]
 
     def _message(self, seq: int) -> Message:
         stored = self._store.message(seq)

@@ -19,7 +19,7 @@ DOCUMENTS_CHARACTERS_MAX = 32_000_000
 """How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
 
 
-_NO_SLICES: frozenset[str] = frozenset()
+NO_SLICES: frozenset[str] = frozenset()
 
 
 class Documents:
@@ -39,20 +39,30 @@ class Documents:
                 self._characters -= len(forgotten.text)
         return document
 
+    def next_message(self, stored: StoredMessage) -> Message:
+        """One to be processed: if it is in no slice, it is not expected to be met again."""
+        if stored.slices or stored.seq in self._known:
+            return self.message(stored)
+        return _message(stored, Document(stored.body))
+
     def message(self, stored: StoredMessage) -> Message:
-        properties = stored.properties
-        return Message(
-            id=str(stored.seq),
-            queue=stored.queue,
-            document=self.of(stored),
-            properties=StoredProperties(stored),
-            created=stored.created,
-            sequence=stored.seq,
-            slices=frozenset([slicing for slicing, _ in stored.slices]) if stored.slices else _NO_SLICES,
-            transport=transport_properties(properties) if properties else {},
-            origin=stored.origin,
-            only_rule=properties[REPLAY_RULE].text if REPLAY_RULE in properties else None,
-        )
+        return _message(stored, self.of(stored))
+
+
+def _message(stored: StoredMessage, document: Document) -> Message:
+    properties = stored.properties
+    return Message(
+        id=str(stored.seq),
+        queue=stored.queue,
+        document=document,
+        properties=StoredProperties(stored),
+        created=stored.created,
+        sequence=stored.seq,
+        slices=frozenset([slicing for slicing, _ in stored.slices]) if stored.slices else NO_SLICES,
+        transport=transport_properties(properties) if properties else {},
+        origin=stored.origin,
+        only_rule=properties[REPLAY_RULE].text if REPLAY_RULE in properties else None,
+    )
 
 
 class StoredBatch(Sequence[Message]):

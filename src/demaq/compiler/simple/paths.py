@@ -101,7 +101,10 @@ class Paths:
         if tag == "*":
             return replace(as_list(found), type=Type.ELEMENT)
         if not found.is_list:
-            return replace(listed(f"root_named({found.item}, {tag!r})", Type.ELEMENT), is_single=True)
+            named = f"root_named({found.item}, {tag!r})"
+            if found.item.isidentifier():
+                named = f"([{found.item}] if {found.item}.tag == {tag!r} else [])"
+            return replace(listed(named, Type.ELEMENT), is_single=True)
         loop = looped(found)
         return replace(loop, type=Type.ELEMENT, clauses=f"{loop.clauses} if {loop.item}.tag == {tag!r}")
 
@@ -117,7 +120,7 @@ class Paths:
             return replace(made, is_single=True, name=tag)
         loop = looped(found)
         value = new_name()
-        clauses = f"{loop.clauses} for {value} in attribute({loop.item}, {tag!r})"
+        clauses = f"{loop.clauses} for {value} in ({loop.item}.get({tag!r}),) if {value} is not None"
         return Code(value, Type.ATTRIBUTE, is_list=True, clauses=clauses, name=tag)
 
     def _texts(self, found: Code) -> Code:
@@ -136,7 +139,8 @@ class Paths:
         assert isinstance(step.test, ast.NameTest)
         tag = _tag(step.test, self._names.elements)
         group = new_name()
-        if separator == "//":
+        is_below = separator == "//"
+        if is_below:
             if found.is_list or found.type is not Type.DOCUMENT:
                 raise NotSimple("positions behind // from several nodes")
             groups = f"for {group} in siblings({found.item}.iter({tag!r}))"
@@ -149,9 +153,11 @@ class Paths:
         made = listed(group, Type.ELEMENT)
         for predicate in step.predicates:
             made = self.filtered(made, predicate, scope)
+        if is_below:
+            return listed(f"merged([{made.listed} {groups}])", Type.ELEMENT, is_flat=False)
         loop = looped(made)
         found_all = replace(loop, clauses=f"{groups} {loop.clauses}", is_single=False)
-        if separator == "/" and found.is_flat:
+        if found.is_flat:
             return found_all
         return listed(f"ordered({found_all.text})", Type.ELEMENT, is_flat=False)
 

@@ -37,13 +37,16 @@ class SimpleIntake:
         """Raises NotSimple where Python gives up."""
         self._made = [_made(each) for each in text.properties]
         self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
+        self._own = {each.name for each in self._made}
+        self.computes = bool(self._made or self._indexes)
+        """Whether there is anything to be computed."""
         self.is_linear = text.is_linear
 
     def told(
         self, document: Document, inherited: Mapping[str, PropertyValue] | None = None
     ) -> tuple[Properties, Entries] | None:
         """Properties and index entries of a message on which nobody has set any; None where only Saxon can tell."""
-        if not self._made and not self._indexes:
+        if not self.computes:
             return {}, ()
         root = document.plain_root
         if root is None:
@@ -70,9 +73,8 @@ class SimpleIntake:
                 text = _single(prop.computed(root))
             if text is not None:
                 found[prop.name] = PropertyValue(prop.type, text, text)
-        own = {prop.name for prop in self._made}
         for name, values in explicit.items():
-            text = None if name in own else _single(values)
+            text = None if name in self._own else _single(values)
             if text is not None:
                 found[name] = PropertyValue("string", text, text)
         return dict(sorted(found.items())) if len(found) > 1 else found

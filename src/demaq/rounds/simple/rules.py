@@ -26,7 +26,7 @@ from demaq.rounds.outcomes import (
 )
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.simple.functions import function
-from demaq.rounds.simple.intake import SimpleIntake, simple_intake
+from demaq.rounds.simple.intake import Entries, Properties, SimpleIntake, simple_intake
 from demaq.rounds.simple.values import Odd
 from demaq.rounds.state import Job, StateBuilder, Wanted
 
@@ -67,13 +67,14 @@ def _rule(plan: RulePlan, text: RuleText) -> _Rule:
 class _Run:
     """One message and its rules: what these ask and do."""
 
-    __slots__ = ("_job", "_roots", "_schemas", "actions", "fired", "intakes", "is_bare", "message")
+    __slots__ = ("_job", "_roots", "_schemas", "_slice", "actions", "fired", "intakes", "is_bare", "message")
 
     def __init__(self, message: Message, intakes: Mapping[str, SimpleIntake], schemas: Schemas) -> None:
         self.message = message
         self.intakes = intakes
         self._schemas = schemas
         self._job: Job | None = None
+        self._slice: list[_Element] | None = None
         self._roots: dict[tuple[str, str | int | None], list[_Element]] = {}
         self.fired: list[str] = []
         self.actions: list[Action] = []
@@ -87,11 +88,14 @@ class _Run:
 
     def enqueue(self, rule: str, queue: str, root: _Element, given: Sequence[tuple[str, Sequence[str]]]) -> tuple[()]:
         intake = self.intakes[queue]
-        properties = intake.properties(root, dict(given), self.message.properties)
         document = Document(None, root.getroottree(), is_bare=self.is_bare)
+        properties: Properties = {}
+        entries: Entries = ()
+        if given or intake.computes:
+            properties = intake.properties(root, dict(given), self.message.properties)
+            entries = intake.entries(root)
         if self._schemas.violation(queue, document) is not None:
             raise Odd("a message that the queue refuses")
-        entries = intake.entries(root)
         self.actions.append(Enqueued(rule=rule, queue=queue, document=document, properties=properties, entries=entries))
         return ()
 
@@ -110,7 +114,11 @@ class _Run:
         return found.key
 
     def slice(self) -> list[_Element]:
-        return self._once("slice", None, lambda job: job.slice)
+        found = self._slice
+        if found is None:
+            assert self._job is not None, "a rule that reads is asked with what it reads"
+            found = self._slice = self._roots_of([message.document for message in self._job.slice])
+        return found
 
     def found(self, number: int) -> list[_Element]:
         return self._once("found", number, lambda job: job.found[number])
@@ -127,6 +135,7 @@ class _Run:
     def go_on_with(self, job: Job) -> None:
         """What a rule reads that comes next."""
         self._job = job
+        self._slice = None
         self._roots = {}
 
     def _once(self, kind: str, key: str | int | None, messages: Callable[[Job], Sequence[Message]]) -> list[_Element]:

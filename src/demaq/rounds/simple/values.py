@@ -81,6 +81,11 @@ def ordered(elements: list[_Element]) -> list[_Element]:
     return [element for element in line[top].iter() if element in wanted]
 
 
+def merged(groups: list[list[_Element]]) -> list[_Element]:
+    """Elements that are in order in their groups, all together."""
+    return groups[0] if len(groups) == 1 else ordered([element for group in groups for element in group])
+
+
 def side_by_side(elements: list[_Element]) -> list[_Element]:
     """Elements in document order, none of which may be inside another."""
     known = set(elements)
@@ -127,9 +132,14 @@ def normalized(text: str) -> str:
 
 
 def double(text: str) -> float:
-    if not ((text.isdigit() and text.isascii()) or _DOUBLE.fullmatch(text.strip(_SPACE))):
-        raise Odd("no number")
-    return float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise Odd("no number") from None
+    # What Python takes for a number and XQuery does not, or not for this one. XML has no other white space inside.
+    if not text.isascii() or "_" in text or not math.isfinite(value):
+        raise Odd("no ordinary number")
+    return value
 
 
 def integer(text: str) -> int:
@@ -280,6 +290,7 @@ _CALLED = (
     texts_in,
     string_of,
     ordered,
+    merged,
     side_by_side,
     siblings,
     item_at,
