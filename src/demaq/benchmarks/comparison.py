@@ -16,9 +16,6 @@ from lxml import etree
 from demaq.benchmarks.figures import WrongResult, written_bytes
 from demaq.benchmarks.workloads import W2, Workload, refused_requests
 
-WARM_UP_SHARE = 3
-"""One in so many messages of a run go before, and are not counted."""
-
 
 class System(Protocol):
     """What is compared."""
@@ -64,8 +61,9 @@ class Comparison:
             self.run(arrivals)
 
     def warm_up(self, arrivals: Mapping[int, int]) -> None:
+        """A run that is not counted: what a node starts when there is much to do is there then."""
         for per_commit, count in arrivals.items():
-            self._turn(-(-count // WARM_UP_SHARE), per_commit)
+            self._turn(count, per_commit)
 
     def run(self, arrivals: Mapping[int, int]) -> None:
         for per_commit, count in arrivals.items():
