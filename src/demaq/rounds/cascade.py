@@ -296,8 +296,10 @@ class _Cascade:
             if isinstance(action, Enqueued):
                 parts += self._create(item, outcome, position, action)
         if not item.kept and not self._cascades.is_sent(item.message.queue):
-            self._overlay.gone.add(item.message.id)
-            parts += self._cascades.parts.gone(item.message.queue)
+            gone = self._cascades.parts.gone(item.message.queue)
+            if gone:  # else nobody looks for it
+                self._overlay.gone.add(item.message.id)
+                parts += gone
         if parts:
             self._changes.add(outcome.key, parts)
         return parts
@@ -443,7 +445,9 @@ class _Overlay:
         return [*self._base_slices[(slicing, key)], *added]
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
-        found = list(self._base.lookup(index, entries))
+        found = self._base.lookup(index, entries)
+        if not self._entries:
+            return self._visible(found)
         added = {m.id: m for entry in entries for m in self._entries.get((index.number, entry), ())}
         return self._visible([*found, *added.values()])
 
@@ -455,5 +459,5 @@ class _Overlay:
     def collection(self, name: str) -> Sequence[Document]:
         return self._base.collection(name)
 
-    def _visible(self, messages: list[Message]) -> list[Message]:
+    def _visible(self, messages: Sequence[Message]) -> Sequence[Message]:
         return [message for message in messages if message.id not in self.gone] if self.gone else messages

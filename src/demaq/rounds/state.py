@@ -145,11 +145,15 @@ class StateBuilder:
             self._read_queue(job, read.queue)
             job.found.append(list(job.queues[read.queue]))
             return
-        found: dict[str, Message] = {}
+        parts: list[Sequence[Message]] = []
         for lookup, asked in zip(read.lookups, keys, strict=True):
             job.entries_read.update([(lookup.index.number, entry) for entry in asked])
             if asked:
-                found.update({message.id: message for message in self.reader.lookup(lookup.index, asked)})
+                parts.append(self.reader.lookup(lookup.index, asked))
+        if len(parts) == 1:
+            job.found.append(list(parts[0]))
+            return
+        found = {message.id: message for part in parts for message in part}
         job.found.append(sorted(found.values(), key=lambda message: message.sequence))
 
     def collection(self, name: str) -> Sequence[Document]:

@@ -179,6 +179,8 @@ class SnapshotReader:
         return self._messages(self._store.slice(slicing, key, self.snapshot)) if expected is None else expected
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        if len(entries) == 1 and (index.number, entries[0]) in self._entries:
+            return self._entries[(index.number, entries[0])]
         if any([(index.number, entry) not in self._entries for entry in entries]):
             return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
         found = {message.id: message for entry in entries for message in self._entries[(index.number, entry)]}

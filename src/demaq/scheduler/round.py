@@ -125,9 +125,6 @@ class _Candidate:
     losses: int = 0
     parts: list[Part] | None = None
 
-    def __lt__(self, other: _Candidate) -> bool:
-        return self.order < other.order
-
 
 class Rounds:
     """Runs rounds on a store, one at a time."""
@@ -228,7 +225,8 @@ class _Round:
     def __init__(self, rounds: Rounds, begun: Evaluation) -> None:
         self._rounds = rounds
         self._deep = begun.deep
-        self._heap: list[_Candidate] = []
+        self._heap: list[tuple[tuple[int, int], _Candidate]] = []
+        """Candidates by their places, no two of which are the same."""
         self._barrier: tuple[int, int] | None = None
         """The place of the first message that is left to the next round: nobody behind it may go first."""
         self._done = 0
@@ -238,22 +236,22 @@ class _Round:
         rounds = self._rounds
         while self._heap and not self._is_over():
             with rounds.changing:
-                if self._heap[0].losses >= LOSSES_MAX and self._is_stale(self._heap[0]):
+                if self._first.losses >= LOSSES_MAX and self._is_stale(self._first):
                     self._evaluate_again(1)
                 steps = self._steps_that_hold()
                 rounds._commit(steps)
             self._done += sum([1 + step.elided // NUMBERS_PER_MESSAGE for step in steps])
-            if (
-                self._heap
-                and not self._is_over()
-                and self._heap[0].losses < LOSSES_MAX
-                and len(steps) < COMMIT_STEPS_MAX
-            ):
+            if self._heap and not self._is_over() and self._first.losses < LOSSES_MAX and len(steps) < COMMIT_STEPS_MAX:
                 self._evaluate_again(rounds._again_messages)
         return self._done
 
+    @property
+    def _first(self) -> _Candidate:
+        """Whose turn it is."""
+        return self._heap[0][1]
+
     def _is_over(self) -> bool:
-        return self._barrier is not None and self._heap[0].order > self._barrier
+        return self._barrier is not None and self._first.order > self._barrier
 
     def _take(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
         """Put messages that were evaluated in their places."""
@@ -265,7 +263,7 @@ class _Round:
     def _evaluate_again(self, limit: int) -> None:
         """Take outcomes that no longer hold off the front, and ask again as things are now."""
         stale: list[_Candidate] = []
-        while self._heap and len(stale) < limit and self._is_stale(self._heap[0]):
+        while self._heap and len(stale) < limit and self._is_stale(self._first):
             stale.append(self._pop())
         if not stale:
             return
@@ -278,10 +276,10 @@ class _Round:
 
     def _push(self, candidate: _Candidate) -> None:
         candidate.view.waiting += 1
-        heapq.heappush(self._heap, candidate)
+        heapq.heappush(self._heap, (candidate.order, candidate))
 
     def _pop(self) -> _Candidate:
-        candidate = heapq.heappop(self._heap)
+        candidate = heapq.heappop(self._heap)[1]
         candidate.view.waiting -= 1
         return candidate
 
@@ -308,9 +306,7 @@ class _Round:
         """The steps from the front up to an outcome that no longer holds."""
         steps: list[Step] = []
         number = self._rounds._store.snapshot()
-        while (
-            self._heap and len(steps) < COMMIT_STEPS_MAX and not self._is_over() and not self._is_stale(self._heap[0])
-        ):
+        while self._heap and len(steps) < COMMIT_STEPS_MAX and not self._is_over() and not self._is_stale(self._first):
             head = self._pop()
             outcome = head.outcome
             assert outcome is not None
