@@ -30,8 +30,9 @@ from demaq.language.system_properties import (
     SYSTEM_PROPERTIES,
 )
 from demaq.rounds.compiled import static_check
-from demaq.rounds.evaluator import BATCH_MESSAGES_MAX, ROUND_MESSAGES_MAX
+from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
+from demaq.rounds.saxon import BATCH_MESSAGES_MAX
 from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
 from demaq.scheduler.engine import TIMERS_MAX
 from demaq.server.control import REQUEST_BYTES_MAX

@@ -10,7 +10,7 @@ import pytest
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.messages import PropertyValue
-from demaq.rounds import evaluator
+from demaq.rounds import arrivals as arriving
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import Arrival, Received
@@ -40,7 +40,7 @@ def texts(answer: Received | MessageError) -> dict[str, str]:
 
 @pytest.fixture
 def saxon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SaxonEvaluator:
-    monkeypatch.setattr(evaluator, "BATCH_MESSAGES_MAX", 3)
+    monkeypatch.setattr(arriving, "BATCH_MESSAGES_MAX", 3)
     return SaxonEvaluator(compile_program(program(tmp_path, PROGRAM)))
 
 

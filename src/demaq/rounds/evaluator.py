@@ -7,19 +7,16 @@ those are asked again with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from demaq.compiler.emit.vocabulary import RUNTIME, SEPARATOR, SITE
-from demaq.compiler.plan import RulePlan
+from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.documents import Document, write_texts
 from demaq.errors import MessageError
-from demaq.language.namespaces import DEMAQ
-from demaq.language.source import Place
-from demaq.language.system_properties import UNSUITABLE_TARGETS
 from demaq.messages import Message, PropertyValue
+from demaq.rounds.answers import Answer, AnswerReader
+from demaq.rounds.arrivals import Arrivals
 from demaq.rounds.cascade import Cascades
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import (
@@ -30,24 +27,17 @@ from demaq.rounds.outcomes import (
     Location,
     Outcome,
     Received,
-    RuleError,
-    SliceReset,
     StateReader,
 )
 from demaq.rounds.records import RecordWriter
-from demaq.rounds.saxon import EvaluationError
+from demaq.rounds.saxon import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.simple.rules import SimpleRules
 from demaq.rounds.state import Job, StateBuilder, Wanted
 from demaq.rounds.state_argument import with_state, without_state
 
-BATCH_MESSAGES_MAX = 200
 ROUND_MESSAGES_MAX = 500
 """How many messages are evaluated in one round where there is one evaluator."""
-FAILURE_FIELDS = 7
-"""What is told about a failure behind its letter."""
-_NEED = f"Q{{{RUNTIME}}}"
-_OURS = f"Q{{{DEMAQ}}}"
 
 
 class Evaluator(Protocol):
@@ -90,13 +80,6 @@ class _Batch(NamedTuple):
     nodes: Any
 
 
-class _Answer(NamedTuple):
-    """What Saxon says: fields, and documents that were made."""
-
-    fields: Iterator[str]
-    documents: Iterator[Document]
-
-
 class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
     rounds_max = 1
@@ -107,10 +90,9 @@ class SaxonEvaluator:
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
         self.records = RecordWriter(compiled)
-        plan = compiled.plan
-        self._with_intake = {q for q in self.program.queues if self.program.properties_of(q) or plan.indexes_of(q)}
-        """Queues whose messages have properties or index entries to be computed."""
-        self._simple = SimpleRules(plan, compiled.modules, self.schemas) if simple else None
+        self._answers = AnswerReader(compiled, self.schemas)
+        self._simple = SimpleRules(compiled.plan, compiled.modules, self.schemas) if simple else None
+        self._arrivals = Arrivals(compiled, self.records, self._answers, self._simple)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -199,7 +181,7 @@ class SaxonEvaluator:
         try:
             batch = self._batch([message], now)
         except ValueError as error:
-            outcome.errors.append(self._lost(number, str(error)))
+            outcome.errors.append(self._answers.lost(number, str(error)))
             return outcome
         self._run_rule(self.compiled.queue(message.queue), number, batch, message, outcome, reader)
         return outcome
@@ -221,11 +203,11 @@ class SaxonEvaluator:
                 self._run(queue, messages[:middle], outcomes[:middle], reader, now)
                 self._run(queue, messages[middle:], outcomes[middle:], reader, now)
             elif isinstance(error, ValueError):
-                self._fail_all(queue, outcomes[0], str(error))
+                self._answers.fail_all(queue, outcomes[0], str(error))
             else:
                 self._run_rule_by_rule(queue, messages[0], outcomes[0], reader, now)
             return
-        wanted = self._read(answer, outcomes)
+        wanted = self._answers.read(answer, outcomes)
         if wanted:
             self._run_with_state(queue, batch, messages, outcomes, wanted, reader)
 
@@ -238,15 +220,15 @@ class SaxonEvaluator:
         records = saxon.parse(self.records.batch(messages, now, is_inside))
         return _Batch(records, saxon.array([] if is_inside else [node for node, _ in nodes]))
 
-    def _call(self, function: Any, *args: Any) -> _Answer:
+    def _call(self, function: Any, *args: Any) -> Answer:
         """What a function of ours says. Raises an EvaluationError."""
         saxon = self.compiled.saxon
         first = saxon.parsed + 1
         text, nodes = saxon.call_for_documents(function, *args)
         if not self.compiled.hands_nodes_on:
-            return _Answer(iter(text.split(SEPARATOR)), iter([Document(made) for made in saxon.texts(nodes)]))
+            return Answer(iter(text.split(SEPARATOR)), iter([Document(made) for made in saxon.texts(nodes)]))
         documents = [Document.made(saxon, node, first + position) for position, node in enumerate(nodes)]
-        return _Answer(iter(text.split(SEPARATOR)), iter(documents))
+        return Answer(iter(text.split(SEPARATOR)), iter(documents))
 
     def _run_rule_by_rule(
         self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
@@ -263,9 +245,9 @@ class SaxonEvaluator:
         try:
             answer = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
         except EvaluationError as error:
-            outcome.errors.append(self._lost(number, str(error)))
+            outcome.errors.append(self._answers.lost(number, str(error)))
             return
-        wanted = self._read(answer, [outcome])
+        wanted = self._answers.read(answer, [outcome])
         if wanted:
             self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
 
@@ -300,9 +282,9 @@ class SaxonEvaluator:
                 for job, number in zip(jobs, numbers, strict=True):
                     results.update(self._run_jobs(queue, batch, [job], [number]))
             else:
-                results[numbers[0]].errors.append(self._lost(jobs[0].rule.rule.number, str(error)))
+                results[numbers[0]].errors.append(self._answers.lost(jobs[0].rule.rule.number, str(error)))
             return results
-        self._read(answer, [results[number] for number in numbers])
+        self._answers.read(answer, [results[number] for number in numbers])
         return results
 
     def _add(self, outcome: Outcome, result: Outcome, job: Job) -> None:
@@ -319,138 +301,6 @@ class SaxonEvaluator:
             outcome.actions.sort(key=lambda action: order[action.rule])
             outcome.errors.sort(key=lambda error: order[error.rule])
 
-    # results
-
-    def _read(self, answer: _Answer, outcomes: list[Outcome]) -> list[tuple[int, int, list[list[str]]]]:
-        """Turn the fields of a result into outcomes. What wants state is returned: message, rule and keys."""
-        wanted: list[tuple[int, int, list[list[str]]]] = []
-        reader = answer.fields
-        number = -1
-        for tag in reader:
-            match tag:
-                case "M":
-                    number += 1
-                case "F":
-                    outcomes[number].fired.append(self._rule(next(reader)).rule.name)
-                case "E":
-                    self._read_enqueued(reader, next(answer.documents), outcomes[number])
-                case "R":
-                    rule, slicing, key = self._rule(next(reader)).rule.name, next(reader), next(reader)
-                    outcomes[number].actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
-                case "X":
-                    rule_number = next(reader)
-                    self._fail(outcomes[number], self._read_error(reader, self._rule(rule_number)))
-                case "N":
-                    plan = self._rule(next(reader))
-                    lookups = sum([len(read.lookups) for read in plan.keyed])
-                    keys = [[next(reader) for _ in range(int(next(reader)))] for _ in range(lookups)]
-                    wanted.append((number, plan.rule.number, keys))
-                case "":
-                    break
-                case _:
-                    raise AssertionError(f"unknown record {tag!r}")
-        return wanted
-
-    def _rule(self, number: str) -> RulePlan:
-        return self.compiled.rules[int(number)]
-
-    def _read_enqueued(self, reader: Iterator[str], document: Document, outcome: Outcome) -> None:
-        rule, site, queue = self._rule(next(reader)).rule, next(reader), next(reader)
-        properties = self._read_properties(reader)
-        entries = self._read_entries(reader)
-        refusal = self._refusal(queue, document, properties)
-        if refusal is not None:
-            kind, reason = refusal
-            at = self.compiled.emitter.sites.places[int(site)]
-            description = f"queue {queue} refuses the message: {reason}"
-            error = RuleError(
-                rule=rule.name, kind=kind, code=f"demaq:{kind}", description=description, at=Location.of(at)
-            )
-            self._fail(outcome, error)
-        elif not any([error.rule == rule.name for error in outcome.errors]):
-            outcome.actions.append(
-                Enqueued(rule=rule.name, queue=queue, document=document, properties=properties, entries=entries)
-            )
-
-    def _refusal(
-        self, queue: str, document: Document, properties: Mapping[str, PropertyValue]
-    ) -> tuple[str, str] | None:
-        """Why a queue does not take a message: the kind of error and the reason."""
-        violation = self.schemas.violation(queue, document)
-        if violation is not None:
-            return "schemaViolation", violation
-        if self.program.queues[queue].kind == "echo":
-            problem = self._timer_problem(properties)
-            if problem is not None:
-                return "propertyError", problem
-        return None
-
-    def _timer_problem(self, properties: Mapping[str, PropertyValue]) -> str | None:
-        if "timeout" not in properties:
-            return "an echo queue needs to know when: with timeout value …"
-        if "target" not in properties:
-            return "an echo queue needs to know where to: with target value …"
-        target = self.program.queues.get(properties["target"].text)
-        if target is None:
-            return f"its target {properties['target'].text} is no queue"
-        why = UNSUITABLE_TARGETS.get(target.kind)
-        return f"its target {target.name} is {why}" if why is not None else None
-
-    def _read_properties(self, reader: Iterator[str]) -> dict[str, PropertyValue]:
-        found: dict[str, PropertyValue] = {}
-        for _ in range(int(next(reader))):
-            name, type_, text, key = next(reader), next(reader), next(reader), next(reader)
-            declared = self.program.properties.get(name)
-            found[name] = PropertyValue(declared.type if declared else type_ or "string", text, key)
-        return dict(sorted(found.items())) if len(found) > 1 else found
-
-    def _read_entries(self, reader: Iterator[str]) -> tuple[tuple[int, str], ...]:
-        return tuple([(int(next(reader)), next(reader)) for _ in range(int(next(reader)))])
-
-    def _read_error(self, reader: Iterator[str], plan: RulePlan) -> RuleError:
-        code, description, value = next(reader), next(reader), next(reader)
-        module, line, column = next(reader), next(reader), next(reader)
-        kind, shown = "dynamicError", code
-        at: Place | None = self.compiled.place(plan.rule.number, module, line, column)
-        if value.startswith(SITE) and value.removeprefix(SITE).isdigit():
-            at = self.compiled.emitter.sites.places[int(value.removeprefix(SITE))]
-        if code.startswith(_NEED):
-            kind = "need"
-            description, _, encoded = code.removeprefix(_NEED).partition(".")
-            shown = "".join([chr(int(number)) for number in encoded.split("-")])
-        elif code.startswith(_OURS):
-            kind = code.removeprefix(_OURS)
-            shown = f"demaq:{kind}"
-            if kind in ("enqueueError", "propertyError") and value.isdigit():
-                at = self.compiled.emitter.sites.places[int(value)]
-            else:
-                kind = kind if kind in ("enqueueError", "propertyError") else "dynamicError"
-        return RuleError(
-            rule=plan.rule.name, kind=kind, code=shown, description=description, at=Location.of(at or plan.rule.decl.at)
-        )
-
-    def _fail(self, outcome: Outcome, error: RuleError) -> None:
-        """A failing rule contributes its error and none of its actions."""
-        outcome.actions = [action for action in outcome.actions if action.rule != error.rule]
-        outcome.fired = [rule for rule in outcome.fired if rule != error.rule]
-        if not any([known.rule == error.rule for known in outcome.errors]):
-            outcome.errors.append(error)
-
-    def _fail_all(self, queue: CompiledQueue, outcome: Outcome, reason: str) -> None:
-        for number in queue.numbers:
-            outcome.errors.append(self._lost(number, reason))
-
-    def _lost(self, number: int, reason: str) -> RuleError:
-        rule = self.compiled.rules[number].rule
-        code, at = self.compiled.variable_failure(number, reason) or ("demaq:notEvaluated", rule.decl.at)
-        return RuleError(
-            rule=rule.name,
-            kind="dynamicError",
-            code=code.replace(_OURS, "demaq:"),
-            description=reason,
-            at=Location.of(at),
-        )
-
     # from outside
 
     def receive(
@@ -461,92 +311,10 @@ class SaxonEvaluator:
         now: datetime,
         inherited: Mapping[str, PropertyValue] | None = None,
     ) -> Received:
-        """Check a message that no rule made and compute its properties. Raises a MessageError where it must be refused.
-
-        `inherited` are the properties of the message that caused it, if one did.
-        """
-        arrival = Arrival(queue=queue, document=document, explicit=explicit, now=now, inherited=inherited or {})
-        [answer] = self.receive_many([arrival])
-        if isinstance(answer, MessageError):
-            raise answer
-        return answer
+        return self._arrivals.receive(queue, document, explicit, now, inherited)
 
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        """The same for many messages at once; for one that must be refused the answer is the error."""
-        answers: list[Received | MessageError | None] = [None] * len(arrivals)
-        if self._simple is not None:
-            answers = [self._simple.received(arrival) for arrival in arrivals]
-        others = iter(
-            self._in_batches([a for a, told in zip(arrivals, answers, strict=True) if told is None], self._received)
-        )
-        found = [next(others) if told is None else told for told in answers]
-        return [self._accepted(answer) if isinstance(answer, Received) else answer for answer in found]
+        return self._arrivals.receive_many(arrivals)
 
     def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        """What stored messages are under this program. A property that fails is left out and named in the answer.
-
-        An error is the answer only for a message on which an expression does not return.
-        """
-        return self._in_batches(arrivals, self._restated)
-
-    def _in_batches(
-        self, arrivals: Sequence[Arrival], compute: Callable[[list[Arrival]], list[Received | MessageError]]
-    ) -> list[Received | MessageError]:
-        """Those with nothing to be computed are done at once, the others together, in halves where that fails."""
-        answers: dict[int, Received | MessageError] = {}
-        to_compute: list[int] = []
-        for number, arrival in enumerate(arrivals):
-            if arrival.explicit or arrival.queue in self._with_intake:
-                to_compute.append(number)
-            else:
-                answers[number] = Received(queue=arrival.queue, document=arrival.document, properties={}, entries=())
-        size = BATCH_MESSAGES_MAX
-        waiting = [to_compute[start : start + size] for start in range(0, len(to_compute), size)]
-        while waiting:
-            part = waiting.pop()
-            try:
-                answers.update(zip(part, compute([arrivals[number] for number in part]), strict=True))
-            except (ValueError, EvaluationError) as error:
-                if len(part) > 1:  # find the one that it is about
-                    waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-                else:
-                    kind = "notWellFormed" if isinstance(error, ValueError) else "propertyError"
-                    answers[part[0]] = MessageError(kind, str(error))
-        return [answers[number] for number in range(len(arrivals))]
-
-    def _received(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
-        answers: list[Received | MessageError] = []
-        reader = self._computed(self.compiled.intake, [self.records.arriving(arrival) for arrival in arrivals])
-        for arrival in arrivals:
-            mark, kind = next(reader), next(reader)
-            assert mark == "M", "every answer begins with a mark"
-            if kind == "X":
-                _, code, description, *_ = [next(reader) for _ in range(FAILURE_FIELDS)]
-                answers.append(MessageError("propertyError", description, code.replace(_OURS, "demaq:")))
-            else:
-                answers.append(self._read_received(reader, arrival))
-        return answers
-
-    def _restated(self, arrivals: list[Arrival]) -> list[Received | MessageError]:
-        answers: list[Received | MessageError] = []
-        reader = self._computed(self.compiled.restate, [self.records.kept(arrival) for arrival in arrivals])
-        for arrival in arrivals:
-            mark, _ = next(reader), next(reader)
-            assert mark == "M", "every answer begins with a mark"
-            received = self._read_received(reader, arrival)
-            failures = tuple([(next(reader), next(reader)) for _ in range(int(next(reader)))])
-            answers.append(replace(received, failures=failures))
-        return answers
-
-    def _computed(self, function: Any, records: list[str]) -> Iterator[str]:
-        saxon = self.compiled.saxon
-        text = saxon.call(function, saxon.parse(f"<b>{''.join(records)}</b>"), self.compiled.intakes)
-        return iter(text.split(SEPARATOR))
-
-    def _read_received(self, reader: Iterator[str], arrival: Arrival) -> Received:
-        properties, entries = self._read_properties(reader), self._read_entries(reader)
-        return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
-
-    def _accepted(self, received: Received) -> Received | MessageError:
-        refusal = self._refusal(received.queue, received.document, received.properties)
-        return received if refusal is None else MessageError(*refusal)
+        return self._arrivals.restate_many(arrivals)

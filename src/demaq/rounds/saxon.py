@@ -17,6 +17,9 @@ import saxonche
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
 
+BATCH_MESSAGES_MAX = 200
+"""So many messages go in at once."""
+
 _FEATURE = "http://saxon.sf.net/feature/"
 _SETTINGS = {
     "allowedProtocols": "none",
