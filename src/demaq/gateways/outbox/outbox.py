@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
@@ -56,6 +56,33 @@ class Sender(Protocol):
     """One way to send a message. Never raises."""
 
     async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent: ...
+
+
+class _Try(NamedTuple):
+    """A message on its way, whatever comes of it."""
+
+    message: int
+    queue: str
+    number: int
+    """Counted from 1."""
+    at: datetime
+    seconds: float
+    to: Destination | Answering | NotSent
+
+    def attempt(self, result: Sent | NotSent, outcome: Literal["sent", "again", "failed"]) -> Attempt:
+        failed = result if isinstance(result, NotSent) else None
+        return Attempt(
+            message=self.message,
+            queue=self.queue,
+            number=self.number,
+            at=self.at,
+            seconds=round(self.seconds, 6),
+            destination=_shown(self.to),
+            result=outcome,
+            status=result.status,
+            kind=failed.kind if failed is not None else None,
+            reason=failed.reason if failed is not None else None,
+        )
 
 
 class Outbox:
@@ -217,12 +244,14 @@ class Outbox:
                 about_peer = isinstance(result, NotSent) and _is_about_other_side(result)
                 gateway.end(due, peer, result if about_peer and isinstance(result, NotSent) else None)
                 self._work.set()
-        await self._note_surely(gateway, message, due.attempts + 1, at, seconds, result, to)
+        tried = _Try(message.seq, message.queue, due.attempts + 1, at, seconds, to)
+        await self._note_surely(gateway, message, tried, result)
 
     async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: NotSent) -> None:
         """An attempt that is not even made, which takes no text. Of these there may be very many."""
-        number, faults = due.attempts + 1, 0
-        attempt = _attempt(due.seq, gateway.queue, number, self._engine.clock(), 0.0, refusal, refusal, "again")
+        tried = _Try(due.seq, gateway.queue, due.attempts + 1, self._engine.clock(), 0.0, refusal)
+        attempt = tried.attempt(refusal, "again")
+        faults = 0
         while True:
             try:
                 await self._postpone(gateway, attempt, refusal)
@@ -252,20 +281,13 @@ class Outbox:
     # noting
 
     async def _note_surely(
-        self,
-        gateway: OutgoingGateway,
-        message: StoredMessage,
-        number: int,
-        at: datetime,
-        seconds: float,
-        result: Sent | NotSent,
-        to: Destination | Answering | NotSent,
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Sent | NotSent
     ) -> None:
         """What became of it is stored as soon as that is possible: a fault here must not make it be sent again."""
         faults = 0
         while True:
             try:
-                await self._note(gateway, message, number, at, seconds, result, to)
+                await self._note(gateway, message, tried, result)
                 return
             except AlreadyProcessed:
                 return  # somebody has given up its queue meanwhile
@@ -285,33 +307,22 @@ class Outbox:
         await asyncio.sleep(seconds)
 
     async def _note(
-        self,
-        gateway: OutgoingGateway,
-        message: StoredMessage,
-        number: int,
-        at: datetime,
-        seconds: float,
-        result: Sent | NotSent,
-        to: Destination | Answering | NotSent,
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Sent | NotSent
     ) -> None:
         settings = self._settings.outgoing(message.queue)
-
-        def attempt(outcome: Literal["sent", "again", "failed"]) -> Attempt:
-            return _attempt(message.seq, message.queue, number, at, seconds, result, to, outcome)
-
-        if isinstance(result, NotSent) and result.again and number < settings.attempts:
-            await self._postpone(gateway, attempt("again"), result)
+        if isinstance(result, NotSent) and result.again and tried.number < settings.attempts:
+            await self._postpone(gateway, tried.attempt(result, "again"), result)
             return
         if isinstance(result, NotSent):
-            failure = (result.kind, _described(result, number))
-            ended = Ended(message=message, attempt=attempt("failed"), failure=failure)
+            failure = (result.kind, _described(result, tried.number))
+            ended = Ended(message=message, attempt=tried.attempt(result, "failed"), failure=failure)
             await self._notes.do(ended)
-        elif isinstance(to, Answering):
-            ended = await self._answer(message, attempt("sent"), to.connection)
+        elif isinstance(tried.to, Answering):
+            ended = await self._answer(message, tried.attempt(result, "sent"), tried.to.connection)
         else:
-            ended = Ended(message=message, attempt=attempt("sent"), reply=result.reply)
+            ended = Ended(message=message, attempt=tried.attempt(result, "sent"), reply=result.reply)
             await self._notes.do(ended)
-        self._count(message.queue, ended.attempt.result, seconds)
+        self._count(message.queue, ended.attempt.result, tried.seconds)
         if ended.reply is not None or ended.failure is not None:
             self._wrote()  # there is a message about it
 
@@ -382,31 +393,6 @@ class Outbox:
         if postponed:
             self._store.postpone(postponed)  # does no harm where it is done twice
         return [None] * len(notes)
-
-
-def _attempt(
-    message: int,
-    queue: str,
-    number: int,
-    at: datetime,
-    seconds: float,
-    result: Sent | NotSent,
-    to: Destination | Answering | NotSent,
-    outcome: Literal["sent", "again", "failed"],
-) -> Attempt:
-    failed = result if isinstance(result, NotSent) else None
-    return Attempt(
-        message=message,
-        queue=queue,
-        number=number,
-        at=at,
-        seconds=round(seconds, 6),
-        destination=_shown(to),
-        result=outcome,
-        status=result.status,
-        kind=failed.kind if failed is not None else None,
-        reason=failed.reason if failed is not None else None,
-    )
 
 
 def _fault_seconds(faults: int) -> float:
