@@ -33,9 +33,9 @@ LATENCY = "latency"
 class Sizes:
     """How much of everything."""
 
-    steps: int = 4_000
+    steps: int = 12_000
     """In each run of W1 and W2."""
-    look_ups: int = 1_000
+    look_ups: int = 3_000
     """In each run of W3."""
     invoices: tuple[int, ...] = (1_000, 10_000, 100_000)
     backlog: tuple[int, ...] = (1_000, 10_000)
