@@ -58,6 +58,7 @@ def test_each_message_is_answered_in_its_place(saxon: SaxonEvaluator) -> None:
     assert last.entries == ((1, "sM"),)
 
 
+@pytest.mark.slow
 def test_a_message_on_which_an_expression_does_not_return_is_found(saxon: SaxonEvaluator) -> None:
     arrivals = [arrival("<m><n>1</n></m>"), arrival("<m><endless/></m>"), arrival("<m><n>2</n></m>")]
     for answers in (saxon.receive_many(arrivals), saxon.restate_many(arrivals)):

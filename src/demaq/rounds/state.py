@@ -32,6 +32,18 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 class Job:
     """One rule on one message, with the state that was read for it."""
 
+    __slots__ = (
+        "collections",
+        "entries_read",
+        "found",
+        "message",
+        "message_number",
+        "queues",
+        "rule",
+        "slice",
+        "slices_read",
+    )
+
     def __init__(self, message_number: int, message: Message, rule: RulePlan) -> None:
         self.message = message
         self.message_number = message_number

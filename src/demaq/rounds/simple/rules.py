@@ -16,7 +16,6 @@ from demaq.documents import Document
 from demaq.messages import Message
 from demaq.rounds.outcomes import (
     NOTHING_READ,
-    Action,
     Arrival,
     Enqueued,
     Outcome,
@@ -69,15 +68,17 @@ class _Run:
 
     __slots__ = ("_job", "_roots", "_schemas", "_slice", "actions", "fired", "intakes", "is_bare", "message")
 
-    def __init__(self, message: Message, intakes: Mapping[str, SimpleIntake], schemas: Schemas) -> None:
+    def __init__(
+        self, message: Message, outcome: Outcome, intakes: Mapping[str, SimpleIntake], schemas: Schemas
+    ) -> None:
         self.message = message
         self.intakes = intakes
         self._schemas = schemas
         self._job: Job | None = None
         self._slice: list[_Element] | None = None
         self._roots: dict[tuple[str, str | int | None], list[_Element]] = {}
-        self.fired: list[str] = []
-        self.actions: list[Action] = []
+        self.fired = outcome.fired
+        self.actions = outcome.actions
         self.is_bare = not message.document.has_namespaces
         """Whether what is made has no namespaces for sure, because nothing has any."""
 
@@ -198,7 +199,7 @@ class SimpleRules:
         waiting: list[_Rule] = []
         odd: list[int] = []
         for number, message in enumerate(messages):
-            run = _Run(message, queue.intakes, self._schemas)
+            run = _Run(message, outcomes[number], queue.intakes, self._schemas)
             try:
                 asked = self._asked(queue, run)
             except Odd:
@@ -215,14 +216,12 @@ class SimpleRules:
                 if number in runs and not self._finished(rule, job, runs[number], outcomes[number]):
                     del runs[number]
                     odd.append(number)
-        is_mixed = len(queue.rules) > 1 and bool(wanted)
-        for number, run in runs.items():
-            outcome = outcomes[number]
-            outcome.fired, outcome.actions = run.fired, run.actions
-            if is_mixed:
-                self._in_rule_order(queue, outcome)
+        if len(queue.rules) > 1 and wanted:
+            for number in runs:
+                self._in_rule_order(queue, outcomes[number])
         for number in odd:
-            outcomes[number].reads = NOTHING_READ
+            outcome = outcomes[number]
+            outcome.fired, outcome.actions, outcome.reads = [], [], NOTHING_READ
         for message in messages:
             if not message.slices:  # else it will be met again
                 message.document.forget_tree()
