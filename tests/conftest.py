@@ -21,6 +21,8 @@ settings.register_profile(
 settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 # To find out whether anything is wrong, before it is made small: shrinking can take longer than everything else.
 settings.register_profile("quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
+# For whoever waits: `./test` without --all.
+settings.register_profile("few", settings.get_profile("default"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

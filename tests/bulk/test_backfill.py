@@ -193,6 +193,7 @@ def timeless(found: dict[str, list[tuple[object, ...]]]) -> dict[str, list[tuple
     return {name: rows for name, rows in found.items() if name != "messages"}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_filled_in_is_one_line(shop: Shop):
     assert shop("backfill", "nowhere.dmq") == 1
     assert "nowhere.dmq" in shop.err

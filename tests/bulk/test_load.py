@@ -192,6 +192,7 @@ def test_a_strict_load_stops_at_the_first_bad_document(shop: Shop, tmp_path: Pat
     assert (len(shop.bodies("orders")), shop.bodies("troubles")) == (2, [])
 
 
+@pytest.mark.slow
 def test_rows_of_one_large_file_are_messages(shop: Shop):
     rows = "".join([f'<order id="{number}"/>' for number in range(3000)])
     Path("big.xml").write_text(f"<orders>{rows}</orders>")
@@ -241,6 +242,7 @@ def test_a_running_node_is_handed_the_messages_and_processes_them(shop: Shop, tm
     assert len(shop.bodies("parcels")) == 20
 
 
+@pytest.mark.slow
 def test_a_document_that_ends_its_worker_is_found_and_the_others_are_stored(shop: Shop, tmp_path: Path, monkeypatch):
     write_orders(tmp_path / "in", 4)
     (tmp_path / "in" / "000002.xml").write_text('<order id="5" deadly=""/>')
@@ -310,6 +312,7 @@ def test_a_load_that_was_killed_goes_on_without_doubles(shop: Shop, tmp_path: Pa
     assert shop.bodies("orders") == [f'<order id="{number}"/>' for number in range(count)]
 
 
+@pytest.mark.slow
 def test_parquet_columns_have_the_types_of_the_properties(shop: Shop, tmp_path: Path):
     write_orders(tmp_path / "in", 2)
     shop.load("orders", "in")

@@ -296,6 +296,7 @@ def test_a_store_at_rest_is_repaired_and_what_failed_is_processed(shop: Shop):
     assert json.loads(shop.out)["copies"] == [str(copy)]
 
 
+@pytest.mark.slow
 def test_a_running_node_processes_the_copies_and_tells_what_failed(shop: Shop):
     kept = '<order id="{}" euros="{}" ship="" keep=""/>'
     shop.run(BROKEN, kept.format(1, "2"), kept.format(2, "x"))
@@ -379,6 +380,7 @@ def at_hand(tmp_path: Path) -> Iterator[tuple[Lab, Place]]:
         yield lab, Place.of(lab.program.files(), tmp_path / "store")
 
 
+@pytest.mark.slow
 def test_executors_find_and_copy_the_same_messages(at_hand: tuple[Lab, Place], spark: RunningSpark, monkeypatch):
     lab, place = at_hand
     monkeypatch.setattr(replaying, "RANGE_NUMBERS", 333)

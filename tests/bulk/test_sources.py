@@ -82,6 +82,7 @@ def test_hostile_files_of_rows_are_a_problem_and_nothing_else(folder: Path, text
     assert item.problem.kind == "notWellFormed"
 
 
+@pytest.mark.slow
 def test_rows_of_a_large_file_are_forgotten_when_they_are_read(folder: Path):
     with open("big.xml", "w") as file:
         file.write("<all>")

@@ -60,8 +60,19 @@ def test_the_page_of_errors_and_warnings_is_written_from_the_registry(accept_gol
 # --- what is shown works ---------------------------------------------------------------------------------------------
 
 
-SLOW_PAGES = ("invoices-to-a-table.md", "load-and-export.md", "change-a-running-application.md")
-"""What they show starts Spark, or many nodes."""
+SLOW_PAGES = (
+    "invoices-to-a-table.md",
+    "load-and-export.md",
+    "change-a-running-application.md",
+    "handle-errors.md",
+    "replay-messages.md",
+    "use-timers.md",
+    "call-a-soap-service.md",
+    "expose-a-soap-service.md",
+    "keep-and-release-messages.md",
+    "watch-a-node.md",
+)
+"""What they show starts Spark, or many nodes, or waits."""
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,7 @@ def test_nonsense_behind_a_request_is_not_taken_for_its_answer(here: Running):
     assert len(here.wait_for("slow", before + 1)) == before + 1
 
 
+@pytest.mark.slow
 def test_what_was_said_before_a_node_stopped_still_holds_when_it_is_started_again(tmp_path: Path):
     settings = Settings(incoming_default=Incoming(reply_seconds_max=60))
     with running(tmp_path, APPLICATION, settings) as here, ThreadPoolExecutor(1) as threads:

@@ -612,6 +612,7 @@ def test_what_was_acknowledged_is_not_sent_again_for_a_fault_of_ours(
     assert len(world.there.at(path)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_can_never_be_stored_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch):
     engine = world.here.node.engine
     deliver = engine.deliver
@@ -628,6 +629,7 @@ def test_an_answer_that_can_never_be_stored_is_an_error(world: World, monkeypatc
     assert len(world.there.at("/odd")) == 1
 
 
+@pytest.mark.slow
 def test_a_node_that_was_stopped_sends_the_rest_and_nothing_twice(tmp_path: Path):
     settings = Settings(outgoing_default=_outgoing(connections=4))
     with other_side(slowly(0.02)) as there:

@@ -141,7 +141,7 @@ def test_a_statement_that_was_not_understood_is_not_printed():
         format_module(module)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trees.modules(), st.sampled_from([10, 40, 100]))
 def test_a_formatted_module_means_the_same_and_is_formatted(tree, width):
     text = format_module(tree, width)
@@ -176,7 +176,7 @@ def scribbled(draw: Any) -> str:
     return "".join(pieces)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(scribbled(), st.sampled_from([10, 40, 100]))
 def test_formatting_keeps_the_tree_and_the_comments_and_is_idempotent(text, width):
     module = parsed(text)

@@ -205,14 +205,16 @@ def test_a_template_is_written_as_its_maker_says():
     assert print_expr(template) == "(a((1 + 2), $x))"
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(trees.queries())
 def test_printing_and_parsing_give_the_same_tree(tree):
     text = print_query(tree)
     assert ast.same_tree(tree, parse_query(text)), text
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trees.queries(), st.sampled_from([10, 40, 100]))
 def test_formatting_a_query_keeps_its_tree(tree, width):
     text = format_query(tree, width)

@@ -6,6 +6,8 @@ import gc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import pytest
+
 from demaq.messages import Message
 from demaq.rounds.cascade import _Pending
 from demaq.rounds.compiled import CompiledProgram, compile_program
@@ -162,6 +164,7 @@ def test_a_chain_that_never_ends_leaves_room_for_others() -> None:
     assert engine.store.pending(1)
 
 
+@pytest.mark.slow
 def test_a_recursion_without_end_is_an_error_of_its_rule_alone() -> None:
     program = """
     declare function local:down($n) { 1 + local:down($n + 1) };

@@ -235,6 +235,7 @@ def left_in(lab: Lab, application: Application) -> dict[str, list[tuple[str, ...
     return {**queues, **slices}  # type: ignore[dict-item]
 
 
+@pytest.mark.slow
 @settings(max_examples=max(5, settings().max_examples // 3))
 @given(st.data())
 def test_messages_one_at_a_time_lead_to_the_same_with_folding_and_without(data: Any) -> None:

@@ -87,6 +87,7 @@ def test_a_rule_that_never_ends_costs_itself_and_nobody_else(engine: Engine) -> 
     assert engine.evaluator.replaced >= 1
 
 
+@pytest.mark.slow
 def test_a_rule_that_never_ends_is_known_also_where_its_message_is_alone(engine: Engine) -> None:
     engine.enqueue("a", "<m><endless/></m>")
     drain(engine)
@@ -137,6 +138,7 @@ def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine
     assert engine.evaluator.replaced == 1
 
 
+@pytest.mark.slow
 def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("demaq.rounds.process.RULES_GIVEN_UP_MAX", 2)
     rules = [f"create rule r{n} for a if (/m) then do enqueue <x>{{local:forever(1)}}</x> into a\n" for n in range(4)]

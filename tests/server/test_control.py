@@ -29,6 +29,7 @@ def sockets() -> list[str]:
     return sorted(os.listdir(os.environ["TMPDIR"]))
 
 
+@pytest.mark.slow
 def test_what_a_killed_node_leaves_is_removed_by_the_next_on_the_same_store(folder: Path):
     node = RunningNode(folder / "app.dmq", folder / "s")
     left = sockets()
@@ -43,6 +44,7 @@ def test_what_a_killed_node_leaves_is_removed_by_the_next_on_the_same_store(fold
     assert sockets() == []
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_store_does_not_lead_to_the_node_of_the_original(folder: Path):
     node = RunningNode(folder / "app.dmq", folder / "s")
     shutil.copytree(folder / "s", folder / "copy")

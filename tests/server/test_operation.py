@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_a_backlog_that_has_no_end(folder: Path):
     command = [sys.executable, "-m", "demaq.cli", "run", str(folder / "app.dmq"), "--store", str(folder / "s")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

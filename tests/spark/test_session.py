@@ -16,6 +16,8 @@ import pytest
 from demaq.spark.session import SparkFailed, start_spark
 from tests.spark import elsewhere
 
+pytestmark = pytest.mark.slow
+
 ENDS_SECONDS_MAX = 60.0
 
 

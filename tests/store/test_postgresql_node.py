@@ -102,6 +102,7 @@ def until(what: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_all_commands_work_beside_a_node_and_at_rest(shop: Shop):
     assert shop.demaq("queues")[1].startswith("demaq: there is no store in postgresql://postgres@")
     code, said = shop.demaq("send", "orders", "order.xml")
