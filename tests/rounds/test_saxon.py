@@ -1,4 +1,4 @@
-"""Documents that are parsed together are the same as those that are parsed alone."""
+"""Documents for Saxon and from it: parsed together as if alone, and written as they are."""
 
 from __future__ import annotations
 
@@ -36,3 +36,17 @@ def test_documents_parsed_together_are_in_order_and_behind_those_before() -> Non
     assert saxon.parsed >= parsed + len(together)
     after = saxon.parse("<after/>")
     assert saxon.call(in_order, saxon.array([before, *together, after])) == "true"
+
+
+def test_carriage_returns_are_written_so_that_they_stay() -> None:
+    texts = ["<a>&#13;<b/>&#13;&#10; </a>", "<a>&#13;x</a>", "<a b='&#13;'/>", "<!--\n--><a>&#13;</a><?p <a>?>"]
+    saxon = Saxon()
+    nodes = [saxon.parse(text) for text in texts]
+    [described] = saxon.functions(
+        "[function($d as node()) as xs:string { string-join(string-to-codepoints($d), ' ') }]"
+    )
+    written = saxon.texts(nodes)
+    assert not any("\r" in text for text in written)
+    again = [saxon.call(described, saxon.parse(text)) for text in written]
+    assert again == [saxon.call(described, node) for node in nodes]
+    assert again[0] == "13 13 10 32"

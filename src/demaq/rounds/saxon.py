@@ -38,6 +38,7 @@ _STATIC = re.compile(
     r"(?P<kind>Static error|Type error|Error)\b(?P<where>[^\n]*)\n\s+(?:(?P<code>[A-Z]{4}\d{4})\s+)?(?P<text>.*?)\s*\Z",
     re.DOTALL,
 )
+_RETURN = re.compile(r"(<!--.*?-->|<\?.*?\?>)|\r", re.DOTALL)
 _POSITION = re.compile(r"on line (\d+) (?:at )?column (\d+) of |at char (\d+) of ")
 
 
@@ -105,7 +106,7 @@ class Saxon:
 
     def texts(self, nodes: Sequence[Any]) -> list[str]:
         """Documents as text."""
-        return self.call(self._texts, self.array(nodes)).split(SEPARATOR) if nodes else []
+        return _kept_returns(self.call(self._texts, self.array(nodes))).split(SEPARATOR) if nodes else []
 
     def parse(self, text: str) -> Any:
         """A document node. Raises ValueError where Saxon's parser refuses the text."""
@@ -172,6 +173,11 @@ def _static_error(text: str) -> StaticError:
         on_line, at_column, at_char = positions[-1]
         line, column = (int(on_line), int(at_column)) if on_line else (1, int(at_char))
     return StaticError(match["code"] or "", re.sub(r"\s*\n\s+", " ", match["text"]), line, column)
+
+
+def _kept_returns(text: str) -> str:
+    """Carriage returns as references: between elements Saxon writes them as they are, and parsers change them."""
+    return _RETURN.sub(lambda found: found[1] or "&#13;", text) if "\r" in text else text
 
 
 @contextlib.contextmanager
