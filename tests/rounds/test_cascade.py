@@ -108,6 +108,24 @@ def test_a_cascade_leaves_no_circles_to_look_for() -> None:
     assert not [each for each in gc.get_objects() if isinstance(each, _Pending | Conversation)]
 
 
+def test_messages_found_by_several_keys_are_in_the_order_in_which_they_came() -> None:
+    program = """
+    create queue in create queue invoices create queue questions create queue answers
+    create rule make for in if (/m) then (
+      do enqueue <invoice><id>b</id></invoice> into invoices,
+      do enqueue <invoice><id>a</id></invoice> into invoices,
+      do enqueue <question><id>a</id><id>b</id></question> into questions)
+    create rule look for questions if (/question) then
+      do enqueue <found>{qs:queue("invoices")[/invoice/id = qs:message()/question/id]/invoice/id/text()}</found>
+        into answers
+    """
+    engine, evaluator, _ = engine_for(program)
+    engine.enqueue("in", "<m/>")
+    assert engine.run_round() == 2
+    assert evaluator.rounds == 1
+    assert bodies(engine, "answers") == ["<found>ba</found>"]
+
+
 def test_rules_that_ask_for_numbers_wait_until_there_are_any() -> None:
     program = """
     create queue a create queue b create queue c

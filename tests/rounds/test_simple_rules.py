@@ -14,7 +14,7 @@ from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 from demaq.rounds.outcomes import Enqueued, Outcome
 from demaq.rounds.saxon import Saxon
-from demaq.rounds.simple.values import Odd, copied, decimal_text, double, double_text, entries
+from demaq.rounds.simple.values import Odd, copied, decimal_text, double, double_text, entries, total
 from tests.programs import NOW, program
 
 
@@ -183,6 +183,12 @@ def test_numbers_are_read_as_xquery_reads_them(text: str):
 def test_what_only_python_takes_for_a_number_is_odd(text: str):
     with pytest.raises(Odd):
         double(text)
+
+
+def test_the_sum_of_one_number_is_that_number():
+    assert str(total([-0.0])) == "-0.0"
+    assert total([]) == 0
+    assert total([0.1, 0.2, 0.3]) == 0.1 + 0.2 + 0.3
 
 
 def test_decimals_are_written_in_one_way():

@@ -16,7 +16,7 @@ from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.intake import Arrivals
 from demaq.store import MemoryStore
-from demaq.store.protocol import NewMessage
+from demaq.store.protocol import NewMessage, StoredMessage
 from demaq.testing.lab import load_text
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -38,10 +38,14 @@ class Interrupted(SaxonEvaluator):
         return outcomes
 
 
-def engine_for(program: str) -> tuple[Engine, Interrupted]:
+def engine_for(program: str, keeps: bool = True) -> tuple[Engine, Interrupted]:
+    """Without `keeps` what is done with is removed at once, as by a node that is not told to keep anything."""
     compiled = compile_program(load_text(program))
     evaluator = Interrupted(compiled)
-    return Engine(compiled.plan, evaluator, MemoryStore(), lambda: NOW, receiver=SaxonEvaluator(compiled)), evaluator
+    receiver = SaxonEvaluator(compiled)
+    return Engine(
+        compiled.plan, evaluator, MemoryStore(), lambda: NOW, receiver=receiver, elide=not keeps, fold=not keeps
+    ), evaluator
 
 
 def bodies(engine: Engine, queue: str) -> list[str]:
@@ -52,6 +56,27 @@ COUNTING = """
 create queue in create queue seen create queue out
 create rule count for in if (true()) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
 """
+
+
+def test_what_a_client_takes_between_two_reads_of_a_round_is_missed_by_none_or_by_all() -> None:
+    program = f"{COUNTING} create queue too create rule also for too if (true()) then do enqueue <n>{{count(qs:queue('seen'))}}</n> into out"
+    engine, evaluator = engine_for(program, keeps=False)
+    engine.enqueue("seen", "<m/>")
+    for queue in ("in", "too", "in"):  # each queue reads for itself
+        engine.enqueue(queue, "<m/>")
+    read = engine.store.queue
+
+    def read_and_taken(name: str, snapshot: int) -> list[StoredMessage]:
+        found = read(name, snapshot)
+        engine.take("seen")
+        return found
+
+    engine.store.queue = read_and_taken  # type: ignore[method-assign]
+    while engine.run_round():
+        pass
+    engine.store.queue = read  # type: ignore[method-assign]
+    assert bodies(engine, "out") == ["<n>0</n>"] * 3
+    assert evaluator.evaluations > 1
 
 
 def test_what_arrives_in_a_round_counts_as_coming_after_it() -> None:

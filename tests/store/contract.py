@@ -458,6 +458,8 @@ class StoreContract:
         assert (done.number, done.created) == (2, (9,))
         assert store.snapshot() == 9
         assert seqs(store.queue("left", 9)) == [9]
+        folded, last = store.commit([Step(processed=9, elided=4, created=(new(),)), Step(processed=15)], elide=True)
+        assert (folded.created, last.retired) == ((15,), (15,))
 
     def test_pending_messages_come_by_priority_then_by_age(self, store: Store):
         store.append([new(priority=priority) for priority in (0, 5, -3, 5, None, 0)])

@@ -162,7 +162,7 @@ class StateBuilder:
             job.entries_read.update([(lookup.index.number, entry) for entry in asked])
             if asked:
                 parts.append(self.reader.lookup(lookup.index, asked))
-        if len(parts) == 1:
+        if len(parts) == 1 and sum([len(asked) for asked in keys]) == 1:  # several keys need not be in order
             job.found.append(list(parts[0]))
             return
         found = {message.id: message for part in parts for message in part}

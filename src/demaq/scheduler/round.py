@@ -9,7 +9,8 @@ does, which is then a change like any other.
 
 Senders and clients change things at any time. What they do counts as done after all messages that were evaluated
 before it, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. Only a reset
-never leaves out what arrived before it: it must have seen all it releases.
+never leaves out what arrived before it: it must have seen all it releases. And what they take is removed at once where
+nothing is kept, so that no snapshot has it any more: who may have looked for it is evaluated again.
 """
 
 from __future__ import annotations
@@ -165,10 +166,11 @@ class Rounds:
             for message in messages:
                 view.outside.add(_OTHER, self._parts.created(message.queue, message.slices, message.entries))
 
-    def taken(self, messages: Sequence[StoredMessage]) -> None:
-        """Others have processed messages."""
+    def taken(self, messages: Sequence[StoredMessage], are_removed: bool) -> None:
+        """Others have processed messages. Who is still reading may miss those that are removed, and must read again."""
+        parts = [part for message in messages for part in self._parts.gone(message.queue)]
         for view in self._views:
-            view.outside.add(_OTHER, [part for message in messages for part in self._parts.gone(message.queue)])
+            (view.inside if are_removed else view.outside).add(_OTHER, parts)
 
     # a round
 

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +279,8 @@ class Node:
     def redeliver(self, messages: Sequence[int]) -> None:
         """Send messages of outgoing gateways again, all or none. Raises an OperatorError where one cannot be."""
         with self._turn, self._looking_for_work():  # so that none is removed meanwhile
-            send_again(self.store, self.program, messages, self._clock())
+            again = partial(send_again, self.store, self.program, messages, self._clock())
+            self.engine.while_nothing_changes(again)
 
     def collect_garbage(self) -> int:
         """Remove everything that may be removed now."""

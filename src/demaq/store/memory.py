@@ -387,6 +387,7 @@ class MemoryStore:
                 if step.delivered in sent or not self._is_to_send(step.delivered):
                     raise AlreadyProcessed(f"message {step.delivered} is not to be sent")
                 sent.add(step.delivered)
+            number += step.elided
             for message in step.created:
                 if message.request is None or message.request not in requests:
                     number += 1

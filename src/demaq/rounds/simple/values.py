@@ -184,8 +184,10 @@ def double_text(value: float) -> str:
 
 def total(values: Sequence[float]) -> float:
     """One after the other: Python's own sum makes up for what is lost between."""
-    found = 0.0
-    for value in values:
+    if not values:
+        return 0.0
+    found = values[0]  # the sum of one is that one, also of -0
+    for value in values[1:]:
         found += value
     return found
 
