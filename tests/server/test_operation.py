@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_second_signal_ends_a_backlog_that_has_no_end(folder: Path):
     command = [sys.executable, "-m", "demaq.cli", "run", str(folder / "app.dmq"), "--store", str(folder / "s")]
+    command += ["--max-hops", "1000000000"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("running on ")
