@@ -14,9 +14,9 @@ from demaq.compiler.simple.queues import intake_text
 from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.evaluator import SaxonEvaluator, receive
 from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome
+from demaq.rounds.outcomes import Arrival, Enqueued, Outcome
 from demaq.rounds.saxon import Saxon
 from demaq.rounds.simple.intake import SimpleIntake
 from tests.programs import NOW, program
@@ -343,7 +343,7 @@ def compare(seed: int) -> bool:
             found = parse_document(document(random))
             told = intake.told(found)
             try:
-                received = plain.receive(queue, found, {}, NOW)
+                received = receive(plain, Arrival(queue=queue, document=found, now=NOW))
             except MessageError:  # more than one value of a property, or none of its type
                 assert told is None, found.text
                 continue

@@ -100,7 +100,7 @@ def test_what_an_application_names_is_found_on_a_machine_that_has_none_of_it(tmp
     assert "<price>42</price>" in repr(outcomes[0].actions)
     assert [error.at.file for error in outcomes[0].errors if error.at] == list(files)
     with pytest.raises(MessageError, match="euros"):
-        evaluator.receive("orders", Document("<order euros='many'/>"), {}, now)
+        state.add("orders", Document("<order euros='many'/>"))
 
 
 def test_the_files_of_an_interface_come_along(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
-from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.messages import PropertyValue
 from demaq.rounds.answers import OURS, AnswerReader
 from demaq.rounds.compiled import CompiledProgram
 from demaq.rounds.outcomes import Arrival, Received
@@ -37,26 +34,8 @@ class Arrivals:
         self._with_intake = {q for q in program.queues if program.properties_of(q) or plan.indexes_of(q)}
         """Queues whose messages have properties or index entries to be computed."""
 
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        """Check a message that no rule made and compute its properties. Raises a MessageError where it must be refused.
-
-        `inherited` are the properties of the message that caused it, if one did.
-        """
-        arrival = Arrival(queue=queue, document=document, explicit=explicit, now=now, inherited=inherited or {})
-        [answer] = self.receive_many([arrival])
-        if isinstance(answer, MessageError):
-            raise answer
-        return answer
-
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
-        """The same for many messages at once; for one that must be refused the answer is the error."""
+        """Check messages that no rule made and compute their properties; the error for one that must be refused."""
         answers: list[Received | MessageError | None] = [None] * len(arrivals)
         if self._simple is not None:
             answers = [self._simple.received(arrival) for arrival in arrivals]

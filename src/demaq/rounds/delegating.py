@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Arrival, Outcome, Received, StateReader
 
@@ -20,16 +19,6 @@ class Delegating:
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         return self._beside.evaluate(messages, reader, now)
-
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        return self._beside.receive(queue, document, explicit, now, inherited)
 
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         return self._beside.receive_many(arrivals)

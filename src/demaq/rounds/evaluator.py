@@ -7,14 +7,14 @@ those are asked again with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.documents import Document, write_texts
 from demaq.errors import MessageError
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message
 from demaq.rounds.answers import Answer, AnswerReader
 from demaq.rounds.arrivals import Arrivals
 from demaq.rounds.cascade import Cascades
@@ -59,18 +59,19 @@ class Evaluator(Protocol):
         """The outcome of each message in turn, None for one that could not be told; behind them, with `deep`, those of
         what they make. With `fold` conversations that nobody else has a part in are told as one outcome."""
 
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received: ...
+    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        """Messages that no rule made, checked and with their properties; the error for one that must be refused."""
 
-    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]: ...
+    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        """What stored messages are under this program. A property that fails is left out and named in the answer."""
 
-    def restate_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]: ...
+
+def receive(evaluator: Evaluator, arrival: Arrival) -> Received:
+    """One message that no rule made. Raises a MessageError where it must be refused."""
+    [answer] = evaluator.receive_many([arrival])
+    if isinstance(answer, MessageError):
+        raise answer
+    return answer
 
 
 class _Batch(NamedTuple):
@@ -302,16 +303,6 @@ class SaxonEvaluator:
             outcome.errors.sort(key=lambda error: order[error.rule])
 
     # from outside
-
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        return self._arrivals.receive(queue, document, explicit, now, inherited)
 
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         return self._arrivals.receive_many(arrivals)

@@ -8,7 +8,8 @@ from datetime import datetime
 from demaq.compiler.plan import Index
 from demaq.documents import Document
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.evaluator import Evaluator, receive
+from demaq.rounds.outcomes import Arrival
 
 
 class MemoryState:
@@ -25,7 +26,8 @@ class MemoryState:
 
     def add(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue] | None = None) -> Message:
         """Put a message into a queue. Raises a MessageError where the queue would refuse it."""
-        received = self._evaluator.receive(queue, document, explicit or {}, self._now)
+        arrival = Arrival(queue=queue, document=document, explicit=explicit or {}, now=self._now)
+        received = receive(self._evaluator, arrival)
         number = len(self.messages) + 1
         message = Message(
             id=str(number),

@@ -157,9 +157,9 @@ class Arrival:
 
     queue: str
     document: Document
-    explicit: Mapping[str, PropertyValue]
-    """Set by its sender; or, on a stored message, what it keeps."""
     now: datetime
+    explicit: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """Set by its sender; or, on a stored message, what it keeps."""
     inherited: Mapping[str, PropertyValue] = field(default_factory=dict)
     """Properties of the message that caused it, if one did."""
 

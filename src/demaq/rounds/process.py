@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from demaq.documents import Document
 from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
 from demaq.scheduler.reading import SnapshotReader, numbers_of
@@ -182,23 +181,6 @@ class ProcessEvaluator:
         found: Outcome = self._ask_again(("rule", seq, rule.number, snapshot, now))
         return found
 
-    def receive(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> Received:
-        request = ("receive", queue, document, dict(explicit), now, dict(inherited or {}))
-        try:
-            answer: Received | MessageError = self._ask_again(request)
-        except EvaluatorGone as gone:
-            raise MessageError("propertyError", f"its properties cannot be computed: {gone}") from None
-        if isinstance(answer, MessageError):
-            raise answer
-        return answer
-
     def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         return self._in_halves("receive_many", arrivals)
 
@@ -208,8 +190,12 @@ class ProcessEvaluator:
     def _in_halves(self, what: str, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
         if not arrivals:
             return []
+        answers: list[Received | MessageError]
         try:
-            answers: list[Received | MessageError] = self._ask((what, arrivals), self._limit_seconds(len(arrivals)))
+            if len(arrivals) == 1:
+                answers = self._ask_again((what, arrivals))
+            else:
+                answers = self._ask((what, arrivals), self._limit_seconds(len(arrivals)))
             return answers
         except EvaluatorGone as gone:
             if len(arrivals) == 1:

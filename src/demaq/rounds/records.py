@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from xml.sax.saxutils import quoteattr
 
-from demaq.documents import Document
 from demaq.language import ast
 from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.rounds.compiled import CompiledProgram
@@ -38,28 +37,17 @@ class RecordWriter:
     def _own(self, message: Message) -> str:
         return "".join([property_element(name, value) for name, value in self._relevant(message).items()])
 
-    def record(
-        self,
-        queue: str,
-        document: Document,
-        explicit: Mapping[str, PropertyValue],
-        now: datetime,
-        inherited: Mapping[str, PropertyValue] | None = None,
-    ) -> str:
-        """One new message. Explicit properties are marked; others are those of one before it."""
-        written = [property_element(name, value, ' x=""') for name, value in explicit.items()]
-        if inherited:
-            written += [property_element(name, value) for name, value in inherited.items() if name not in explicit]
-        head = f'<r q={self._quoted[queue]} t="{now.isoformat()}" s="">'
-        return f"{head}{''.join(written)}<m>{document.text}</m></r>"
-
     def arriving(self, arrival: Arrival) -> str:
-        """A message from outside with what its sender has set."""
+        """A new message with what its sender has set, which is marked, and the properties of the one that caused it."""
         explicit = arrival.explicit
         if self.program.queues[arrival.queue].kind == "echo" and "timeout" in explicit:
             given = explicit["timeout"]
             explicit = {**explicit, "timeout": PropertyValue("timeout", given.text, given.key)}
-        return self.record(arrival.queue, arrival.document, explicit, arrival.now, arrival.inherited)
+        written = [property_element(name, value, ' x=""') for name, value in explicit.items()]
+        others = [name for name in arrival.inherited if name not in explicit]
+        written += [property_element(name, arrival.inherited[name]) for name in others]
+        head = f'<r q={self._quoted[arrival.queue]} t="{arrival.now.isoformat()}" s="">'
+        return f"{head}{''.join(written)}<m>{arrival.document.text}</m></r>"
 
     def kept(self, arrival: Arrival) -> str:
         """A stored message with the properties it keeps, each marked with the type that it had if that is another."""

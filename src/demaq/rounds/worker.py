@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.cycles import look_seldom
-from demaq.errors import MessageError, ProgramError, StoreError
+from demaq.errors import ProgramError, StoreError
 from demaq.language.load import load_program_texts
 from demaq.messages import Message
 from demaq.rounds.compiled import compile_program
@@ -82,11 +82,6 @@ class Worker:
                 return self._evaluator.rules(self._message(seq))
             case ("rule", seq, number, snapshot, now):
                 return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
-            case ("receive", queue, document, explicit, now, inherited):
-                try:
-                    return self._evaluator.receive(queue, document, explicit, now, inherited)
-                except MessageError as error:
-                    return error
             case ("receive_many", arrivals):
                 return self._evaluator.receive_many(arrivals)
             case ("restate_many", arrivals):

@@ -12,8 +12,8 @@ from demaq.compiler.plan import Plan
 from demaq.documents import parse_document
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.messages import PropertyValue
-from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Enqueued, Folded, Outcome, SliceReset
+from demaq.rounds.evaluator import Evaluator, receive
+from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue
 from demaq.scheduler.making import Maker
@@ -128,7 +128,8 @@ class Engine:
         computed = None if properties else self.maker.computed(queue, document)
         if computed is not None:
             return self.maker.new(queue, document, *computed, now, request=request)
-        received = self.receiver.receive(queue, document, properties or {}, now)
+        arrival = Arrival(queue=queue, document=document, explicit=properties or {}, now=now)
+        received = receive(self.receiver, arrival)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
     def received_all(self, queue: str, sent: Sequence[Sent]) -> list[NewMessage]:

@@ -14,8 +14,8 @@ from demaq.language.program import SYSTEM_ERRORS
 from demaq.language.system_properties import FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
 from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
-from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Enqueued
+from demaq.rounds.evaluator import Evaluator, receive
+from demaq.rounds.outcomes import Arrival, Enqueued
 from demaq.rounds.simple.intake import SimpleIntake, simple_intake
 from demaq.scheduler.durations import due_at
 from demaq.scheduler.error_messages import SYSTEM, Failure, Refused, error_body, level_property, route
@@ -72,7 +72,8 @@ class Maker:
         try:
             if timer.target not in self.program.queues:  # the program has changed since
                 raise MessageError("enqueueError", f"there is no queue {timer.target}", "demaq:enqueueError")
-            received = self._evaluator.receive(timer.target, document, {}, now, inherited=inherited)
+            arrival = Arrival(queue=timer.target, document=document, now=now, inherited=inherited)
+            received = receive(self._evaluator, arrival)
         except MessageError as error:
             rule = self._rules.get(message.rule or "")
             failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=rule)
@@ -115,7 +116,8 @@ class Maker:
         entries: tuple[tuple[int, str], ...] = ()
         while True:
             try:
-                received = self._evaluator.receive(queue, document, {}, now, inherited=message.properties)
+                arrival = Arrival(queue=queue, document=document, now=now, inherited=message.properties)
+                received = receive(self._evaluator, arrival)
                 properties, entries = dict(received.properties), received.entries
             except MessageError:  # an error queue that does not take the error: the system's takes everything
                 if queue != SYSTEM_ERRORS:

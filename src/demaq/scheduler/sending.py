@@ -7,7 +7,8 @@ from datetime import datetime
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.rounds.evaluator import Evaluator
+from demaq.rounds.evaluator import Evaluator, receive
+from demaq.rounds.outcomes import Arrival
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.making import Maker
 from demaq.store.protocol import Answer, Attempt, NewMessage, Step, StoredMessage
@@ -61,7 +62,8 @@ class Sending:
             return []
         try:
             document = parse_document(reply)
-            received = self._receiver.receive(queue, document, {}, now, inherited=message.properties)
+            arrival = Arrival(queue=queue, document=document, now=now, inherited=message.properties)
+            received = receive(self._receiver, arrival)
         except MessageError as error:
             return self._failed(message, error.kind, f"the answer is refused: {error.message}", attempt, now)
         return [self._maker.new(queue, document, received.properties, received.entries, now, trigger=message)]
