@@ -10,6 +10,13 @@ import gc
 
 NODE_OBJECTS = 50_000
 """So many new objects make a node look."""
+BODIES_BYTES = 32_000_000
+"""So many bytes that have come in make it look too: few objects can hold much."""
+
+YOUNG = 1
+"""What has not been looked at twice."""
+
+_bytes = 0
 
 
 def look_seldom(objects: int = NODE_OBJECTS) -> None:
@@ -20,3 +27,16 @@ def look_seldom(objects: int = NODE_OBJECTS) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(objects)
+
+
+def came_in(size: int) -> None:
+    """A body of this size was read from somebody outside, whatever becomes of it.
+
+    An exception that somebody waits for is in a circle with the frames that it went through, and these hold the body.
+    """
+    global _bytes
+    _bytes += size
+    if _bytes >= BODIES_BYTES:
+        _bytes = 0
+        if gc.isenabled():  # else somebody wants to say himself when
+            gc.collect(YOUNG)

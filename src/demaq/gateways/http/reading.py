@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from demaq.cycles import came_in
 from demaq.gateways.encodings import encoding_named
 from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.protocol import WHOLE
@@ -103,6 +104,7 @@ async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
             pieces.append(piece)
     finally:
         held.bytes -= size
+        came_in(size)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -22,6 +22,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from demaq.cycles import came_in
 from demaq.errors import DemaqError, MessageError, OperatorError
 from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
@@ -196,6 +197,7 @@ class _Handler:
                 stored.append(address)
             except MessageError as error:
                 refused[address] = error.message
+        came_in(len(mail.body))
         return _answer(stored, refused)
 
     async def _give(self, mail: Mail, queue: str, address: str) -> None:
