@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -73,6 +74,8 @@ class StoreAtRest:
 
     def close(self) -> None:
         self._store.close()
+        if self.__dict__.pop("_engine", None) is not None:
+            gc.collect()  # Saxon ends the process where another thread frees what this one has made
 
 
 def writable(place: Place) -> RemoteNode | StoreAtRest:
