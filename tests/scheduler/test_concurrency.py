@@ -110,15 +110,51 @@ def test_what_one_message_of_a_round_has_seen_all_later_ones_have_seen() -> None
     assert bodies(engine, "log") == ["<w/>", '<r n="1" a="1"/>', '<o a="1"/>']
 
 
-def test_a_client_may_take_messages_in_the_middle_of_a_round() -> None:
-    engine, evaluator = engine_for(COUNTING)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_client_takes_in_the_middle_of_a_round_is_gone_for_all_that_is_committed_after_it(keeps: bool) -> None:
+    engine, evaluator = engine_for(COUNTING, keeps)
     engine.enqueue("seen", "<s/>")
     engine.enqueue("in", "<m/>")
     evaluator.meanwhile.append(lambda: engine.take("seen"))
     while engine.run_round():
         pass
-    assert bodies(engine, "out") == ["<n>1</n>"]
-    assert bodies(engine, "seen") == []
+    assert bodies(engine, "out") == ["<n>0</n>"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_client_who_has_emptied_a_mailbox_hears_the_bell_of_what_is_put_into_it_later(keeps: bool) -> None:
+    program = """
+    create queue in create queue todo create queue bell
+    create rule put for in if (true()) then
+      (do enqueue <job/> into todo, if (empty(qs:queue("todo"))) then do enqueue <ring/> into bell)
+    """
+    engine, evaluator = engine_for(program, keeps)
+    engine.enqueue("todo", "<job/>")
+    engine.enqueue("in", "<m/>")
+    taken: list[StoredMessage] = []
+    evaluator.meanwhile.append(lambda: taken.extend(engine.take("todo", 10)))
+    while engine.run_round():
+        pass
+    assert len(taken) == 1
+    assert bodies(engine, "todo") == ["<job/>"]
+    assert bodies(engine, "bell") == ["<ring/>"]
+
+
+def test_what_is_created_without_having_seen_an_arrival_is_not_found_behind_it() -> None:
+    program = """
+    create queue in create queue old create queue new create queue asks create queue out
+    create rule put for in if (count(qs:queue("old")) = 0) then do enqueue <x/> into new
+    create rule ask for asks if (true()) then
+      do enqueue <last>{(qs:queue("old") | qs:queue("new"))[last()]/*/name()}</last> into out
+    """
+    engine, evaluator = engine_for(program)
+    engine.enqueue("in", "<m/>")
+    evaluator.meanwhile.append(lambda: engine.enqueue("old", "<a/>"))
+    engine.run_round()
+    engine.enqueue("asks", "<ask/>")
+    engine.run_round()
+    # Had it been created in front of the arrival, it would not be the last one; and behind it, it is not created at all.
+    assert bodies(engine, "out") == ["<last>a</last>"]
 
 
 def new() -> NewMessage:

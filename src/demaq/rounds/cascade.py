@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from demaq.compiler.plan import Index, Plan, SliceRead
 from demaq.documents import Document, write_texts
 from demaq.messages import Message, PropertyValue, transport_properties
-from demaq.rounds.changes import Changes, Parts, SliceKey, index_name
+from demaq.rounds.changes import Changes, Parts, SliceKey, TooManySteps, index_name
 from demaq.rounds.conversations import Conversation, Left, folded
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, Reads, SliceReset, StateReader
 from demaq.scheduler.reading import NO_SLICES, date_time, size_of
@@ -58,6 +58,8 @@ class _Pending:
     """How many hops it is from the message that its conversation began with."""
     position: int = 0
     """Its place among the messages that the conversation has made, counted from 1."""
+    creation: int | None = None
+    """The position of the step of this cascade that created it; None for a message to start with."""
     losses: int = 0
     is_done: bool = False
 
@@ -263,6 +265,11 @@ class _Cascade:
                 continue
             if parts:
                 outcome.seen = {part: versions[part] for part in parts if part in versions}
+                try:
+                    outcome.order = self._changes.order(parts, item.creation)
+                except TooManySteps:  # on stored state there is nothing to compare
+                    item.conversation.is_whole = False
+                    continue
             outcome.key = item.key
             outcome.parent = item.parent
             if item.place >= 0:
@@ -300,8 +307,7 @@ class _Cascade:
             if gone:  # else nobody looks for it
                 self._overlay.gone.add(item.message.id)
                 parts += gone
-        if parts:
-            self._changes.add(outcome.key, parts)
+        self._changes.add(outcome.key, parts)
         return parts
 
     def _release(self, resets: set[SliceKey]) -> None:
@@ -336,6 +342,7 @@ class _Cascade:
                 _handed_on(parent, action) if action.properties else parent.handed_on,
                 conversation,
                 parent.depth + 1,
+                creation=self._changes.steps + 1,
             )
             conversation.led_to(child)
             self._pending.append(self._joined(child))

@@ -97,6 +97,7 @@ class Conversation:
             actions=[*resets.values(), *[_with_all_properties(left) for left in self.left]],
             number=self.place,
             key=self.outcomes[0].key,
+            members=self.outcomes[0].members,
             folded=Folded(
                 messages=len(self.made),
                 depth=max([message.depth for message in self.made]),

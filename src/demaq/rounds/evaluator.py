@@ -132,6 +132,7 @@ class SaxonEvaluator:
                 part = numbers[start : start + BATCH_MESSAGES_MAX]
                 self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
         for message, outcome in zip(messages, outcomes, strict=True):
+            outcome.members = message.slices
             if message.only_rule is not None:
                 outcome.keep_only(message.only_rule)
         return outcomes
@@ -178,7 +179,7 @@ class SaxonEvaluator:
 
     def evaluate_rule(self, message: Message, number: int, reader: StateReader, now: datetime) -> Outcome:
         """What one of its rules does with a message."""
-        outcome = Outcome()
+        outcome = Outcome(members=message.slices)
         try:
             batch = self._batch([message], now)
         except ValueError as error:

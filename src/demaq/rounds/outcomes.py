@@ -133,6 +133,10 @@ class Outcome:
     """Of what message: one that the cascade started with, or what the outcome of this number makes in this action."""
     seen: Mapping[Part, Version] = field(default_factory=dict)
     """Versions of the parts it has read, where the cascade itself had changed them."""
+    order: int = 0
+    """The document order across the parts it has read, where the cascade itself had changed them."""
+    members: frozenset[str] | None = None
+    """The slicings in whose slices the message was when it was evaluated; None where that made no difference."""
 
     folded: Folded | None = None
     """For the outcome of a whole conversation."""
@@ -149,6 +153,7 @@ class Outcome:
         self.actions += other.actions
         self.errors += other.errors
         self.reads |= other.reads
+        self.members = other.members
 
 
 @record

@@ -198,7 +198,7 @@ class Engine:
             try:
                 self._commit([Step(processed=message.seq) for message in waiting])
             finally:
-                self._rounds.taken(waiting, self._elide)
+                self._rounds.taken(waiting)
         return waiting
 
     # rounds
@@ -417,7 +417,7 @@ class Engine:
         ]
         with self._rounds.changing:
             self._commit(steps)
-            self._rounds.taken(due, self._elide)
+            self._rounds.taken(due)
             self._rounds.arrived([message for step in steps for message in step.created])
         return len(due)
 
@@ -431,7 +431,7 @@ class Engine:
             try:
                 self._commit(steps)
             finally:
-                self._rounds.taken([each.message for each in ended], self._elide)
+                self._rounds.taken([each.message for each in ended])
                 self._rounds.arrived([message for step in steps for message in step.created])
 
     # garbage

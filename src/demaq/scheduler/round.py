@@ -7,10 +7,14 @@ it must have seen is committed; any other is evaluated again as things are now, 
 A round can begin while the one before it is committed: its messages are evaluated on a snapshot without what that one
 does, which is then a change like any other.
 
-Senders and clients change things at any time. What they do counts as done after all messages that were evaluated
-before it, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. Only a reset
-never leaves out what arrived before it: it must have seen all it releases. And what they take is removed at once where
-nothing is kept, so that no snapshot has it any more: who may have looked for it is evaluated again.
+Senders and clients change things at any time. A message that arrives counts as arrived after all messages that were
+evaluated before, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. There are
+two exceptions. A reset must have seen all it releases. And what is created by a message that has not seen an arrival
+still gets a higher number, so that nobody may be able to compare the two: where somebody could, the message is
+evaluated again.
+
+Who takes a message from a mailbox has read it: he has got all there was. So that counts as done when it is done, as do
+timers that end and deliveries, and who may have looked for such a message is evaluated again.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from demaq.rounds.changes import Changes, Parts, SliceKey
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Enqueued, Outcome, Part, SliceReset, Version
 from demaq.scheduler.making import Maker
-from demaq.scheduler.reading import Documents, SnapshotReader, StoredBatch
+from demaq.scheduler.reading import NO_SLICES, Documents, SnapshotReader, StoredBatch
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
 
 AGAIN_MESSAGES_FIRST = 50
@@ -123,6 +127,8 @@ class _Candidate:
     view: View
     born: dict[SliceKey, Version | None] = field(default_factory=dict)
     """For a message made in this round: when its slices had been reset before."""
+    creation: int | None = None
+    """For a message made in this round: the position of the step that created it among the changes of its view."""
     losses: int = 0
     parts: list[Part] | None = None
 
@@ -166,11 +172,11 @@ class Rounds:
             for message in messages:
                 view.outside.add(_OTHER, self._parts.created(message.queue, message.slices, message.entries))
 
-    def taken(self, messages: Sequence[StoredMessage], are_removed: bool) -> None:
-        """Others have processed messages. Who is still reading may miss those that are removed, and must read again."""
+    def taken(self, messages: Sequence[StoredMessage]) -> None:
+        """Others have processed messages: what has read them, and is not committed yet, has to read again."""
         parts = [part for message in messages for part in self._parts.gone(message.queue)]
         for view in self._views:
-            (view.inside if are_removed else view.outside).add(_OTHER, parts)
+            view.inside.add(_OTHER, parts)
 
     # a round
 
@@ -298,11 +304,29 @@ class _Round:
             candidate.parts = self._rounds._parts.read(candidate.message.slices, outcome.reads)
         if not view.inside.agree(candidate.parts, outcome.seen):
             return True
+        if outcome.members is not None and outcome.members != self._members(candidate):
+            return True
+        if outcome.order and view.inside.order(candidate.parts, candidate.creation) != outcome.order:
+            return True
         if not view.outside.versions:
             return False
         # A reset is about all messages of a slice: those that arrived meanwhile must have been seen.
         resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
-        return view.outside.touch([("slice", action.slicing, action.key) for action in resets])
+        if view.outside.touch([("slice", action.slicing, action.key) for action in resets]):
+            return True
+        return view.outside.touch(candidate.parts) and self._rounds._parts.creates_ordered(outcome.actions)
+
+    def _members(self, candidate: _Candidate) -> frozenset[str]:
+        """The slicings in whose slices a message is now: since its creation, these have not been reset.
+
+        Its own view knows of all resets since the message was read or created; another one may be younger than some.
+        """
+        slices = candidate.message.slices
+        if not slices:
+            return NO_SLICES
+        versions = candidate.view.inside.versions
+        born = candidate.born
+        return frozenset([key[0] for key in slices if versions.get(("reset", *key)) == born.get(key)])
 
     def _steps_that_hold(self) -> list[Step]:
         """The steps from the front up to an outcome that no longer holds."""
@@ -316,17 +340,18 @@ class _Round:
             step, makers = self._rounds._step(head.message, outcome, head.view.now, number)
             steps.append(step)
             self._note(head, outcome, step, _is_foreseen(outcome, step, makers))
+            creation = head.view.inside.steps
             number += step.elided
             for position, created in enumerate(step.created):
                 number += 1
                 if created.priority is not None:
                     action = makers[position] if position < len(makers) else -1
-                    self._lead_on(created, number, head.view, outcome.number, action)
+                    self._lead_on(created, number, head.view, creation, outcome.number, action)
         views = self._rounds._views
         views[:] = [view for view in views if view.waiting or view.is_held]
         return steps
 
-    def _lead_on(self, created: NewMessage, number: int, view: View, outcome: int, action: int) -> None:
+    def _lead_on(self, created: NewMessage, number: int, view: View, creation: int, outcome: int, action: int) -> None:
         """A message is made: it takes its place in this round, or is left to the next one."""
         assert created.priority is not None
         order = (-created.priority, number)
@@ -334,7 +359,7 @@ class _Round:
         if self._deep and self._done < STEPS_MAX:
             message = as_stored(created, number)
             born = {key: view.inside.versions.get(("reset", *key)) for key in message.slices}
-            self._push(_Candidate(order, message, child, view, born))
+            self._push(_Candidate(order, message, child, view, born, creation))
         elif self._barrier is None or order < self._barrier:
             self._barrier = order
 
@@ -345,15 +370,8 @@ class _Round:
             parts += outcome.folded.changed
         for created in step.created:
             parts += self._rounds._parts.created(created.queue, created.slices, created.entries)
-        resets = set(step.resets)
-        # Its own view knows of all resets since it was read or made; another one may be younger than some of them.
-        versions = head.view.inside.versions
-        kept = [
-            key
-            for key in head.message.slices
-            if key not in resets and versions.get(("reset", *key)) == head.born.get(key)
-        ]
-        if not kept:
+        members = self._members(head)
+        if not any([key[0] in members and key not in step.resets for key in head.message.slices]):
             parts += self._rounds._parts.gone(head.message.queue)
         for view in self._rounds._views:
             view.inside.add(outcome.key if is_foreseen and head.view is view else _OTHER, parts)
