@@ -12,6 +12,7 @@ from demaq import __version__
 from demaq.cli import main as cli
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
 from demaq.cli.lazy_command import LazyCommand
+from demaq.files import name_in_errors
 
 SHOUT_MODULE = """
 import click
@@ -110,6 +111,27 @@ def test_an_unreadable_file_is_one_line_and_exit_1(tmp_path, capsys):
     assert cli.run(command_that(path.read_text), []) == 1
 
     assert capsys.readouterr().err == f"demaq: {path}: No such file or directory\n"
+
+
+def test_a_file_that_has_no_room_is_named(tmp_path, capsys):
+    path = tmp_path / "export" / "12.xml"
+
+    def write() -> None:
+        with name_in_errors(path), Path("/dev/full").open("w") as full:
+            full.write("too much")
+
+    assert cli.run(command_that(write), []) == 1
+    assert capsys.readouterr().err == f"demaq: {path}: No space left on device\n"
+
+
+def test_results_that_have_no_room_are_one_line_that_says_so(tmp_path):
+    program = tmp_path / "empty.dmq"
+    program.write_text("create queue q", encoding="utf-8")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "demaq.cli", "format", str(program)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == "demaq: standard output: No space left on device\n"
+    assert done.returncode == 1
 
 
 def test_a_mistake_of_ours_stays_loud():

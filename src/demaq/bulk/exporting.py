@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from demaq.bulk.columns import PropertyColumn, arrow_table
 from demaq.errors import OperatorError
+from demaq.files import name_in_errors
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 
@@ -46,7 +47,9 @@ def write_xml(pages: Iterator[list[StoredMessage]], folder: Path, advance: Calla
     written = 0
     for page in pages:
         for message in page:
-            (folder / f"{message.seq}.xml").write_text(message.body, encoding="utf-8", newline="\n")
+            path = folder / f"{message.seq}.xml"
+            with name_in_errors(path):
+                path.write_text(message.body, encoding="utf-8", newline="\n")
         written += len(page)
         advance(len(page))
     return written

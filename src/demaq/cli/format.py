@@ -10,6 +10,7 @@ from demaq.cli.applications import show, source_from_stdin
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.standard_input import STDIN, STDIN_NAME
 from demaq.errors import ProgramError
+from demaq.files import name_in_errors
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.formatting import canonical_layout
 from demaq.language.parser import application_files, parse_module, read_source
@@ -57,6 +58,7 @@ def _deliver(formatted: list[tuple[Path, str, str]], write: bool) -> int:
         if not write or str(path) == STDIN_NAME:
             click.echo(after, nl=False)
         elif before != after:
-            path.write_text(after, encoding="utf-8")
+            with name_in_errors(path):
+                path.write_text(after, encoding="utf-8")
             click.echo(f"{path}: written", err=True)
     return 0

@@ -4,6 +4,7 @@ Results go to stdout, talk to stderr. Exit 0 done, 1 the program or its messages
 A command may return its exit code; returning nothing means done.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,9 @@ def _say(message: str) -> None:
 def _one_line(error: OSError) -> str:
     if error.strerror is None:
         return str(error)
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        # Files that we write name themselves: what is left is where the results go.
+        return f"standard output: {error.strerror}"
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.files import write_private_text
 from demaq.scheduler.receiving import Sent
 from demaq.server.new_messages import from_json, to_json
 from demaq.server.node import Node
@@ -50,7 +51,7 @@ class ControlServer:
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.bind(path)
             self._socket.listen(64)
-            self._address_file.write_text(json.dumps(address))
+            write_private_text(self._address_file, json.dumps(address))
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from demaq.files import name_in_errors
 from demaq.language.load import load_program_texts
 from demaq.language.program import Program
 from demaq.rounds.outcomes import Location, Outcome
@@ -48,7 +49,8 @@ def unpacked(files: Mapping[str, str], companions: Mapping[str, bytes], below: P
         file = Path(f"{root}{name}")
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}.{os.getpid()}")  # other workers of the executor do the same
-        unfinished.write_bytes(data)
+        with name_in_errors(file):
+            unfinished.write_bytes(data)
         os.replace(unfinished, file)
     return {f"{root}{name}": text for name, text in files.items()}, str(root)
 

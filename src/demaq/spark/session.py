@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import demaq
 from demaq.errors import OperatorError
+from demaq.files import PRIVATE_FOLDER
 from demaq.spark.java import find_java_home
 from demaq.spark.shipping import package_archive
 
@@ -107,7 +108,7 @@ def start_spark(
         temporary = folder is None
         place = Path(tempfile.mkdtemp(prefix="demaq-spark-")) if folder is None else folder.absolute()
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            place.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
             return _start(master, {**_settings(master, place), **(options or {})}, java_home, place, temporary)
         except BaseException:
             if temporary:

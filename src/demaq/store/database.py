@@ -21,6 +21,8 @@ from demaq.errors import StoreDamaged, StoreError
 from demaq.store.statements import script, statements
 
 FILE_NAME = "store.db"
+LOG_NAME = f"{FILE_NAME}-wal"
+"""What SQLite writes first, and copies into the file at times."""
 MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql")
 """The script at position n leads from version n to n + 1 and sets it."""
 BUSY_SECONDS_MAX = 10.0
@@ -40,7 +42,7 @@ _SQL = {
     **statements("evolving.sql"),
     **statements("sending.sql"),
 }
-_FULL = "there is no room left on its disk; what was asked was not stored, and can be asked again when there is room"
+_FULL = "there is no room left for {log}; what was asked was not stored, and can be asked again when there is room"
 _REASONS = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked may not have been stored",
@@ -59,6 +61,8 @@ class Database:
         self.name = str(folder)
         self.sql = _SQL
         self.lock = threading.RLock()
+        self.is_new = False
+        """Whether the store was made right now."""
         self._connection: sqlite3.Connection | None = None
         with self._errors():
             self._connection = self._connect_to_read() if read_only else self._connect_to_write()
@@ -146,7 +150,8 @@ class Database:
         reason = _REASONS.get(code & 0xFF) if code is not None else None
         damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
         kind = StoreDamaged if damaged else StoreError
-        return kind(f"the store {self.folder} cannot do it: {reason or 'SQLite says'} ({error})")
+        said = (reason or "SQLite says").replace("{log}", str(self.folder / LOG_NAME))
+        return kind(f"the store {self.folder} cannot do it: {said} ({error})")
 
     def _connect_to_write(self) -> sqlite3.Connection:
         return self._connect((self.folder / FILE_NAME).absolute().as_uri())
@@ -202,6 +207,7 @@ class Database:
                         connection.execute(statement)
         if version == 0:
             _make_lasting(self.folder)
+            self.is_new = True
 
     def _checked_version(self) -> int:
         application, version, tables = (

@@ -25,11 +25,11 @@ def open_store(
 ) -> SqlStore:
     """The store, for its only writer. With `wait`, one on a server is opened as soon as its writer is gone.
 
-    `tell` hears what is waited for.
+    `tell` hears what is waited for, and what the operator should know about the store.
     """
     if is_address(where):
         return PostgresqlStore(str(where), wait=wait, now=now, tell=tell)
-    return SqliteStore(Path(where), now=now)
+    return SqliteStore(Path(where), now=now, tell=tell)
 
 
 def address_for_executors(where: str | Path) -> str:

@@ -217,6 +217,8 @@ class ServerDatabase:
                     for statement in script(migration):
                         self._connection.execute(statement)
                 self.execute(_OPENING["set_version"], [len(MIGRATIONS)])
+        if version == 0:
+            tell(f"made a new store in {self.name}")
         self._term = self._one("next_term")
         self._held_by = self._connection.info.backend_pid
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from demaq.errors import StoreError
 from demaq.store.database import Database
+from demaq.store.folder import expect_database, make_file, make_folder, warn_about_mode
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.writer_lock import WriterLock
 
@@ -22,14 +22,26 @@ class SqliteStore(SqlStore):
     _lock: WriterLock | None
     _database: Database
 
-    def __init__(self, folder: Path, *, now: Callable[[], datetime] = system_time) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"the store {folder} cannot be made: {error.strerror}") from error
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], datetime] = system_time,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`tell` hears what the operator should know about the store."""
+        make_folder(folder)
         self._lock = WriterLock(folder)
         try:
-            super().__init__(Database(folder, read_only=False), now=now, read_only=False)
+            expect_database(folder)
+            make_file(folder)
+            database = Database(folder, read_only=False)
+            super().__init__(database, now=now, read_only=False)
+            if database.is_new:
+                tell(f"made a new store in {folder}")
+            warning = warn_about_mode(folder)
+            if warning is not None:
+                tell(f"warning: {warning}")
             self._make_ready()
         except BaseException:
             self._lock.release()

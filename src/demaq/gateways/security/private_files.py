@@ -7,6 +7,7 @@ import os
 import shlex
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ FORBIDDEN = stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP
 """Others may not read such a file, and nobody but its owner may write it. Its group may read it, if it shall."""
 PRIVATE_BYTES_MAX = 16 * 1024 * 1024
 """A file that is longer is none of these."""
+FOLDER_SECONDS_MAX = 5.0
+"""How long to wait for a folder in which a file is to be made."""
 
 
 def read_private(path: Path) -> str:
@@ -78,14 +81,38 @@ def write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """One process at a time changes files like this one in its folder."""
-    # The lock is on the folder: the file itself is replaced, and a file of locks beside it would never go away.
+    """One process at a time changes this file."""
+    lock = _lock(path.resolve())
     try:
-        folder = os.open(path.resolve().parent, os.O_RDONLY)
-    except OSError as error:
-        raise OperatorError(f"{path}: {error.strerror}") from None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
+        os.close(lock)
+
+
+def _lock(real: Path) -> int:
+    """Return a descriptor that holds the lock: on the file, or on its folder where there is no file yet.
+
+    The file is replaced when it is written, so a lock counts only if the file is still the one of that name. A folder
+    may be locked for long by a node whose store is there, and so is not waited for without a bound.
+    """
+    give_up = time.monotonic() + FOLDER_SECONDS_MAX
+    while True:
+        try:
+            exists = real.exists()
+            lock = os.open(real if exists else real.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise OperatorError(f"{real}: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if exists else fcntl.LOCK_NB))
+            if not exists and not real.exists():
+                return lock
+            if exists and os.path.samestat(os.fstat(lock), real.stat()):
+                return lock
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                os.close(lock)
+                raise OperatorError(f"{real}: another process uses the folder; make the file elsewhere") from None
+            time.sleep(0.05)
+        except FileNotFoundError:
+            pass  # it was removed meanwhile: look again
+        os.close(lock)
