@@ -22,7 +22,7 @@ def compare(
     application: Application,
     phases: list[list[Event]],
     on_disk: bool,
-    pipeline: Literal["inline", "spark"] = "inline",
+    pipeline: Literal["serial", "inline", "spark"] = "inline",
 ) -> None:
     note(application.text)
     try:

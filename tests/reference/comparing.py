@@ -67,7 +67,7 @@ class EngineSide:
         hops_max: int,
         failing_in_two_ways: frozenset[str],
         on_disk: bool,
-        pipeline: Literal["inline", "spark"] = "inline",
+        pipeline: Literal["serial", "inline", "spark"] = "inline",
     ) -> None:
         self._failing_in_two_ways = failing_in_two_ways
         store = None if on_disk else MemoryStore(now=lambda: self.lab.now)

@@ -242,7 +242,7 @@ def test_messages_one_at_a_time_lead_to_the_same_with_folding_and_without(data: 
     application = data.draw(applications())
     note(application.text)
     try:
-        plain = Lab(application.text, hops_max=FEW_HOPS)
+        plain = Lab(application.text, hops_max=FEW_HOPS, pipeline="inline")
     except ProgramError:
         return
     with plain, FoldingLab(application.text, hops_max=FEW_HOPS) as folding:

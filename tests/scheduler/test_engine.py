@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from demaq.errors import MessageError
@@ -13,6 +15,11 @@ def texts(messages: list[LabMessage]) -> list[str]:
 
 
 # --- order and visibility --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True, params=["serial", "inline"])
+def _one_at_a_time_or_in_rounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Lab", partial(Lab, pipeline=request.param))
 
 
 def test_messages_are_processed_oldest_first() -> None:

@@ -38,7 +38,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 """What the laboratory's clock says in the beginning."""
 TEXT_NAME = "<application>"
 """What a program that is no file is called where a place in it is named."""
-ROUNDS_MAX = 100_000
+PIPELINES = ("serial", "inline", "spark")
+ROUNDS_MAX = 1_000_000
 """After so many rounds an application that is still not idle never will be."""
 
 
@@ -61,7 +62,7 @@ class Lab:
         application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         store: str | os.PathLike[str] | Store | None = None,
         collections: Mapping[str, Sequence[str | bytes]] | None = None,
-        pipeline: Literal["inline", "spark"] = "inline",
+        pipeline: Literal["serial", "inline", "spark"] = "serial",
         hops_max: int = HOPS_MAX,
         discard: Sequence[str] = (),
     ) -> None:
@@ -69,9 +70,13 @@ class Lab:
 
         A store that another application ran on is brought under this one; `discard` names queues whose messages may be
         given up with it. Raises QueueNotEmpty where others would be.
+
+        With the pipeline `serial` messages are processed one at a time, in the order that the language defines. With
+        `inline` and `spark` they are processed in rounds, as by a node, with the same result.
         """
-        if pipeline not in ("inline", "spark"):
-            raise ValueError(f"pipeline {pipeline!r} is not known here; there are 'inline' and 'spark'")
+        if pipeline not in PIPELINES:
+            known = ", ".join([repr(name) for name in PIPELINES])
+            raise ValueError(f"pipeline {pipeline!r} is not known here; there are {known}")
         self._pipeline = pipeline
         self.now = START
         self._hops_max = hops_max
@@ -106,11 +111,17 @@ class Lab:
     def _start(self) -> Engine:
         evaluator = self._evaluator()
         evolve(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
-        return Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+        engine = Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+        engine.round_messages_max = self._round_messages_max
+        return engine
+
+    @property
+    def _round_messages_max(self) -> int | None:
+        return 1 if self._pipeline == "serial" else None
 
     def _evaluator(self) -> Evaluator:
         beside = SaxonEvaluator(self._compiled)
-        if self._pipeline == "inline":
+        if self._pipeline != "spark":
             return beside
         if self._folder is None:
             raise ValueError("Spark's workers read a store in a folder; this one is in memory")
@@ -183,7 +194,7 @@ class Lab:
         try:
             self._engine.run_round()
         finally:
-            self._engine.round_messages_max = None
+            self._engine.round_messages_max = self._round_messages_max
         return _lab_message(self.store.message(waiting[0].seq) or waiting[0])
 
     def advance(self, seconds: float) -> None:
