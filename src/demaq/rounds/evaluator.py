@@ -32,6 +32,7 @@ from demaq.rounds.outcomes import (
 from demaq.rounds.records import RecordWriter
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.rounds.schemas import Schemas
+from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.rules import SimpleRules
 from demaq.rounds.state import Job, StateBuilder, Wanted
 from demaq.rounds.state_argument import with_state, without_state
@@ -92,7 +93,9 @@ class SaxonEvaluator:
         self.schemas = Schemas(self.program)
         self.records = RecordWriter(compiled)
         self._answers = AnswerReader(compiled, self.schemas)
-        self._simple = SimpleRules(compiled.plan, compiled.modules, self.schemas) if simple else None
+        self.health = NativeHealth()
+        """How native rules fare."""
+        self._simple = SimpleRules(compiled.plan, compiled.modules, self.schemas, self.health) if simple else None
         self._arrivals = Arrivals(compiled, self.records, self._answers, self._simple)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})

@@ -16,6 +16,7 @@ from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator, receive
 from demaq.rounds.outcomes import Arrival, Enqueued
+from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.intake import SimpleIntake, simple_intake
 from demaq.scheduler.durations import due_at
 from demaq.scheduler.error_messages import SYSTEM, Failure, Refused, error_body, level_property, route
@@ -33,6 +34,7 @@ class Maker:
         self._rules = {rule.name: rule for rule in self.program.rules}
         self._slicings = {queue: self.program.slicings_of(queue) for queue in self.program.queues}
         self._intakes: dict[str, SimpleIntake | None] = {}
+        self._health = NativeHealth()
         self.skipped_errors = 0
         """Errors about messages of the system's own error queue, which have nowhere left to go."""
 
@@ -55,7 +57,7 @@ class Maker:
         declared = self.program.queues[queue]
         if declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
-        intake = simple_intake(queue, self.plan, contexts(self.program.modules))
+        intake = simple_intake(queue, self.plan, contexts(self.program.modules), self._health)
         return intake if intake is not None and intake.is_linear else None
 
     def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:

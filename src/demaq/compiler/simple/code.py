@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, IntEnum
 
 
 class NotSimple(Exception):
@@ -31,6 +31,8 @@ class Type(Enum):
     DECIMAL = "decimal"
     """A number that was written with a point, as the nearest double: only for who computes with doubles."""
     DOUBLE = "double"
+    NUMERIC = "numeric"
+    """An integer or a double: which one, only Python's type of the value says. The sum of nothing is an integer."""
     BOOLEAN = "boolean"
     EMPTY = "empty"
     """No items at all."""
@@ -38,9 +40,21 @@ class Type(Enum):
     """No items: the expression does something."""
 
 
+class Order(IntEnum):
+    """What is known about the order of nodes. Each implies those before it."""
+
+    UNKNOWN = 0
+    """They may be in any order, and one may occur twice."""
+    SORTED = 1
+    """They are in document order, each once."""
+    FLAT = 2
+    """Besides, none is inside another."""
+
+
 NODES = frozenset({Type.DOCUMENT, Type.ELEMENT, Type.MADE, Type.ATTRIBUTE, Type.TEXT})
 STRINGS = frozenset({Type.UNTYPED, Type.STRING})
-NUMBERS = frozenset({Type.INTEGER, Type.DOUBLE})
+NUMBERS = frozenset({Type.INTEGER, Type.DOUBLE, Type.NUMERIC})
+NO_VALUES = frozenset({Type.EMPTY, Type.DONE})
 
 
 _numbers = itertools.count()
@@ -53,7 +67,10 @@ def new_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One item, or a list of any number of them.
+    """One item, or a list of any number of them, with its static type.
+
+    What is not known is not assumed: whoever translates an expression says what can be proved about its value, and who
+    uses it refuses what is not proved.
 
     A list is an expression, or it is an item and the clauses of a comprehension around it, so that what goes over a
     list that goes over a list can be one comprehension.
@@ -65,8 +82,8 @@ class Code:
     is_list: bool = False
     clauses: str = ""
     """For a list: `for … in … if …`, what the item is in."""
-    is_flat: bool = True
-    """Whether elements are in document order, each once, and none inside another."""
+    order: Order = Order.UNKNOWN
+    """Of nodes; see also `is_sorted` and `is_flat`."""
     is_iterator: bool = False
     """Whether the list is not really one, but can be gone over once."""
     is_single: bool = False
@@ -75,6 +92,21 @@ class Code:
     """Of new elements: whether nobody else has them, so that they need not be copied."""
     name: str = ""
     """Of attributes."""
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether there is one item at most."""
+        return self.is_single or not self.is_list
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether nodes are in document order, each once."""
+        return self.is_optional or self.order >= Order.SORTED
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether, besides, no node is inside another."""
+        return self.is_optional or self.order >= Order.FLAT
 
     @property
     def text(self) -> str:
@@ -95,9 +127,18 @@ class Code:
         return self.text if self.clauses else self.item
 
 
-def listed(text: str, type_: Type, *, is_flat: bool = True) -> Code:
+def listed(text: str, type_: Type, order: Order = Order.UNKNOWN) -> Code:
     """A list by an expression for it."""
-    return Code(text, type_, is_list=True, is_flat=is_flat)
+    return Code(text, type_, is_list=True, order=order)
+
+
+def in_document_order(code: Code) -> Code:
+    """The same nodes sorted, each once. Attributes and texts have no identity here: they cannot be sorted."""
+    if code.is_sorted:
+        return code
+    if code.type not in (Type.ELEMENT, Type.DOCUMENT):
+        raise NotSimple(f"the document order of {code.type.value} nodes")
+    return listed(f"ordered({code.text})", code.type, Order.SORTED)
 
 
 def looped(code: Code) -> Code:
@@ -107,7 +148,14 @@ def looped(code: Code) -> Code:
     name = new_name()
     if code.clauses:
         return replace(code, item=name, clauses=f"{code.clauses} for {name} in ({code.item},)")
-    return replace(code, item=name, clauses=f"for {name} in {code.each}", is_list=True, is_iterator=False)
+    return replace(
+        code,
+        item=name,
+        clauses=f"for {name} in {code.each}",
+        is_list=True,
+        is_single=code.is_optional,
+        is_iterator=False,
+    )
 
 
 def mapped(code: Code, item: str, type_: Type) -> Code:
@@ -115,29 +163,45 @@ def mapped(code: Code, item: str, type_: Type) -> Code:
     if not code.is_list:
         return Code(f"[{item.format(code.item)}]", type_, is_list=True, is_single=True)
     loop = code if code.clauses and item.count("{") <= 1 else looped(code)
-    return replace(loop, item=item.format(loop.item), type=type_, is_flat=False)
+    return replace(loop, item=item.format(loop.item), type=type_, order=Order.UNKNOWN, is_new=False, name="")
 
 
-EMPTY = Code("[]", Type.EMPTY, is_list=True)
+EMPTY = Code("[]", Type.EMPTY, is_list=True, order=Order.FLAT, is_single=True)
 
 
 def as_list(code: Code) -> Code:
     return code if code.is_list else replace(code, item=code.listed, is_list=True, is_single=True)
 
 
-def either(one: Code, other: Code) -> tuple[Code, Code]:
-    """Two values of which one is taken, so that both are alike."""
-    if one.type is other.type:
-        if one.name != other.name:
-            raise NotSimple("a choice between attributes")
-        if one.is_list == other.is_list:
-            return one, other
-        return as_list(one), as_list(other)
+def either(condition: str, one: Code, other: Code) -> Code:
+    """One of two values, by a condition."""
+    if one.type is other.type is Type.EMPTY:
+        raise NotSimple("a choice between nothing and nothing")
     if one.type is Type.EMPTY:
-        return replace(EMPTY, type=other.type, is_new=True, is_single=True, name=other.name), as_list(other)
+        one = _nothing(other)
     if other.type is Type.EMPTY:
-        return as_list(one), replace(EMPTY, type=one.type, is_new=True, is_single=True, name=one.name)
-    raise NotSimple(f"a choice between {one.type.value} and {other.type.value}")
+        other = _nothing(one)
+    if one.type is not other.type or one.name != other.name:
+        raise NotSimple(f"a choice between {one.type.value} and {other.type.value}")
+    if one.is_list != other.is_list:
+        one, other = as_list(one), as_list(other)
+    return Code(
+        f"({one.text} if {condition} else {other.text})",
+        one.type,
+        is_list=one.is_list,
+        order=min(_order(one), _order(other)),
+        is_single=one.is_single and other.is_single,
+        is_new=one.is_new and other.is_new,
+        name=one.name,
+    )
+
+
+def _nothing(like: Code) -> Code:
+    return replace(EMPTY, type=like.type, is_new=True, name=like.name)
+
+
+def _order(code: Code) -> Order:
+    return Order.FLAT if code.is_optional else code.order
 
 
 def values(code: Code) -> Code:
@@ -146,7 +210,7 @@ def values(code: Code) -> Code:
         case Type.DOCUMENT | Type.ELEMENT | Type.MADE:
             return mapped(code, "string_of({})", Type.UNTYPED)
         case Type.ATTRIBUTE | Type.TEXT:
-            return replace(as_list(code), type=Type.UNTYPED, name="")
+            return replace(as_list(code), type=Type.UNTYPED, order=Order.UNKNOWN, name="")
         case Type.DONE:
             raise NotSimple("the value of an action")
     return as_list(code)
@@ -162,6 +226,8 @@ def texts(code: Code) -> Code:
             return mapped(found, "str({})", Type.STRING)
         case Type.DOUBLE:
             return mapped(found, "double_text({})", Type.STRING)
+        case Type.NUMERIC:
+            return mapped(found, "number_text({})", Type.STRING)
         case Type.BOOLEAN:
             return mapped(found, "('true' if {} else 'false')", Type.STRING)
     raise NotSimple(f"the text of {found.type.value}")
@@ -176,6 +242,13 @@ def text(code: Code) -> str:
     return f"one_text({texts(code).text})"
 
 
+def string_argument(code: Code) -> str:
+    """The value for a parameter of type xs:string?, the empty string for nothing: only nodes are cast."""
+    if code.type in NODES or code.type in STRINGS or code.type is Type.EMPTY:
+        return text(code)
+    raise NotSimple(f"{code.type.value} where a string is expected")
+
+
 def joined_texts(code: Code, separator: str) -> str:
     """All values as one string."""
     if not code.is_list and code.type is Type.DOUBLE:
@@ -186,11 +259,9 @@ def joined_texts(code: Code, separator: str) -> str:
     return f"{separator!r}.join({found.text})"
 
 
-def numbers(code: Code, beside: Code | None = None) -> Code:
-    """Values as numbers: what has no type is a double, and so is a decimal beside a double."""
+def numbers(code: Code) -> Code:
+    """Values as numbers: what has no type is a double."""
     found = values(code)
-    if found.type is Type.DECIMAL and beside is not None and values(beside).type in (Type.UNTYPED, Type.DOUBLE):
-        return replace(found, type=Type.DOUBLE)
     if found.type in NUMBERS:
         return found
     if found.type is Type.UNTYPED:
@@ -200,9 +271,31 @@ def numbers(code: Code, beside: Code | None = None) -> Code:
     raise NotSimple(f"computing with {found.type.value}")
 
 
+def operands(left: Code, right: Code) -> tuple[Code, Code]:
+    """The numbers on both sides of an operator. A decimal becomes a double if the other one is a double for sure."""
+    if values(left).type is Type.DECIMAL:
+        return _as_doubles(left), _certain_doubles(right)
+    if values(right).type is Type.DECIMAL:
+        return _certain_doubles(left), _as_doubles(right)
+    return numbers(left), numbers(right)
+
+
+def _as_doubles(decimal: Code) -> Code:
+    return replace(values(decimal), type=Type.DOUBLE)
+
+
+def _certain_doubles(code: Code) -> Code:
+    if values(code).type not in (Type.UNTYPED, Type.DOUBLE, Type.NUMERIC):
+        raise NotSimple(f"computing with decimal and {code.type.value}")
+    found = numbers(code)
+    return found if found.type is Type.DOUBLE else mapped(found, "certain_double({})", Type.DOUBLE)
+
+
 def at_most_one(code: Code) -> Code:
     """A list that is odd where it holds more."""
-    return code if code.is_single else replace(listed(f"at_most_one({code.text})", code.type), is_single=True)
+    if code.is_optional:
+        return as_list(code)
+    return replace(listed(f"at_most_one({code.text})", code.type), is_single=True, name=code.name)
 
 
 def truth(code: Code) -> str:
@@ -210,8 +303,10 @@ def truth(code: Code) -> str:
     match code.type:
         case _ if code.type in NODES:
             return is_there(code)
-        case Type.BOOLEAN | Type.STRING | Type.UNTYPED | Type.INTEGER | Type.DOUBLE if not code.is_list:
+        case Type.BOOLEAN | Type.STRING | Type.UNTYPED | Type.INTEGER if not code.is_list:
             return code.item
+        case Type.DOUBLE | Type.NUMERIC if not code.is_list:
+            return f"is_true_number({code.item})"
         case Type.BOOLEAN if code.is_single:
             return f"any({code.text})"
         case Type.EMPTY:
@@ -221,6 +316,6 @@ def truth(code: Code) -> str:
 
 def is_there(code: Code) -> str:
     """Whether there is any item."""
-    if not code.is_list:
-        return "True"
+    if not code.is_list:  # to make an item may fail, although it is there
+        return "True" if code.item.isidentifier() else f"bool([{code.item}])"
     return f"has({code.item})" if code.is_iterator and not code.clauses else code.text

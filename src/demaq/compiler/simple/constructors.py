@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from lxml import etree
+
 from demaq.compiler.simple.code import EMPTY, NODES, Code, NotSimple, Type, joined_texts, texts
 from demaq.compiler.simple.scope import Scope
 from demaq.language import ast
@@ -34,6 +36,7 @@ class Constructors:
                 given.append((name, self._attribute_value(attribute, scope)))
         if len(set(namespaces.values())) < len(namespaces):
             raise NotSimple("two prefixes for one namespace")
+        _must_be_known(tag, [name for name, _ in given], namespaces)
         text = f"new({tag!r})"
         if namespaces:
             self.makes_namespaces = True
@@ -124,6 +127,16 @@ class Constructors:
         return f"with_text({made}, {joined_texts(code, ' ')})"
 
 
+def _must_be_known(tag: str, attributes: list[str], namespaces: dict[str, str]) -> None:
+    """Names and namespaces that lxml refuses: libxml2 has an older notion of both than XQuery."""
+    try:
+        element = etree.Element(tag, None, namespaces)
+        for name in attributes:
+            element.set(name, "")
+    except ValueError:
+        raise NotSimple(f"the name {tag} or one of its attributes' names") from None
+
+
 def _is_declaration(attribute: ast.DirectAttribute) -> bool:
     name = attribute.name
     return name.prefix == "xmlns" or (name.prefix is None and name.local == "xmlns")
@@ -143,7 +156,7 @@ def sequence(codes: list[Code]) -> Code:
         raise NotSimple("values of different kinds in one sequence")
     is_new = all([code.is_new for code in codes])
     listed = " + ".join([code.listed for code in codes])
-    return Code(f"({listed})", codes[0].type, is_list=True, is_flat=False, is_new=is_new)
+    return Code(f"({listed})", codes[0].type, is_list=True, is_new=is_new)
 
 
 _AS_SPACE = str.maketrans({"\n": " ", "\t": " ", "\r": " "})

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from demaq.compiler.simple.code import EMPTY, Code, NotSimple, Type, as_list, listed, looped, new_name, truth
+from demaq.compiler.simple.code import (
+    EMPTY,
+    NO_VALUES,
+    NODES,
+    NUMBERS,
+    Code,
+    NotSimple,
+    Order,
+    Type,
+    as_list,
+    in_document_order,
+    listed,
+    looped,
+    new_name,
+    truth,
+)
 from demaq.compiler.simple.scope import Scope
 from demaq.compiler.trees import calls
 from demaq.language import ast
@@ -44,11 +59,13 @@ class Paths:
 
     def mapped(self, found: Code, expr: ast.Expr, scope: Scope) -> Code:
         """An expression evaluated with each item in turn as context."""
+        if found.type in NO_VALUES:
+            raise NotSimple("an expression for each item of nothing")
         if not found.is_list and found.item.isidentifier():
             return self._translate(expr, scope.within(found))
         loop = looped(found)
         made = self._translate(expr, scope.within(Code(loop.item, found.type, name=found.name)))
-        if made.type in (Type.EMPTY, Type.DONE):
+        if made.type in NO_VALUES:
             raise NotSimple("an expression for each item that has no value")
         return within(loop, made)
 
@@ -56,48 +73,45 @@ class Paths:
         """The last step of a path, where it is an expression: nodes would be brought into document order."""
         _must_be_nodes(found)
         made = self.mapped(found, expr, scope)
-        if made.type is Type.ELEMENT and made.is_list:
-            return listed(f"ordered({made.text})", Type.ELEMENT, is_flat=False)
-        if made.type in (Type.DOCUMENT, Type.ATTRIBUTE, Type.TEXT, Type.MADE):
+        if made.type is Type.ELEMENT:
+            return in_document_order(made)
+        if made.type in NODES:
             raise NotSimple("a step that is an expression with nodes as its value")
         return made
 
     # steps
 
     def _step(self, found: Code, separator: str, step: ast.AxisStep, scope: Scope) -> Code:
-        if step.axis == "descendant":
-            separator, axis = "//", "child"
-        else:
-            axis = step.axis
         if found.type not in (Type.DOCUMENT, Type.ELEMENT):
             raise NotSimple(f"a step from {found.type.value}")
-        by_position = [self._is_by_position(predicate) for predicate in step.predicates]
-        match axis:
-            case "child" if isinstance(step.test, ast.NameTest):
-                if any(by_position):
-                    return self._children_by_position(found, separator, step, scope)
-                made = self._children(found, separator, _tag(step.test, self._names.elements))
-            case "child" if isinstance(step.test, ast.KindTest) and step.test.kind == "text" and separator == "/":
+        found = in_document_order(found)
+        by_position = any([self._is_by_position(predicate) for predicate in step.predicates])
+        match step.axis, step.test:
+            case "child" | "descendant", ast.NameTest() as test:
+                tag = _tag(test, self._names.elements)
+                if by_position:
+                    return self._elements_by_position(found, separator, step, tag, scope)
+                made = self._elements(found, separator == "//" or step.axis == "descendant", tag)
+            case "child", ast.KindTest(kind="text") if separator == "/":
                 made = self._texts(found)
-            case "attribute" if isinstance(step.test, ast.NameTest):
-                made = self._attributes(found, separator, _tag(step.test, self._names.attributes))
-            case "self" if isinstance(step.test, ast.KindTest) and step.test.kind == "node" and separator == "/":
+            case "attribute", ast.NameTest() as test:
+                made = self._attributes(found, separator, _tag(test, self._names.attributes))
+            case "self", ast.KindTest(kind="node") if separator == "/":
                 made = found
             case _:
                 raise NotSimple(f"axis {step.axis} with such a test")
         for predicate in step.predicates:
-            if any(by_position) or made.type is not Type.ELEMENT:
+            if by_position or made.type is not Type.ELEMENT:
                 raise NotSimple("a predicate on such a step")
             made = self.filtered(made, predicate, scope)
         return made
 
-    def _children(self, found: Code, separator: str, tag: str) -> Code:
-        """Elements of a name: children, or behind `//` all further down."""
-        if separator == "//":
-            way = "iter" if found.type is Type.DOCUMENT else "iterdescendants"
-            return replace(_from(found, f".{way}({tag!r})"), is_flat=False)
+    def _elements(self, found: Code, is_deep: bool, tag: str) -> Code:
+        """Elements of a name: children, or all further down."""
+        if is_deep:
+            return _from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
         if found.type is Type.ELEMENT:
-            return _from(found, f".iterchildren({tag!r})")
+            return _from(found, f".iterchildren({tag!r})", Order.FLAT)
         if tag == "*":
             return replace(as_list(found), type=Type.ELEMENT)
         if not found.is_list:
@@ -112,54 +126,51 @@ class Paths:
         if tag == "*":
             raise NotSimple("all attributes")
         if separator == "//":
-            found = self._children(found, "//", "*") if found.type is Type.DOCUMENT else _all_within(found)
+            found = self._elements(found, True, "*") if found.type is Type.DOCUMENT else _all_within(found)
         elif found.type is Type.DOCUMENT:
-            return replace(EMPTY, type=Type.ATTRIBUTE, name=tag)
+            return replace(_nothing_in(found), type=Type.ATTRIBUTE, name=tag)
         if not found.is_list:
             made = listed(f"attribute({found.item}, {tag!r})", Type.ATTRIBUTE)
             return replace(made, is_single=True, name=tag)
         loop = looped(found)
         value = new_name()
         clauses = f"{loop.clauses} for {value} in ({loop.item}.get({tag!r}),) if {value} is not None"
-        return Code(value, Type.ATTRIBUTE, is_list=True, clauses=clauses, name=tag)
+        return replace(loop, item=value, type=Type.ATTRIBUTE, clauses=clauses, order=Order.FLAT, name=tag)
 
     def _texts(self, found: Code) -> Code:
         if found.type is Type.DOCUMENT:
-            return replace(EMPTY, type=Type.TEXT)
+            return replace(_nothing_in(found), type=Type.TEXT)
         if not found.is_list:
-            return listed(f"texts_in({found.item})", Type.TEXT)
+            return listed(f"texts_in({found.item})", Type.TEXT, Order.FLAT)
         if not found.is_flat:
-            found = listed(f"side_by_side({found.text})", Type.ELEMENT)
+            found = listed(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT)
         loop = looped(found)
         text = new_name()
-        return Code(text, Type.TEXT, is_list=True, clauses=f"{loop.clauses} for {text} in texts_in({loop.item})")
+        clauses = f"{loop.clauses} for {text} in texts_in({loop.item})"
+        return Code(text, Type.TEXT, is_list=True, clauses=clauses, order=Order.FLAT)
 
-    def _children_by_position(self, found: Code, separator: str, step: ast.AxisStep, scope: Scope) -> Code:
-        """Positions count the children of one parent."""
-        assert isinstance(step.test, ast.NameTest)
-        tag = _tag(step.test, self._names.elements)
+    def _elements_by_position(self, found: Code, separator: str, step: ast.AxisStep, tag: str, scope: Scope) -> Code:
+        """Positions count what one step finds from one node: behind `//`, the children of one parent."""
         group = new_name()
-        is_below = separator == "//"
-        if is_below:
-            if found.is_list or found.type is not Type.DOCUMENT:
+        is_deep = step.axis == "descendant"
+        if separator == "//":
+            if found.is_list or is_deep:
                 raise NotSimple("positions behind // from several nodes")
-            groups = f"for {group} in siblings({found.item}.iter({tag!r}))"
-        elif not found.is_list:
-            groups = f"for {group} in ({self._children(found, '/', tag).text},)"
+            groups = f"for {group} in siblings({found.item}.{_descendants(found)}({tag!r}))"
         else:
             loop = looped(found)
-            children = self._children(Code(loop.item, found.type), "/", tag)
-            groups = f"{loop.clauses} for {group} in ({children.text},)"
-        made = listed(group, Type.ELEMENT)
+            one = self._elements(Code(loop.item, found.type), is_deep, tag)
+            groups = f"{loop.clauses} for {group} in ({one.text},)"
+        made = listed(group, Type.ELEMENT, Order.SORTED if is_deep else Order.FLAT)
         for predicate in step.predicates:
             made = self.filtered(made, predicate, scope)
-        if is_below:
-            return listed(f"merged([{made.listed} {groups}])", Type.ELEMENT, is_flat=False)
-        loop = looped(made)
-        found_all = replace(loop, clauses=f"{groups} {loop.clauses}", is_single=False)
-        if found.is_flat:
-            return found_all
-        return listed(f"ordered({found_all.text})", Type.ELEMENT, is_flat=False)
+        if separator == "//":
+            return listed(f"merged([{made.listed} {groups}])", Type.ELEMENT, Order.SORTED)
+        inner = looped(made)
+        order = (Order.SORTED if is_deep else Order.FLAT) if found.is_flat else Order.UNKNOWN
+        return in_document_order(
+            Code(inner.item, Type.ELEMENT, is_list=True, clauses=f"{groups} {inner.clauses}", order=order)
+        )
 
     # predicates
 
@@ -175,7 +186,7 @@ class Paths:
         if not self._asks_for_position(condition):
             loop = looped(found)
             inner = self._translate(condition, scope.within(Code(loop.item, found.type)))
-            if inner.type in (Type.INTEGER, Type.DOUBLE, Type.DECIMAL):
+            if inner.type in NUMBERS or inner.type is Type.DECIMAL:
                 raise NotSimple("a position that is computed")
             return replace(loop, clauses=f"{loop.clauses} if {truth(inner)}")
         item, position, whole = new_name(), new_name(), new_name()
@@ -191,7 +202,8 @@ class Paths:
             is_list=True,
             clauses=f"for {whole} in ({found.listed},)"
             f" for {position}, {item} in enumerate({whole}, 1) if {truth(inner)}",
-            is_flat=found.is_flat,
+            order=found.order,
+            is_single=found.is_single or not found.is_list,
         )
 
     def _is_by_position(self, predicate: ast.Predicate) -> bool:
@@ -215,22 +227,35 @@ def _must_be_nodes(found: Code) -> None:
         raise NotSimple(f"a step or predicate on {found.type.value}")
 
 
+def _descendants(found: Code) -> str:
+    """The method that finds elements below: a document's root element is below it."""
+    return "iter" if found.type is Type.DOCUMENT else "iterdescendants"
+
+
+def _nothing_in(found: Code) -> Code:
+    """What a document has none of. An expression for the document might fail, so it must be a variable."""
+    if found.is_list or not found.item.isidentifier():
+        raise NotSimple("attributes or text of documents")
+    return EMPTY
+
+
 def _all_within(found: Code) -> Code:
     """An element with all further down."""
     if found.is_list:
         raise NotSimple("attributes behind // from several elements")
-    return _from(found, ".iter()")
+    return _from(found, ".iter()", Order.SORTED)
 
 
-def _from(found: Code, call: str) -> Code:
-    """Elements that lxml finds from elements, by this call of each."""
+def _from(found: Code, call: str, order: Order) -> Code:
+    """Elements that lxml finds from elements, by this call of each: for one element they have the order."""
     if not found.is_list:
-        return Code(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True)
+        return Code(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True, order=order)
     loop = looped(found)
     child = new_name()
     clauses = f"{loop.clauses} for {child} in {loop.item}{call}"
-    made = Code(child, Type.ELEMENT, is_list=True, clauses=clauses)
-    return made if found.is_flat else listed(f"ordered({made.text})", Type.ELEMENT, is_flat=False)
+    if not found.is_flat:
+        order = Order.UNKNOWN
+    return in_document_order(Code(child, Type.ELEMENT, is_list=True, clauses=clauses, order=order))
 
 
 def within(loop: Code, made: Code) -> Code:
@@ -240,7 +265,7 @@ def within(loop: Code, made: Code) -> Code:
         inner,
         is_list=True,
         clauses=f"{loop.clauses} {inner.clauses}".rstrip(),
-        is_flat=False,
+        order=Order.UNKNOWN,
         is_single=loop.is_single and (made.is_single or not made.is_list),
     )
 

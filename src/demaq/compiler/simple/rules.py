@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.lower import property_type
 from demaq.compiler.plan import Index, Lookup, RulePlan
-from demaq.compiler.simple.code import EMPTY, STRINGS, Code, NotSimple, Type, listed, mapped, texts, truth, values
+from demaq.compiler.simple.code import (
+    EMPTY,
+    NUMBERS,
+    STRINGS,
+    Code,
+    NotSimple,
+    Type,
+    listed,
+    mapped,
+    texts,
+    truth,
+    values,
+)
 from demaq.compiler.simple.scope import Scope
 from demaq.compiler.simple.translation import MESSAGE, RUN, Translation
 from demaq.language import ast
@@ -122,7 +134,7 @@ def _keys(lookup: Lookup, translation: Translation, scope: Scope) -> str:
     found = values(translation.code(lookup.key, scope))
     if found.type in STRINGS:
         keys = mapped(found, "'s' + {}", Type.STRING)
-    elif found.type in (Type.INTEGER, Type.DOUBLE):
+    elif found.type in NUMBERS:
         keys = mapped(found, "'n' + double_text({} + 0.0)", Type.STRING)
     else:
         raise NotSimple("a key of such a type")

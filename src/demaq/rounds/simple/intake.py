@@ -14,6 +14,7 @@ from demaq.compiler.simple.queues import IntakeText, PropertyText, intake_text
 from demaq.documents import Document
 from demaq.messages import PropertyValue
 from demaq.rounds.simple.functions import function
+from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.values import Odd
 
 Texts = Callable[[_Element], list[str]]
@@ -33,11 +34,13 @@ class _Made:
 class SimpleIntake:
     """Of one queue."""
 
-    def __init__(self, text: IntakeText) -> None:
-        """Raises NotSimple where Python gives up."""
+    def __init__(self, text: IntakeText, queue: str = "", health: NativeHealth | None = None) -> None:
+        """Raises NotSimple where Python gives up. Exceptions are counted where it is said for which queue."""
         self._made = [_made(each) for each in text.properties]
         self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
         self._own = {each.name for each in self._made}
+        self._health = health
+        self._queue = queue
         self.computes = bool(self._made or self._indexes)
         """Whether there is anything to be computed."""
         self.is_linear = text.is_linear
@@ -49,11 +52,15 @@ class SimpleIntake:
         if not self.computes:
             return {}, ()
         root = document.plain_root
-        if root is None:
+        if root is None or (self._health is not None and self._queue in self._health.withdrawn):
             return None
         try:
             return self.properties(root, {}, inherited or {}), self.entries(root)
         except Odd:
+            return None
+        except Exception as error:
+            if self._health is not None:
+                self._health.note_fault(self._queue, "(properties)", None, error)
             return None
 
     def properties(
@@ -85,10 +92,12 @@ class SimpleIntake:
         return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
 
 
-def simple_intake(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> SimpleIntake | None:
+def simple_intake(
+    queue: str, plan: Plan, modules: Sequence[CompilerContext], health: NativeHealth
+) -> SimpleIntake | None:
     """That of a queue, if what is computed of its messages is simple."""
     try:
-        return SimpleIntake(intake_text(queue, plan, modules))
+        return SimpleIntake(intake_text(queue, plan, modules), queue, health)
     except NotSimple:
         return None
 

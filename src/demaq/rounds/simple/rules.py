@@ -13,11 +13,13 @@ from demaq.compiler.simple.code import NotSimple
 from demaq.compiler.simple.queues import QueueText, queue_text
 from demaq.compiler.simple.rules import RuleText
 from demaq.documents import Document
+from demaq.errors import StoreError
 from demaq.messages import Message
 from demaq.rounds.outcomes import (
     NOTHING_READ,
     Arrival,
     Enqueued,
+    Location,
     Outcome,
     Received,
     SliceReset,
@@ -25,6 +27,7 @@ from demaq.rounds.outcomes import (
 )
 from demaq.rounds.schemas import Schemas
 from demaq.rounds.simple.functions import function
+from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.intake import Entries, Properties, SimpleIntake, simple_intake
 from demaq.rounds.simple.values import Odd
 from demaq.rounds.state import Job, StateBuilder, Wanted
@@ -163,7 +166,10 @@ def _root(document: Document) -> _Element:
 class SimpleRules:
     """All simple rules of a plan, translated when they are first needed."""
 
-    def __init__(self, plan: Plan, modules: Sequence[CompilerContext], schemas: Schemas) -> None:
+    def __init__(
+        self, plan: Plan, modules: Sequence[CompilerContext], schemas: Schemas, health: NativeHealth | None = None
+    ) -> None:
+        self.health = health or NativeHealth()
         self._plan = plan
         self._modules = modules
         self._schemas = schemas
@@ -173,7 +179,7 @@ class SimpleRules:
     def received(self, arrival: Arrival) -> Received | None:
         """What a message from outside is, if that is simple."""
         if arrival.queue not in self._intakes:
-            self._intakes[arrival.queue] = simple_intake(arrival.queue, self._plan, self._modules)
+            self._intakes[arrival.queue] = simple_intake(arrival.queue, self._plan, self._modules, self.health)
         intake = self._intakes[arrival.queue]
         told = None if intake is None or arrival.explicit else intake.told(arrival.document, arrival.inherited)
         if told is None:
@@ -183,6 +189,8 @@ class SimpleRules:
 
     def queue(self, name: str) -> SimpleQueue | None:
         """The rules of a queue, if all of them are simple."""
+        if name in self.health.withdrawn:
+            return None
         if name not in self._queues:
             try:
                 self._queues[name] = SimpleQueue(queue_text(name, self._plan, self._modules))
@@ -219,6 +227,8 @@ class SimpleRules:
         if len(queue.rules) > 1 and wanted:
             for number in runs:
                 self._in_rule_order(queue, outcomes[number])
+        self.health.answers += len(messages) - len(odd)
+        self.health.fallbacks += len(odd)
         for number in odd:
             outcome = outcomes[number]
             outcome.fired, outcome.actions, outcome.reads = [], [], NOTHING_READ
@@ -237,11 +247,22 @@ class SimpleRules:
                 continue
             if rule.makes_namespaces:
                 run.is_bare = False
-            if rule.first is None:
-                rule.body(root, run)
-            elif rule.first(root, run):
-                found.append((rule, [keys(root, run) for keys in rule.keys]))
+            try:
+                if rule.first is None:
+                    rule.body(root, run)
+                elif rule.first(root, run):
+                    found.append((rule, [keys(root, run) for keys in rule.keys]))
+            except (Odd, StoreError):
+                raise
+            except Exception as error:
+                raise self._fault(rule, run, error) from error
         return found
+
+    def _fault(self, rule: _Rule, run: _Run, error: Exception) -> Odd:
+        """Whatever goes wrong in a native rule is nothing that a message may suffer from."""
+        declared = rule.plan.rule
+        self.health.note_fault(run.message.queue, declared.name, Location.of(declared.decl.at), error)
+        return Odd(f"an exception: {error}")
 
     def _is_in(self, message: Message, slicing: str) -> bool:
         if message.slices is not None:
@@ -256,6 +277,11 @@ class SimpleRules:
         try:
             rule.body(_root(run.message.document), run)
         except Odd:
+            return False
+        except StoreError:
+            raise
+        except Exception as error:
+            self._fault(rule, run, error)
             return False
         reads = job.reads()
         outcome.reads = reads if outcome.reads is NOTHING_READ else outcome.reads | reads

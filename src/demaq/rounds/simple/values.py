@@ -32,6 +32,9 @@ _SPECIAL = ("INF", "+INF", "-INF", "NaN")
 _PLAIN_MIN, _PLAIN_MAX = 1e-6, 1e6
 """Doubles between these are written without an exponent."""
 
+_EXACT_MAX = 2**53
+"""Every integer up to here is a double."""
+
 # --- nodes ---
 
 
@@ -47,9 +50,9 @@ def has(items: Iterator[object]) -> bool:
     return next(items, None) is not None
 
 
-def attribute(element: _Element, name: str) -> tuple[str, ...]:
+def attribute(element: _Element, name: str) -> list[str]:
     value = element.get(name)
-    return () if value is None else (value,)
+    return [] if value is None else [value]
 
 
 def texts_in(element: _Element) -> list[str]:
@@ -182,10 +185,48 @@ def double_text(value: float) -> str:
     return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"
 
 
+def number_text(value: float) -> str:
+    """An integer or a double as XQuery writes it."""
+    return str(value) if isinstance(value, int) else double_text(value)
+
+
+def is_true_number(value: float) -> bool:
+    return value == value and value != 0  # NaN is false, and not itself
+
+
+def small(value: float) -> float:
+    """A number that is compared with one of another type."""
+    if isinstance(value, int) and abs(value) > _EXACT_MAX:
+        raise Odd("an integer that no double may be equal to")
+    return value
+
+
+def certain_double(value: float) -> float:
+    """The sum of something, which is computed with beside a decimal."""
+    if isinstance(value, int):
+        raise Odd("an integer where a double was expected")
+    return value
+
+
+def max_double(values: Sequence[float]) -> float:
+    return max(_ordinary(values))
+
+
+def min_double(values: Sequence[float]) -> float:
+    return min(_ordinary(values))
+
+
+def _ordinary(values: Sequence[float]) -> Sequence[float]:
+    """Numbers that have one order."""
+    if any([math.isnan(value) or (value == 0 and math.copysign(1, value) < 0) for value in values]):
+        raise Odd("no ordinary number")
+    return values
+
+
 def total(values: Sequence[float]) -> float:
-    """One after the other: Python's own sum makes up for what is lost between."""
+    """One after the other: Python's own sum makes up for what is lost between. Of none it is an integer."""
     if not values:
-        return 0.0
+        return 0
     found = values[0]  # the sum of one is that one, also of -0
     for value in values[1:]:
         found += value
@@ -277,7 +318,10 @@ def copied(element: _Element) -> _Element:
         if made.tail is not None:
             made.tail = None
         return made
-    made = new(element.tag, element.attrib, nsmap)  # type: ignore[arg-type]  # a default namespace has no prefix
+    try:
+        made = new(element.tag, element.attrib, nsmap)  # type: ignore[arg-type]  # a default namespace has no prefix
+    except ValueError:  # libxml2 has a narrow notion of a URI, and parses what is none
+        raise Odd("a namespace that lxml does not make") from None
     made.text = element.text
     for child in element:
         made.append(child.__copy__())  # type: ignore[attr-defined]
@@ -306,6 +350,12 @@ _CALLED = (
     boolean_text,
     decimal_text,
     total,
+    number_text,
+    is_true_number,
+    small,
+    certain_double,
+    max_double,
+    min_double,
     any_equal,
     any_unequal,
     entries,

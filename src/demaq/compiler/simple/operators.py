@@ -1,0 +1,99 @@
+"""Comparisons and arithmetic on values whose types are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from demaq.compiler.simple.code import (
+    NODES,
+    NUMBERS,
+    STRINGS,
+    Code,
+    NotSimple,
+    Type,
+    at_most_one,
+    listed,
+    looped,
+    mapped,
+    new_name,
+    operands,
+    values,
+)
+
+_NUMERIC = NUMBERS | {Type.DECIMAL}
+GENERAL = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+SINGLE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def compared(operator: str, left: Code, right: Code) -> Code:
+    one, other = values(left), values(right)
+    if Type.EMPTY in (one.type, other.type):
+        raise NotSimple("a comparison with nothing")
+    if operator in SINGLE:
+        return _compared_single(SINGLE[operator], left, right)
+    sign = GENERAL[operator]
+    if one.type in STRINGS and other.type in STRINGS:
+        if operator == "=":
+            if not right.is_list and right.type in STRINGS:
+                return Code(f"({right.item} in {one.text})", Type.BOOLEAN)
+            if not left.is_list and left.type in STRINGS:
+                return Code(f"({left.item} in {other.text})", Type.BOOLEAN)
+            return Code(f"any_equal({one.text}, {other.text})", Type.BOOLEAN)
+        if operator == "!=":
+            return Code(f"any_unequal({one.text}, {other.text})", Type.BOOLEAN)
+        raise NotSimple("an order of strings")
+    if one.type in _NUMERIC or other.type in _NUMERIC:
+        one, other = _comparable(*operands(left, right))
+        if not left.is_list and not right.is_list and left.type in NUMBERS and right.type in NUMBERS:
+            one, other = _comparable(left, right)
+            return Code(f"({one.item} {sign} {other.item})", Type.BOOLEAN)
+        name = new_name()
+        loop, inner = looped(one), looped(listed(name, other.type))
+        pairs = f"for {name} in ({other.text},) {loop.clauses} {inner.clauses}"
+        return Code(f"any([{loop.item} {sign} {inner.item} {pairs}])", Type.BOOLEAN)
+    raise NotSimple(f"a comparison of {one.type.value} and {other.type.value}")
+
+
+def _compared_single(sign: str, left: Code, right: Code) -> Code:
+    """`eq` and its kin, where both sides are there for sure: else there is no answer."""
+    if left.is_list or right.is_list or left.type in NODES or right.type in NODES:
+        raise NotSimple("a comparison of single values that may not be there")
+    if left.type in NUMBERS and right.type in NUMBERS:
+        left, right = _comparable(left, right)
+        return Code(f"({left.item} {sign} {right.item})", Type.BOOLEAN)
+    if left.type in STRINGS and right.type in STRINGS and sign in ("==", "!="):
+        return Code(f"({left.text} {sign} {right.text})", Type.BOOLEAN)
+    raise NotSimple(f"a comparison of {left.type.value} and {right.type.value}")
+
+
+def computed(sign: str, left: Code, right: Code) -> Code:
+    if sign not in ("+", "-", "*"):
+        raise NotSimple(f"the operator {sign}")
+    one, other = [at_most_one(code) for code in operands(left, right)]
+    kind = _sum_type(one.type, other.type)
+    if not left.is_list and not right.is_list and left.type in NUMBERS and right.type in NUMBERS:
+        return Code(f"({left.text} {sign} {right.text})", kind)
+    outer, inner = looped(one), looped(other)
+    both = f"{outer.clauses} {inner.clauses}"
+    return Code(f"({outer.item} {sign} {inner.item})", kind, is_list=True, clauses=both, is_single=True)
+
+
+def _comparable(one: Code, other: Code) -> tuple[Code, Code]:
+    """Numbers that Python compares as XQuery does: it compares an integer with a double exactly, XQuery as doubles."""
+    if one.type is other.type and one.type is not Type.NUMERIC:
+        return one, other
+    return _small(one), _small(other)
+
+
+def _small(code: Code) -> Code:
+    if code.type is Type.DOUBLE or (not code.is_list and code.item.isdigit()):
+        return code
+    if not code.is_list:
+        return replace(code, item=f"small({code.item})")
+    return mapped(code, "small({})", code.type)
+
+
+def _sum_type(one: Type, other: Type) -> Type:
+    if Type.DOUBLE in (one, other):
+        return Type.DOUBLE
+    return Type.NUMERIC if Type.NUMERIC in (one, other) else Type.INTEGER
