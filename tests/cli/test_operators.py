@@ -173,6 +173,17 @@ def test_a_message_is_read_from_standard_input(demaq: Asked, monkeypatch: pytest
     assert (sent["id"], sent["properties"]["express"]) == (sent["origin"], "true")
 
 
+def test_a_request_key_stands_for_one_message_and_another_one_is_refused(demaq: Asked):
+    Path("one.xml").write_text(ORDER.format(31))
+    Path("two.xml").write_text(ORDER.format(32))
+    assert demaq("send", "orders", "one.xml", "--request", "k31") == 0
+    first = demaq.out
+    assert demaq("send", "orders", "one.xml", "--request", "k31") == 0
+    assert demaq.out == first
+    assert demaq("send", "orders", "two.xml", "--request", "k31") == 1
+    assert "another message was sent under this name before" in demaq.err
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -238,7 +238,7 @@ def test_who_is_not_answered_in_time_hears_that(here: Running):
 def test_a_repeated_request_gets_the_first_answer_again(here: Running):
     first = here.post("/ask", "<question>once</question>", Idempotency_Key="a-1")
     before = count(here, "ask")
-    again = here.post("/ask", "<question>else</question>", Idempotency_Key="a-1")
+    again = here.post("/ask", "<question>once</question>", Idempotency_Key="a-1")
 
     assert first.text == again.text == "<answer>once</answer>"
     assert first.headers["demaq-message-id"] == again.headers["demaq-message-id"]
@@ -255,6 +255,45 @@ def test_a_message_of_another_node_is_stored_once(here: Running):
     message = here.node.store.message(int(answers[0].headers["demaq-message-id"]))
     assert message is not None
     assert message.properties["Sender"].text == "http://there/"
+
+
+def test_another_message_under_the_same_key_is_refused_and_kept_as_an_error(here: Running):
+    first = here.post("/v1/invoices", "<invoice/>", Idempotency_Key="b-1")
+    wrong = count(here, "wrong")
+    others = [here.post("/v1/invoices", "<other/>", Idempotency_Key="b-1") for _ in range(2)]
+    third = here.post("/v1/invoices", "<third/>", Idempotency_Key="b-1")
+    again = here.post("/v1/invoices", "<invoice/>", Idempotency_Key="b-1")
+
+    assert [answer.status_code for answer in (*others, third)] == [422, 422, 422]
+    assert "another message was sent under this name" in others[0].text
+    assert again.text == first.text
+    told = here.bodies("wrong")[wrong:]
+    assert len(told) == 2, "each of them once, however often it comes"
+    assert "<other/>" in told[0]
+    assert "<third/>" in told[1]
+
+
+def test_keys_that_begin_alike_are_different_keys(here: Running):
+    keys = ["k", "k k", "k!", "kk", "k:", "k/1", "K"]
+    answers = [here.post("/orders", f"<order n='{n}'/>", Idempotency_Key=key) for n, key in enumerate(keys)]
+
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.text for answer in answers}) == len(keys)
+
+
+def test_nobody_makes_a_message_of_a_node_vanish_by_using_its_name_first(here: Running):
+    name = "0123456789abcdef" * 2 + "/18"
+    key = {"Demaq_Message": name, "Idempotency_Key": name}
+    forged = here.post("/ask", "<question>forged</question>", **key)
+    real = here.post("/ask", "<question>real</question>", **key)
+    again = here.post("/ask", "<question>real</question>", **key)
+    from_other = here.post("/ask", "<question>real</question>", Demaq_Sender="http://other/", **key)
+
+    assert forged.text == "<answer>forged</answer>"
+    assert real.text == again.text == from_other.text == "<answer>real</answer>"
+    numbers = [answer.headers["demaq-message-id"] for answer in (forged, real, again, from_other)]
+    assert numbers[1] == numbers[2]
+    assert len(set(numbers)) == 3, "what says something else is another message"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "\u00fc"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import ssl
 from pathlib import Path
@@ -46,7 +47,28 @@ def test_a_mail_is_taken_from_who_says_the_right_password(tmp_path: Path):
                 client.login("relay", "wrong")
             client.login("relay", "right")
             client.sendmail("a@example.org", ["orders@example.org"], MAIL)
-        assert here.bodies("orders") == ["<order/>"]
+            for text in ("<order n='1'/>", "<order n='1'/>", "<order n='2'/>"):
+                mail = f"Message-ID: <1@a>\r\n{MAIL}".replace("<order/>", text)
+                with contextlib.suppress(smtplib.SMTPDataError) if "2" in text else contextlib.nullcontext():
+                    client.sendmail("a@example.org", ["orders@example.org"], mail)
+        assert here.bodies("orders") == ["<order/>", "<order n='1'/>"]
+        [error] = here.bodies("demaq:errors")
+        assert "another message was sent under this name" in error
+        properties = {name: value.text for name, value in here.stored("orders")[0].properties.items()}
+        assert (properties["demaq:sender"], properties["Sender"]) == ("relay", "a@example.org")
+
+
+def test_nobody_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path):
+    with running(tmp_path, APPLICATION, smtp=ANY_PORT) as here:
+        assert here.gateways.smtp_address is not None
+        port = int(here.gateways.smtp_address.rpartition(":")[2])
+        with smtplib.SMTP("localhost", port, timeout=30) as client:
+            for text in ("<forged/>", "<real/>", "<real/>"):
+                mail = f"Message-ID: <5@node.example>\r\n{MAIL}".replace("<order/>", text)
+                client.sendmail("a@example.org", ["orders@example.org"], mail)
+
+        assert here.bodies("orders") == ["<forged/>", "<real/>"]
+        assert {m.properties["demaq:sender"].text for m in here.stored("orders")} <= {"127.0.0.1", "::1"}
 
 
 @pytest.mark.parametrize(("auth", "reason"), [(("bearer",), "passwords"), (("basic",), "certificate")])

@@ -188,12 +188,26 @@ def test_what_is_no_tls_is_cut_off(place: Place):
 def test_keys_of_different_senders_are_apart(place: Place):
     found = {}
     for name in ("shop", "bank"):
-        for text in (name, "again"):
-            answer = place.post("/tokens", f"Bearer {TOKENS_BY_NAME[name]}", f"<who>{text}</who>", Idempotency_Key="1")
-            found[name, text] = answer.text
+        for turn in (1, 2):
+            answer = place.post("/tokens", f"Bearer {TOKENS_BY_NAME[name]}", f"<who>{name}</who>", Idempotency_Key="1")
+            found[name, turn] = answer.text
 
-    assert found["shop", "shop"] == found["shop", "again"] == "<you>shopshop</you>"
-    assert found["bank", "bank"] == found["bank", "again"] == "<you>bankbank</you>"
+    assert found["shop", 1] == found["shop", 2] == "<you>shopshop</you>"
+    assert found["bank", 1] == found["bank", 2] == "<you>bankbank</you>"
+
+
+def test_a_name_of_a_known_sender_stands_for_one_message_and_another_one_is_refused(place: Place):
+    node_message = "0123456789abcdef" * 2 + "/5"
+    for header in ({"Idempotency_Key": "5"}, {"Demaq_Message": node_message}):
+        first, again, other = [
+            place.post("/tokens", f"Bearer {TOKENS_BY_NAME['shop']}", body, **header)
+            for body in ("<who>a</who>", "<who>a</who>", "<who>b</who>")
+        ]
+        stranger = place.post("/tokens", f"Bearer {TOKENS_BY_NAME['bank']}", "<who>b</who>", **header)
+
+        assert first.headers["demaq-message-id"] == again.headers["demaq-message-id"]
+        assert (other.status_code, stranger.status_code) == (422, 200)
+        assert "another message was sent under this name" in other.text
 
 
 def test_failures_are_slowed_and_those_who_are_known_are_not(place: Place):

@@ -43,6 +43,7 @@ STATEMENTS: dict[str, Any] = {
     "states": ["[7, 8, 9]"],
     "states_in_slice": ["s", "k"],
     "known_request": ["r7"],
+    "known_requests": {"after": "r77", "end": "r77 "},
     "requests": {"after": "r77", "end": "r77:"},
     "end_slice": [[NOW], ["s"], ["k"]],
     "set_processed": [[NOW], [9]],

@@ -90,8 +90,8 @@ class Connections:
         self._checks.pop(name, None)
 
 
-def connection_name(queue: str, key: str | None) -> str:
-    """A new name; for a request with a key always the same, so that its repetition finds the answer."""
-    if key is None:
+def connection_name(queue: str, request: str | None) -> str:
+    """A new name; for a request that is known again always the same, so that its repetition finds the answer."""
+    if request is None:
         return secrets.token_hex(16)
-    return KEYED + hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()[:40]
+    return KEYED + hashlib.sha256(f"{queue}\0{request}".encode()).hexdigest()[:40]

@@ -20,9 +20,11 @@ from demaq.errors import MessageError, OperatorError
 from demaq.messages import PropertyValue
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.error_messages import Refused
+from demaq.scheduler.intake import expect_repeated
 from demaq.scheduler.reading import date_time
 from demaq.scheduler.receiving import Sent, receive_all
 from demaq.store.protocol import NewMessage
+from demaq.store.request_names import SEPARATOR
 
 TOGETHER_MAX = 500
 """So many messages are stored in one transaction at most."""
@@ -70,6 +72,8 @@ class _Arrival:
     refusal: MessageError | None = None
     """Why it is refused, where that is known already."""
     stored: Receipt | MessageError | None = field(default=None)
+    is_mismatch: bool = False
+    """Whether it has the name of a request that was stored, and says something else."""
 
 
 class Intake:
@@ -218,13 +222,30 @@ class Intake:
         stored = engine.append_numbered(messages)
         for number, (arrival, (message, is_new)) in enumerate(zip(together, stored, strict=True)):
             answer = checked.get(number, arrival.refusal)
+            if not isinstance(answer, MessageError) and not is_new:
+                answer = self._mismatch(arrival)
             arrival.stored = answer if isinstance(answer, MessageError) else Receipt(message=message, is_new=is_new)
+        mismatches = [(a, a.stored) for a in together if isinstance(a.stored, MessageError) and a.is_mismatch]
+        if mismatches:
+            abouts = [self._about(arrival, error, now) for arrival, error in mismatches]
+            engine.append(abouts)
+            messages += abouts
         return messages
+
+    def _mismatch(self, arrival: _Arrival) -> MessageError | None:
+        """Return why a request of a known name is refused, if it is not the same as the first one."""
+        try:
+            expect_repeated(self._engine.store, arrival.sent.request)
+        except MessageError as error:
+            arrival.is_mismatch = True
+            return error
+        return None
 
     def _about(self, arrival: _Arrival, error: MessageError, now: datetime) -> NewMessage:
         """The message about one that is refused. A repeated request is refused again, and told about once."""
         sent = arrival.sent
-        request = None if sent.request is None else f"refused:{sent.request}"
+        # Without a digest apart from its name: what else comes under that name and is refused is told about, too.
+        request = None if sent.request is None else f"refused:{sent.request.replace(SEPARATOR, ':')}"
         about = Refused.of(arrival.queue, sent.body, error, sent.document)
         return self._engine.maker.refused(error, about, now, request)
 

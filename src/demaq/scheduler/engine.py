@@ -15,13 +15,14 @@ from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator, receive
 from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
 from demaq.scheduler.error_messages import Failure
-from demaq.scheduler.intake import Arrivals, expect_queue
+from demaq.scheduler.intake import Arrivals, expect_queue, expect_repeated
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
 from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
 from demaq.scheduler.sending import Ended, Sending
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
+from demaq.store.request_names import digest_of, named
 
 T = TypeVar("T")
 
@@ -111,8 +112,17 @@ class Engine:
         properties: Mapping[str, PropertyValue] | None = None,
         request: str | None = None,
     ) -> int:
-        """Store a message from outside. Raises a MessageError where it must be refused; durable on return."""
-        return self._arrivals.append(self.received(queue, body, properties, request))
+        """Store a message from outside. Raises a MessageError where it must be refused; durable on return.
+
+        A message with a `request` that is known is not stored again; it is refused where it is not the same.
+        """
+        if request is not None:
+            given = [f"{name}={value.text}" for name, value in sorted((properties or {}).items())]
+            request = named(request, digest_of([queue, body, *given]))
+        message = self.received(queue, body, properties, request)
+        number = self._arrivals.append(message)
+        expect_repeated(self.store, request)
+        return number
 
     def received(
         self,

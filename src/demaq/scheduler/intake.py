@@ -11,6 +11,7 @@ from demaq.language.program import Program
 from demaq.language.system_properties import transport_properties
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage, Store
+from demaq.store.request_names import SEPARATOR, has_digest, name_of
 
 
 def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
@@ -37,6 +38,17 @@ def expect_queue(program: Program, queue: str) -> None:
     """Raises a MessageError where the program has no such queue."""
     if queue not in program.queues:
         raise MessageError("enqueueError", unknown("queue", queue, program.queues))
+
+
+def expect_repeated(store: Store, request: str | None) -> None:
+    """Raise a MessageError where a request that was known says something else than the first one of its name."""
+    if request is None or not has_digest(request):
+        return
+    known = store.requested(name_of(request) + SEPARATOR)
+    if known and request not in known:  # where none has a digest, an earlier version has stored it
+        raise MessageError(
+            "refused", "another message was sent under this name before, and one that is repeated must be the same"
+        )
 
 
 def expect_program(store: Store, digest: str) -> None:

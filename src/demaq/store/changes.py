@@ -21,6 +21,7 @@ from demaq.store.encoding import (
 )
 from demaq.store.protocol import Answer, Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
 from demaq.store.removal import mark_removed, remove
+from demaq.store.request_names import bounds_of, has_digest, name_of
 from demaq.store.sending import write_attempts
 from demaq.store.tables import Tables
 
@@ -88,6 +89,8 @@ class Changes:
         self._ended: dict[SliceKey, int] = {}
         """Slices whose written members have left, and with which number."""
         self._requests: dict[str, int] = {}
+        self._names: dict[str, int] = {}
+        """The new ones of `_requests` that have digests, by their names alone."""
         self._to_send: set[int] = set()
         self._sent: list[int] = []
         self._attempts: list[Attempt] = []
@@ -110,7 +113,7 @@ class Changes:
             self._to_send.update([row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(seqs)])])
 
     def append(self, message: NewMessage) -> int:
-        """The number of the message, or of the one that came with the same request before."""
+        """The number of the message, or of the one that came with a request of the same name before."""
         if message.request is not None:
             known = self._known(message.request)
             if known is not None:
@@ -126,6 +129,8 @@ class Changes:
             self._joined.setdefault((slicing, key), []).append(seq)
         if message.request is not None:
             self._requests[message.request] = seq
+            if has_digest(message.request):
+                self._names[name_of(message.request)] = seq
         self._count(message.queue, 1, 1)
         return seq
 
@@ -179,10 +184,17 @@ class Changes:
         self._tables.execute(self._sql["set_newest_number"], [self._number])
 
     def _known(self, request: str) -> int | None:
-        if request in self._requests:
-            return self._requests[request]
-        rows = self._tables.rows(self._sql["known_request"], [request])
-        return int(rows[0][0]) if rows else None
+        if not has_digest(request):
+            if request in self._requests:
+                return self._requests[request]
+            rows = self._tables.rows(self._sql["known_request"], [request])
+            return int(rows[0][0]) if rows else None
+        name = name_of(request)
+        if name in self._names:
+            return self._names[name]
+        first, end = bounds_of(request)
+        found = self._tables.rows(self._sql["known_requests"], {"after": first, "end": end})
+        return next(iter([int(seq) for known, seq in found if name_of(known) == name]), None)
 
     def _state_of(self, row: Sequence[Any]) -> _State:
         """One state for each message, whatever way it was found."""

@@ -28,6 +28,7 @@ from demaq.store.protocol import (
     slices_at,
 )
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
+from demaq.store.request_names import name_of
 
 
 @dataclass(slots=True)
@@ -82,6 +83,8 @@ class MemoryStore:
         """Whoever joined, in order, and is still there."""
         self._entries: dict[tuple[str, str], list[int]] = {}
         self._requests: dict[str, int] = {}
+        self._by_name: dict[str, str] = {}
+        """Requests by their names, without digests."""
         self._removed_requests: dict[str, datetime] = {}
         self._collections: dict[str, tuple[int, list[str]]] = {}
         self._programs: list[tuple[int, str, dict[str, str]]] = []
@@ -168,7 +171,7 @@ class MemoryStore:
                 self._remove(seq)
             forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
             for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
-                del self._requests[request], self._removed_requests[request]
+                del self._requests[request], self._removed_requests[request], self._by_name[name_of(request)]
             self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
             self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
             return len(garbage)
@@ -369,7 +372,7 @@ class MemoryStore:
     def _check(self, steps: Sequence[Step]) -> None:
         """Nothing may be kept of a commit that fails: look first, then apply."""
         number = self._number
-        requests = set(self._requests)
+        requests = set(self._by_name)
         new: set[int] = set()
         done: set[int] = set()
         sent: set[int] = set()
@@ -389,11 +392,11 @@ class MemoryStore:
                 sent.add(step.delivered)
             number += step.elided
             for message in step.created:
-                if message.request is None or message.request not in requests:
+                if message.request is None or name_of(message.request) not in requests:
                     number += 1
                     new.add(number)
                 if message.request is not None:
-                    requests.add(message.request)
+                    requests.add(name_of(message.request))
 
     def _apply(self, step: Step) -> Committed:
         self._number += 1
@@ -422,8 +425,8 @@ class MemoryStore:
         return Committed(number=number, created=created, retired=retired)
 
     def _store(self, message: NewMessage) -> int:
-        if message.request is not None and message.request in self._requests:
-            return self._requests[message.request]
+        if message.request is not None and name_of(message.request) in self._by_name:
+            return self._requests[self._by_name[name_of(message.request)]]
         self._number += 1
         seq = self._number
         kept = _Kept(
@@ -443,6 +446,7 @@ class MemoryStore:
             self._entries.setdefault(entry, []).append(seq)
         if message.request is not None:
             self._requests[message.request] = seq
+            self._by_name[name_of(message.request)] = message.request
         return seq
 
     def _retire(self, kept: _Kept, number: int) -> bool:

@@ -63,7 +63,10 @@ class NewMessage:
     undelivered: bool = False
     """In an outgoing gateway: must not retire before it is delivered."""
     request: str | None = None
-    """What makes a repeated request harmless: the first message of that name is the only one."""
+    """What makes a repeated request harmless: the first message of that name is the only one.
+
+    It may have a digest of what was sent behind its name: see `demaq.store.request_names`.
+    """
 
 
 @record
@@ -243,6 +246,7 @@ class Store(Protocol):
         """Store messages from outside, all or none. Durable on return, but for transient ones.
 
         One whose `request` is known already is not stored again: its place in the answer has the first one's number.
+        Requests of one name are one, whatever their digests: `requested` tells with which it is remembered.
         """
 
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:

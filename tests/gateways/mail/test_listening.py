@@ -103,9 +103,9 @@ def test_the_xml_part_of_a_mail_becomes_a_message() -> None:
     [received] = intake.stored
     assert (received.queue, received.body) == ("orders", b"<order/>")
     assert received.properties == {"Sender": "ann@shop.example", "Recipient": ORDERS}
-    assert received.transport["demaq:sender"] == "ann@shop.example"
+    assert received.transport["demaq:sender"] == "127.0.0.1", "nobody vouches for what the author has written"
     assert received.transport["demaq:header.Subject"] == "Bücher"
-    assert received.request == "mail:orders:<1@shop.example>"
+    assert (received.request or "").startswith("mail:orders::<1@shop.example>:")
 
 
 def test_a_repeated_mail_is_accepted_and_stored_once() -> None:
@@ -126,7 +126,7 @@ def test_a_very_long_message_id_gives_a_short_request_name() -> None:
     intake = FakeIntake()
     listening(lambda port: [send(port, order(message_id=f"<{'x' * 900}@a>")) for _ in range(2)], intake)
 
-    assert [len(received.request or "") < 100 for received in intake.stored] == [True]
+    assert [len(received.request or "") < 200 for received in intake.stored] == [True]
 
 
 @pytest.mark.parametrize(

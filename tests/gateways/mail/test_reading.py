@@ -232,7 +232,6 @@ def test_headers_become_properties() -> None:
     )
 
     assert found.transport == {
-        "demaq:sender": "joerg@example.org",
         "demaq:contentType": "text/xml",
         "demaq:header.From": "Jörg <joerg@example.org>",
         "demaq:header.To": "orders@example.org",

@@ -426,4 +426,5 @@ def test_a_mail_of_one_node_is_a_message_of_another_one_once() -> None:
         return [isinstance(await send_mail(written(to="mailto:orders@example.org"), relay), Sent) for _ in range(3)]
 
     assert with_listener(three_times, intake, settings=DialogueSettings(host_name="b")) == [False, True, True]
-    assert [received.request for received in intake.stored] == ["mail:orders:<17@node.example.org>"]
+    [received] = intake.stored
+    assert (received.request or "").startswith("mail:orders::<17@node.example.org>:")

@@ -34,6 +34,7 @@ from demaq.gateways.http.reading import (
 )
 from demaq.gateways.http.request import address_of
 from demaq.gateways.intake import Intake, Overloaded, Receipt
+from demaq.gateways.request_names import request_of
 from demaq.gateways.security.authentication import ANYBODY, Authenticator, Identity
 from demaq.gateways.settings import Incoming
 from demaq.gateways.soap import (
@@ -56,6 +57,7 @@ from demaq.gateways.soap import (
 from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
 from demaq.language.system_properties import HEADER
 from demaq.store.protocol import Answer, Store
+from demaq.store.request_names import digest_of
 
 KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
@@ -175,7 +177,7 @@ class IncomingGateway:
     ) -> HttpAnswer:
         version = came_as
         text: bytes | str = body
-        name = self._request_name(request.headers, identity, key)
+        name = self._request_name(request.headers, identity, key, body)
         try:
             try:
                 is_large = len(body) > PARSE_BESIDE_BYTES
@@ -238,15 +240,17 @@ class IncomingGateway:
             addressing=addressing,
         )
 
-    def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None) -> str | None:
+    def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None, body: bytes) -> str | None:
         """What a repeated request is known by: the name another node gives its message, or the sender's own key."""
         other = headers.get(_MESSAGE_HEADER)
-        if other is None and key is None:
+        is_from_node = other is not None and _NODE_MESSAGE.fullmatch(other) is not None
+        if key is None and not is_from_node:
             return None
-        sender = quote(identity.name, safe="")  # a name with colons must not look like another one with a key
-        if other is not None and _NODE_MESSAGE.fullmatch(other):
-            return f"node:{self.queue}:{sender}:{other}"
-        return None if key is None else f"http:{self.queue}:{sender}:{key}"
+        digest = digest_of([*[headers.get(name) for name in ("content-type", "soapaction", _SENDER_HEADER)], body])
+        if other is not None and is_from_node:
+            return request_of("node", self.queue, identity, other, digest, is_guessable=True)
+        assert key is not None, "it is known by one of the two"
+        return request_of("http", self.queue, identity, key, digest, is_guessable=False)
 
     async def _store_and_answer(
         self,
@@ -270,7 +274,7 @@ class IncomingGateway:
         waits = self._waits(letter, headers)
         connection = ""
         if self._may_answer:
-            connection = connection_name(f"{self.queue}:{identity.name}", key)
+            connection = connection_name(self.queue, None if key is None else name)
             transport["demaq:connection"] = connection
         reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
         try:

@@ -28,6 +28,9 @@ from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
 from demaq.gateways.mail.dialogue import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
 from demaq.gateways.mail.reading import Mail, read_mail
+from demaq.gateways.request_names import request_of
+from demaq.gateways.security.authentication import ANYBODY, Identity
+from demaq.store.request_names import digest_of
 
 _log = logging.getLogger("demaq.node")
 
@@ -170,7 +173,7 @@ class _Handler:
             async with asyncio.timeout(STORING_SECONDS_MAX), self._reading:
                 mail = await asyncio.to_thread(read_mail, envelope.content, envelope_sender=sender)
             async with asyncio.timeout(STORING_SECONDS_MAX):
-                return await self._store(mail, envelope.rcpt_tos)
+                return await self._store(mail, envelope.rcpt_tos, _identity(session), _address(session))
         except TimeoutError:
             return "451 4.3.2 storing the mail takes too long; try again later"
         except DemaqError as error:  # of the operator or the system: the sender can only try again
@@ -182,7 +185,7 @@ class _Handler:
             _log.error("storing a mail has failed", exc_info=error)
             return "451 4.3.0 the node has a problem; try again later"
 
-    async def _store(self, mail: Mail, recipients: list[str]) -> str:
+    async def _store(self, mail: Mail, recipients: list[str], identity: Identity, peer: str) -> str:
         """Give the mail to each queue, and say what became of it."""
         by_queue: dict[str, str] = {}
         for address in recipients:
@@ -193,31 +196,44 @@ class _Handler:
         refused: dict[str, str] = {}
         for queue, address in by_queue.items():
             try:
-                await self._give(mail, queue, address)
+                await self._give(mail, queue, address, identity, peer)
                 stored.append(address)
             except MessageError as error:
                 refused[address] = error.message
         came_in(len(mail.body))
         return _answer(stored, refused)
 
-    async def _give(self, mail: Mail, queue: str, address: str) -> None:
-        request = request_name(queue, mail.message_id)
+    async def _give(self, mail: Mail, queue: str, address: str, identity: Identity, peer: str) -> None:
+        request = request_name(queue, mail, identity)
         if mail.refusal is not None:
             error = MessageError("notWellFormed", mail.refusal)
             await self._intake.refuse(queue, mail.body, error, request=request)
             raise error
+        transport = {**mail.transport, "demaq:sender": identity.name or peer}
         await self._intake.receive(
-            queue, mail.body, transport=mail.transport, properties=_explicit(mail, address), request=request
+            queue, mail.body, transport=transport, properties=_explicit(mail, address), request=request
         )
 
 
-def request_name(queue: str, message_id: str | None) -> str | None:
+def request_name(queue: str, mail: Mail, identity: Identity) -> str | None:
     """What makes a repeated mail harmless; a mail without Message-ID has nothing to be known by."""
-    if message_id is None:
+    name = mail.message_id
+    if name is None:
         return None
-    if len(message_id) > MESSAGE_ID_CHARACTERS_MAX:
-        message_id = hashlib.sha256(message_id.encode()).hexdigest()
-    return f"mail:{queue}:{message_id}"
+    if len(name) > MESSAGE_ID_CHARACTERS_MAX:
+        name = hashlib.sha256(name.encode()).hexdigest()
+    digest = digest_of([mail.sender, mail.transport.get("demaq:contentType"), mail.body])
+    return request_of("mail", queue, identity, name, digest, is_guessable=True)
+
+
+def _identity(session: Any) -> Identity:
+    """Return who has logged in on a connection."""
+    return Identity(name=str(session.auth_data), kind="basic") if session.authenticated else ANYBODY
+
+
+def _address(session: Any) -> str:
+    """Return the address of the machine that a mail comes from."""
+    return str(session.peer[0]) if session.peer else ""
 
 
 def _explicit(mail: Mail, address: str) -> dict[str, str]:

@@ -72,10 +72,11 @@ class Mail:
     refusal: str | None = None
     """Why the mail is refused, in one line for its author."""
     sender: str
-    """The address of the author, else of the envelope; empty where neither has one."""
+    """The address that the author has written, else that of the envelope; empty where neither has one. Nobody vouches
+    for either."""
     message_id: str | None = None
     transport: dict[str, str]
-    """The properties of the system that come with it: `demaq:sender`, `demaq:contentType`, `demaq:header.NAME`."""
+    """The properties of the system that come with it: `demaq:contentType`, `demaq:header.NAME`."""
 
 
 class _Refused(Exception):
@@ -94,8 +95,6 @@ def read_mail(data: bytes, *, envelope_sender: str = "") -> Mail:
     headers = _headers(BytesHeaderParser(policy=compat32).parsebytes(data[:HEADER_BYTES_MAX]))
     sender = _address(headers.get("From", "")) or _address(_clean(envelope_sender))
     transport = {"demaq:contentType": _clean(content_type)} | {HEADER + name: value for name, value in headers.items()}
-    if sender:
-        transport["demaq:sender"] = sender
     return Mail(
         body=body,
         refusal=refusal,

@@ -14,6 +14,10 @@ ORDER BY m.seq
 -- name: known_request
 SELECT seq FROM requests WHERE request = ?
 
+-- Those of one name, with whatever digest.
+-- name: known_requests
+SELECT request, seq FROM requests WHERE request >= :after AND request < :end
+
 -- name: insert_message
 INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
                       transient, undelivered, timer_due, timer_target, request, slices, entries)

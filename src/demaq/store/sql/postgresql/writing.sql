@@ -17,6 +17,12 @@ ORDER BY m.seq
 SELECT r.seq FROM (VALUES (%s)) AS n (request)
 JOIN requests AS r ON left(r.request, 200) = left(n.request, 200) AND r.request = n.request
 
+-- Those of one name, with whatever digest.
+-- name: known_requests
+SELECT request, seq FROM requests
+WHERE left(request, 200) >= left(%(after)s, 200) AND left(request, 200) <= left(%(end)s, 200)
+  AND request >= %(after)s AND request < %(end)s
+
 -- name: insert_message
 INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
                       transient, undelivered, timer_due, timer_target, request, slices, entries)
