@@ -17,9 +17,10 @@ from demaq.gateways.http import protocol
 from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.reading import Held
 from demaq.gateways.http.server import listen
+from demaq.gateways.intake import LOAD_SECONDS, LOAD_SECONDS_MAX
 from demaq.gateways.settings import Incoming, Settings
 from demaq.store.protocol import NewMessage
-from tests.gateways.nodes import Running, running
+from tests.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
 create queue orders kind incomingGateway
@@ -503,16 +504,78 @@ def test_encodings_that_are_none_are_not_known(here: Running, charset: str):
     assert here.post("/orders", "<order/>", f"text/xml; charset={charset}").status_code == 415
 
 
-def test_a_full_backlog_asks_to_come_again(tmp_path: Path):
-    settings = Settings(incoming_default=Incoming(backlog_max=3, retry_after_seconds=7))
-    with running(tmp_path, "create queue box kind incomingGateway", settings) as here:
-        answers = []
-        for _ in range(12):
-            answers.append(here.post("/box", "<m/>"))
-            time.sleep(0.06)  # how many wait is looked up twice a second
+BACKLOG = """
+create queue work kind incomingGateway
+create queue box
+create queue later kind echo
+create rule pass for work
+  if (/m) then (do enqueue <n/> into box,
+                do enqueue <n/> into later with timeout value 1000 with target value "box")
+"""
 
-        statuses = [answer.status_code for answer in answers]
-        assert 202 in statuses
-        assert statuses[-1] == 503
-        assert answers[-1].headers["retry-after"] == "7"
-        assert here.told == []
+
+def test_a_full_backlog_asks_to_come_again_and_so_says_readiness(tmp_path: Path):
+    settings = Settings(incoming_default=Incoming(backlog_max=3, retry_after_seconds=7))
+    with running(tmp_path, BACKLOG, settings) as here:
+        with here.node._turn:  # nothing is processed
+            assert here.post("/work", "<m/>").status_code == 202
+            wait_until(lambda: here.post("/work", "<m/>").status_code == 503)
+            assert here.post("/work", "<m/>").headers["retry-after"] == "7"
+            ready = here.client.get("/readyz")
+            assert (ready.status_code, "messages wait to be processed" in ready.text) == (503, True)
+            assert here.client.get("/healthz").status_code == 200
+        wait_until(lambda: here.client.get("/readyz").status_code == 200)
+        assert here.post("/work", "<m/>").status_code == 202
+
+
+def test_mailboxes_timers_and_errors_are_no_backlog(tmp_path: Path):
+    settings = Settings(incoming_default=Incoming(backlog_max=3))
+    with running(tmp_path, BACKLOG, settings) as here:
+        for _ in range(5):
+            assert here.post("/work", "<m/>").status_code == 202
+            assert here.post("/work", "<broken").status_code == 400
+        wait_until(lambda: len(here.stored("later")) == 5)
+        counts = here.node.store.counts()
+        assert min(counts[queue][1] for queue in ("box", "later", "demaq:errors")) >= 5
+        time.sleep(LOAD_SECONDS)
+        assert here.client.get("/readyz").status_code == 200
+        assert here.post("/work", "<m/>").status_code == 202
+        wait_until(lambda: here.node.status()["waiting"] == 0)
+
+
+def test_readiness_says_that_some_gateways_take_no_messages(here: Running):
+    ready = here.client.get("/readyz")
+
+    expected = "ready, but some gateways take no messages now: the disk is nearly full\n"
+    assert (ready.status_code, ready.text) == (200, expected)
+    assert here.post("/full", "<m/>").status_code == 503
+
+
+def test_no_message_is_taken_while_none_can_be_processed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with running(tmp_path, BACKLOG) as here:
+
+        def fail() -> int:
+            raise StoreError("the store is away, at 10.0.0.7")
+
+        monkeypatch.setattr(here.node.engine, "run_round", fail)
+        here.node.look_for_work()
+        wait_until(lambda: here.client.get("/readyz").status_code == 503)
+        assert "10.0.0.7" not in here.client.get("/readyz").text
+        assert here.post("/work", "<m/>").status_code == 503
+        monkeypatch.undo()
+        wait_until(lambda: here.client.get("/readyz").status_code == 200)
+        assert here.post("/work", "<m/>").status_code == 202
+
+
+def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(tmp_path: Path):
+    with running(tmp_path, BACKLOG) as here:
+        time.sleep(LOAD_SECONDS)
+        database = here.node.store._database
+        with database.lock:
+            began = time.monotonic()
+            assert here.client.get("/healthz").status_code == 200
+            assert time.monotonic() - began < 1
+            assert here.client.get("/readyz").status_code == 503
+            assert here.post("/work", "<m/>").status_code == 503
+            assert time.monotonic() - began < 3 * LOAD_SECONDS_MAX
+        wait_until(lambda: here.client.get("/readyz").status_code == 200)

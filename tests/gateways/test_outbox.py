@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from email import message_from_bytes
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import Mail, Outgoing, Relay, Settings
 from demaq.scheduler.receiving import Sent
-from demaq.store.protocol import Attempt, StoredMessage
+from demaq.store.protocol import Attempt, Postponed, StoredMessage
 from tests.gateways.mail.test_sending import Receiver
 from tests.gateways.nodes import Running, running, wait_until
 from tests.gateways.peers import Answer, Got, OtherSide, Script, other_side, slowly
@@ -49,6 +50,7 @@ create queue ordered kind outgoingGateway
 create queue few kind outgoingGateway
 create queue rated kind outgoingGateway
 create queue guarded kind outgoingGateway
+create queue patient kind outgoingGateway
 create queue impatient kind outgoingGateway
 create queue asking kind outgoingGateway replyto answers
 create queue strictly kind outgoingGateway replyto strictAnswers errorqueue strictErrors
@@ -192,6 +194,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "few": {"connections": 2},
         "rated": {"rate_per_second": 20.0},
         "guarded": {"breaker_failures": 3, "breaker_pause_seconds": 0.3, "attempts": 50, "connections": 1},
+        "patient": {"breaker_failures": 3, "breaker_pause_seconds": 0.3, "attempts": 50},
         "impatient": {"timeout_seconds": 0.3},
         "private": {"ca": folder / "ca.pem", "own": OwnCertificate(certificate=folder / "own.pem")},
         "stranger": {"ca": folder / "ca.pem"},
@@ -416,6 +419,21 @@ def test_a_host_that_fails_is_left_alone_for_a_while(world: World):
     assert world.open_breakers == 0
     delivered = {got.body for got in world.there.at("/down")[tried:]}
     assert delivered >= {f"<m>{number}</m>".encode() for number in range(10)}
+
+
+def test_what_waits_for_a_host_goes_as_soon_as_the_host_is_back_however_long_its_pause_is(world: World):
+    world.script.say("/back", 503)
+    store = world.here.node.store
+    seqs = world.put_all("patient", [(world.there.address + "/back", f"<m>{number}</m>") for number in range(40)])
+    wait_until(lambda: min([each.attempts for each in store.unsent("patient", None, 99)]) >= 1)
+    later = world.here.node.now() + timedelta(hours=1)
+    store.postpone([Postponed(message=seq, due=later) for seq in seqs])
+    elsewhere = world.put("patient", "", to=world.dead)
+    wait_until(lambda: len(store.attempts(None, elsewhere, 99)) >= 3)
+    world.script.say("/back", 202)
+    world.put("patient", "/back", "<m>probe</m>")
+    wait_until(lambda: [each.message for each in store.unsent("patient", None, 99)] == [elsewhere])
+    assert {attempt.result for seq in seqs for attempt in store.attempts(None, seq, 1)} == {"sent"}
 
 
 def test_a_host_that_hangs_does_not_hold_up_another_one_of_the_same_gateway(world: World):

@@ -199,7 +199,7 @@ def test_a_standby_goes_on_for_a_node_that_was_killed(shop: Shop):
             remote = running_node(shop.address)
             assert remote is not None
     assert writer.returncode == -9
-    until(lambda: remote.status()["waiting"] == 300)
+    until(lambda: remote.status()["waiting"] == 0)
     standby.terminate()
     assert standby.wait(SECONDS_MAX) == 0
     store = PostgresqlStore.open_readonly(shop.address)

@@ -121,6 +121,7 @@ def run(
     except OperatorError as error:
         raise click.ClickException(str(error)) from None
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is raised besides, and said by us
     signals = _Signals()
     try:
         control = ControlServer(node)

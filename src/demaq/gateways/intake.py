@@ -34,6 +34,8 @@ FEW, TURNS = 32, 2
 NOT_NOW = "messages cannot be stored now"
 LOAD_SECONDS = 0.5
 """How long it is remembered how much waits, and how much room there is."""
+LOAD_SECONDS_MAX = 2.0
+"""How long a sender waits for a store that does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,18 @@ class Bounds:
     retry_after_seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Load:
+    """How much a node has to do, and how much room it has."""
+
+    looked: float
+    """When that was, by the monotonic clock."""
+    backlog: int
+    """How many messages wait to be processed."""
+    disk_free_bytes: int | None
+    """None where the store lies on no disk of ours."""
+
+
 @dataclass(slots=True)
 class _Arrival:
     queue: str
@@ -85,8 +99,10 @@ class Intake:
         folder: Path | None,
         bounds: Callable[[str], Bounds],
         stored: Callable[[Sequence[NewMessage]], None] = lambda messages: None,
+        fault: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`folder` is where the store lies, if it is a folder; `stored` is told what is new."""
+        """`folder` is where the store lies, if it is a folder; `stored` is told what is new. `fault` returns what keeps
+        the node from processing any message, if something does."""
         self._engine = engine
         self._folder = folder
         self._bounds = bounds
@@ -94,8 +110,12 @@ class Intake:
         self._waiting: list[_Arrival] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-intake")
         self._task: asyncio.Task[None] | None = None
-        self._load: tuple[float, int, int | None] = (-LOAD_SECONDS, 0, None)
-        """When it was looked, how many messages waited, and how many bytes were free if that counts."""
+        self._fault = fault
+        self._load: _Load | None = None
+        """What was found when it was looked last; None where that failed."""
+        self._looking: asyncio.Task[None] | None = None
+        self._load_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-load")
+        """One of its own: the store may not answer, and the event loop must not wait for it."""
         self.accepted: dict[str, int] = {}
         self.refused: dict[tuple[str, str], int] = {}
         """How many, by queue, and by queue and kind of error."""
@@ -134,29 +154,50 @@ class Intake:
         """Store what waits, and end."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._looking is not None:
+            await asyncio.gather(self._looking, return_exceptions=True)
         self._thread.shutdown()
+        self._load_thread.shutdown()
+
+    async def refusal(self, queue: str) -> str | None:
+        """Return why a gateway takes no messages now, if it takes none: what `/readyz` says, and what senders hear."""
+        fault = self._fault()
+        if fault is not None:
+            return fault
+        load = await self._current_load()
+        if load is None:
+            return NOT_NOW
+        bounds = self._bounds(queue)
+        if load.backlog + len(self._waiting) >= bounds.backlog_max:
+            return f"{load.backlog:,} messages wait to be processed"
+        if load.disk_free_bytes is not None and load.disk_free_bytes < bounds.disk_free_bytes_min:
+            return "the disk is nearly full"
+        return None
 
     async def _take(self, arrival: _Arrival) -> Receipt:
-        self._expect_room(arrival.queue)
+        refusal = await self.refusal(arrival.queue)
+        if refusal is not None:
+            raise Overloaded(refusal, self._bounds(arrival.queue).retry_after_seconds)
         self._waiting.append(arrival)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._store_all())
         return await arrival.answer
 
-    def _expect_room(self, queue: str) -> None:
-        bounds = self._bounds(queue)
-        looked, waiting, free = self._load
-        if time.monotonic() - looked >= LOAD_SECONDS:
-            try:
-                waiting = sum([unprocessed for _, unprocessed in self._engine.store.counts().values()])
-                free = shutil.disk_usage(self._folder).free if self._folder is not None else None
-            except (OperatorError, OSError):
-                raise Overloaded(NOT_NOW, bounds.retry_after_seconds) from None
-            self._load = (time.monotonic(), waiting, free)
-        if waiting + len(self._waiting) >= bounds.backlog_max:
-            raise Overloaded(f"{waiting:,} messages wait to be processed", bounds.retry_after_seconds)
-        if free is not None and free < bounds.disk_free_bytes_min:
-            raise Overloaded("the disk is nearly full", bounds.retry_after_seconds)
+    async def _current_load(self) -> _Load | None:
+        """Return the load as it was up to `LOAD_SECONDS` ago; None where the store cannot say it, or not in time."""
+        load = self._load
+        if load is not None and time.monotonic() - load.looked < LOAD_SECONDS:
+            return load
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        await asyncio.wait([self._looking], timeout=LOAD_SECONDS_MAX)
+        return self._load if self._looking.done() else None
+
+    async def _look(self) -> None:
+        try:
+            self._load = await asyncio.get_running_loop().run_in_executor(self._load_thread, self._read_load)
+        except (OperatorError, OSError):
+            self._load = None
 
     async def _store_all(self) -> None:
         loop = asyncio.get_running_loop()
@@ -194,7 +235,11 @@ class Intake:
         else:
             arrival.answer.set_exception(answer)
 
-    # in the thread
+    # in the threads
+
+    def _read_load(self) -> _Load:
+        free = shutil.disk_usage(self._folder).free if self._folder is not None else None
+        return _Load(looked=time.monotonic(), backlog=self._engine.backlog(), disk_free_bytes=free)
 
     def _try(self, together: list[_Arrival]) -> list[NewMessage] | Exception:
         try:

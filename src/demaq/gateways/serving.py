@@ -200,7 +200,7 @@ class Gateways:
         self._stop = asyncio.Event()
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
-        intake = self.intake = Intake(engine, folder, self._bounds, self._arrived)
+        intake = self.intake = Intake(engine, folder, self._bounds, self._arrived, lambda: self._node.outage)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
@@ -215,6 +215,7 @@ class Gateways:
             senders,
             frozenset(self.left_out),
             self._node.look_for_work,
+            self._node.outages,
         )
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
         receiving: list[asyncio.Task[None]] = []
@@ -332,7 +333,16 @@ class Gateways:
             return _text(503, "stopping")
         if not self._node.is_running:
             return _text(503, "the node has stopped")
-        return _text(200, "ready") if self._node.fault is None else _text(503, "waiting to try again after a fault")
+        if self._node.outage is not None:
+            return _text(503, self._node.outage)
+        assert self.intake is not None, "it is made before the server"
+        asked = [await self.intake.refusal(queue) for queue in [*self._paths.values(), *self._mailboxes]]
+        refused = [reason for reason in asked if reason is not None]
+        if not refused:
+            return _text(200, "ready")
+        if len(refused) == len(asked):
+            return _text(503, refused[0])
+        return _text(200, f"ready, but some gateways take no messages now: {refused[0]}")
 
 
 async def renew_until(renewal: Renewal, stop: asyncio.Event) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from demaq.errors import EvaluatorUnavailable, ProgramError
+from demaq.errors import EvaluatorUnavailable, ProgramError, StoreError
 from demaq.messages import Message
 from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
@@ -90,4 +90,6 @@ class EvaluatorPool(Delegating):
         except (EvaluatorUnavailable, ProgramError):  # the first one has compiled it: this machine is at its limit
             if evaluator is not self._first:
                 self._free.remove(evaluator)
+            return False
+        except StoreError:  # it is away now, and may be back when it is asked again
             return False

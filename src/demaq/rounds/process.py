@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError
+from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError, StoreError
 from demaq.messages import Message
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
 from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
@@ -251,7 +251,9 @@ class ProcessEvaluator:
 
     def _welcome(self, connection: Connection) -> None:
         try:
-            refused: list[ProgramError] | None = connection.recv() if connection.poll(START_TIMEOUT_SECONDS) else None
+            refused: list[ProgramError | StoreError] | None = (
+                connection.recv() if connection.poll(START_TIMEOUT_SECONDS) else None
+            )
         except (EOFError, OSError):
             refused = None
         if refused is None:
@@ -259,8 +261,10 @@ class ProcessEvaluator:
             raise EvaluatorUnavailable("the process that evaluates rules did not start")
         if refused:
             self.close()
-            refused[0].others = tuple(refused[1:])
-            raise refused[0]
+            first, *others = refused
+            if isinstance(first, ProgramError):
+                first.others = tuple([other for other in others if isinstance(other, ProgramError)])
+            raise first
 
     def _replace(self) -> None:
         self.replaced += 1

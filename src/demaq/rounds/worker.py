@@ -44,6 +44,9 @@ def main(descriptor: int) -> None:
         except ProgramError as error:
             connection.send([error, *error.others])
             return
+        except StoreError as error:  # it is away now; whoever asks starts another process later
+            connection.send([error])
+            return
         connection.send([])
         while True:
             request = connection.recv()

@@ -178,6 +178,12 @@ class Engine:
             hear(numbers)
         return stored
 
+    def backlog(self) -> int:
+        """Return how many messages wait to be processed by rules: those of mailboxes and timers do not."""
+        queues = self.program.queues
+        counts = self.store.counts().items()
+        return sum([n for queue, (_, n) in counts if queue in queues and self.maker.priority(queue) is not None])
+
     def while_nothing_changes(self, act: Callable[[], T]) -> T:
         """Do something while no message is stored or processed."""
         with self._rounds.changing:

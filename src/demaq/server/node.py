@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from demaq.compiler.planner import make_plan
-from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver
+from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver, SystemFault
 from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.language.system_properties import ERROR_LEVEL
+from demaq.outages import OVER_AFTER_SECONDS, OutageLog
 from demaq.rounds.pool import EvaluatorPool, evaluators_here
 from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.scheduler.collection_documents import collection_texts
@@ -55,8 +56,11 @@ GARBAGE_STEP = 500
 GARBAGE_STEP_ASKED = 1000
 """The same where somebody asks for it."""
 PAUSE_SECONDS_FIRST = 0.1
-PAUSE_SECONDS_MAX = 10.0
-"""How long the node waits after a fault of the system before it tries again: each time twice as long."""
+PAUSE_SECONDS_MAX = 2.0
+"""How long the node waits after a fault of the system before it tries again: each time twice as long. Not longer,
+because a store that is back may be filled by senders meanwhile."""
+OUTAGE = "waiting to try again after a fault"
+"""What senders hear: the fault itself may name hosts and folders."""
 WATCHES_MAX = 10
 """So many commands may watch what becomes of their messages; of more, the first are forgotten."""
 FAULTS_MAX_WHEN_STOPPING = 5
@@ -146,6 +150,9 @@ class Node:
         """What made the node stop by itself."""
         self.fault: str | None = None
         """What keeps the node from going on, while it waits to try again."""
+        self.outage: str | None = None
+        """What others are told while no message can be processed; None also where a fault is about one message."""
+        self.outages = OutageLog(_log)
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
         self._gateways_status: Callable[[], dict[str, Any]] | None = None
         self._woken: list[Callable[[], None]] = []
@@ -300,7 +307,7 @@ class Node:
             "pid": os.getpid(),
             "started": self._started.isoformat(timespec="seconds"),
             "processed": self.steps,
-            "waiting": sum([waiting for _, waiting in self.store.counts().values()]),
+            "waiting": self.engine.backlog(),
             "pipeline": pipeline.name,
             "rounds": {"inline": counts.inline_rounds, "spark": counts.spark_rounds},
             "messages": {"inline": counts.inline_messages, "spark": counts.spark_messages},
@@ -353,7 +360,8 @@ class Node:
             try:
                 busy = self._turn_once()
                 faults = 0
-                self.fault = None
+                self.fault = self.outage = None
+                self.outages.note_success()
             except (StoreDamaged, StoreTakenOver) as error:
                 self.failure = error
                 return
@@ -369,7 +377,12 @@ class Node:
     def _pause(self, error: Exception, seconds: float) -> None:
         """Wait after a fault: what was not committed will be tried again."""
         self.fault = str(error)
-        _log.warning("%s; trying again in %g s", error, seconds)
+        if isinstance(error, OperatorError) and not isinstance(error, SystemFault):
+            self.outage = OUTAGE
+            self.outages.note_failure(error)
+        else:
+            self.outage = None
+            _log.warning("%s; trying again in %g s", error, seconds)
         if self._stopping.is_set():
             time.sleep(PAUSE_SECONDS_FIRST)
         else:
@@ -397,9 +410,10 @@ class Node:
     def _idle_seconds(self) -> float:
         with self._turn:
             due = self.store.next_due()
+        idle_max = OVER_AFTER_SECONDS if self.outages.is_open else IDLE_SECONDS_MAX
         if due is None:
-            return IDLE_SECONDS_MAX
-        return min(max((due - self._clock()).total_seconds(), 0.0), IDLE_SECONDS_MAX)
+            return idle_max
+        return min(max((due - self._clock()).total_seconds(), 0.0), idle_max)
 
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():

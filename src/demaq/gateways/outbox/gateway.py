@@ -13,7 +13,7 @@ from demaq.gateways.outbox.results import NotSent
 from demaq.gateways.outbox.waiting import Due, Waiting
 from demaq.gateways.settings import Outgoing
 from demaq.language.endpoints import Destination
-from demaq.store.protocol import Store, ToSend
+from demaq.store.protocol import Postponed, Store, ToSend
 
 KNOWN_MAX = 5_000
 """So many messages that are due are known at once, with those on their way. Others wait in the store."""
@@ -25,6 +25,12 @@ LOOK_SECONDS_MAX = 30.0
 """The store is asked at least so often, whatever is known."""
 READ_SHARE_MAX = 0.1
 """While messages wait for their turn, this share of the time is spent on reading more of them."""
+PUT_OFF_MAX = 100_000
+"""Of so many messages it is remembered that they wait for another side to come back."""
+LAST_ATTEMPTS = 3
+"""So many attempts of a message keep their pauses, so that one that comes and goes does not use all of them up."""
+HASTEN_MAX = 500
+"""So many messages become due at once."""
 
 
 class Read(NamedTuple):
@@ -58,6 +64,10 @@ class OutgoingGateway:
         """Whether the store has messages that are due and not known."""
         self._next_due: datetime | None = None
         """When the next message is due, as far as that is known."""
+        self._put_off: dict[str, dict[int, datetime | None]] = {}
+        """By whom they go to, messages that failed because of the other side, with when it wants to be asked again."""
+        self._back: dict[int, datetime | None] = {}
+        """Those of them whose other side is back."""
         self._looked = -LOOK_SECONDS_MAX
         self._quiet_until = 0.0
 
@@ -106,9 +116,25 @@ class OutgoingGateway:
         if self._next_due is None or due < self._next_due:
             self._next_due = due
 
+    def note_put_off(self, lane: str, seq: int, attempts: int, not_before: datetime | None) -> None:
+        """A message waits for another side to come back, after so many attempts."""
+        if attempts > self._settings.attempts - LAST_ATTEMPTS:
+            return
+        messages = self._put_off.setdefault(lane, {})
+        if len(messages) < PUT_OFF_MAX:
+            messages[seq] = not_before
+
+    def hasten(self, now: datetime) -> list[Postponed]:
+        """Return what need not wait any longer, because its other side is back: when it is due instead."""
+        seqs = list(self._back)[:HASTEN_MAX]
+        found = [(seq, self._back.pop(seq)) for seq in seqs]
+        return [Postponed(message=seq, due=max(now, at) if at is not None else now) for seq, at in found]
+
     def pause_seconds(self, now: datetime) -> float:
         """How long there is nothing to do, unless something ends or comes."""
         at = time.monotonic()
+        if self._back:
+            return 0.0
         pause = LOOK_SECONDS_MAX
         if self._later:
             pause = min(pause, self._later[0][0] - at)
@@ -158,8 +184,10 @@ class OutgoingGateway:
 
     def end(self, due: Due, peer: Peer, failure: NotSent | None) -> None:
         """An attempt is over, and its connection free; what it makes of the message is still to be noted."""
-        peer.end(failure)
+        is_back = peer.end(failure)
         if due.lane is not None:
+            if is_back:
+                self._back.update(self._put_off.pop(due.lane, {}))
             self._waiting.open_lane(due.lane)
             if peer.is_at_rest and not self._waiting.has_lane(due.lane):
                 self._peers.pop(due.lane, None)

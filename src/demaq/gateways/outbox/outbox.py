@@ -28,6 +28,7 @@ from demaq.gateways.outbox.waiting import Due
 from demaq.gateways.settings import Outgoing, Settings
 from demaq.language.endpoints import Destination
 from demaq.language.system_properties import ERROR_LEVEL
+from demaq.outages import OutageLog
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.sending import Ended
 from demaq.store.protocol import Answer, Attempt, Postponed, StoredMessage
@@ -40,7 +41,7 @@ IDLE_SECONDS_MAX = 30.0
 PAUSE_SECONDS_MIN = 0.001
 """So long others have the event loop, whatever is to be done."""
 FAULT_SECONDS_FIRST = 0.1
-FAULT_SECONDS_MAX = 10.0
+FAULT_SECONDS_MAX = 2.0
 """After a fault of the store it is tried again this much later: each time twice as long."""
 NOTE_ATTEMPTS_MAX = 5
 """So often an answer that makes the system fail is tried to be stored, before it is an error."""
@@ -97,10 +98,11 @@ class Outbox:
         senders: Mapping[str, Sender],
         left_out: frozenset[str] = frozenset(),
         wrote: Callable[[], None] = lambda: None,
+        outages: OutageLog | None = None,
     ) -> None:
         """`senders` are by kind of destination; `wrote` is called when there may be something to process.
 
-        Messages of gateways that are `left_out` stay where they are.
+        Messages of gateways that are `left_out` stay where they are. Faults of the store are told to `outages`.
         """
         self._engine = engine
         self._store = engine.store
@@ -108,6 +110,7 @@ class Outbox:
         self._connections = connections
         self._senders = senders
         self._wrote = wrote
+        self._outages = outages or OutageLog(_log)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
         self._texts = Together(self._read, self._thread)
         self._notes = Together(self._write, self._thread)
@@ -152,7 +155,7 @@ class Outbox:
                 pause = _fault_seconds(faults)
                 faults += 1
                 if not self._stopping:
-                    _log.warning("%s; looking again in %g s", fault, pause)
+                    self._outages.note_failure(fault)
                     await asyncio.sleep(pause)
                 continue
             try:
@@ -180,8 +183,12 @@ class Outbox:
     async def _advance(self, gateway: OutgoingGateway) -> float:
         """Learn what is due, and begin to send what may go now; the answer is when to look again."""
         now = self._engine.clock()
+        loop = asyncio.get_running_loop()
+        hastened = gateway.hasten(now)
+        if hastened:  # where the store fails, they keep their pauses
+            await loop.run_in_executor(self._thread, self._store.postpone, hastened)
+            gateway.has_news = True
         if gateway.wants_reading(now):
-            loop = asyncio.get_running_loop()
             gateway.add(await loop.run_in_executor(self._thread, gateway.read, now), now)
         while not self._stopping and self._has_room():
             begun = gateway.begin_next()
@@ -256,9 +263,11 @@ class Outbox:
             try:
                 await self._postpone(gateway, attempt, refusal)
             except OperatorError as fault:
-                await self._pause(due.seq, fault, faults)
+                await self._pause(fault, faults)
                 faults += 1
                 continue
+            if due.lane is not None:
+                gateway.note_put_off(due.lane, due.seq, attempt.number, None)
             return
 
     async def _text(self, seq: int) -> StoredMessage | None:
@@ -267,7 +276,7 @@ class Outbox:
             try:
                 return await self._texts.do(seq)
             except OperatorError as fault:
-                await self._pause(seq, fault, faults)
+                await self._pause(fault, faults)
                 faults += 1
 
     async def _tried(self, message: StoredMessage, to: Destination) -> Sent | NotSent:
@@ -292,19 +301,18 @@ class Outbox:
             except AlreadyProcessed:
                 return  # somebody has given up its queue meanwhile
             except OperatorError as fault:
-                await self._pause(message.seq, fault, faults)
+                await self._pause(fault, faults)
             except Exception as fault:
                 _log.exception("noting what became of message %s failed", message.seq)
-                await self._pause(message.seq, fault, faults)
+                await asyncio.sleep(_fault_seconds(faults))
                 if faults + 1 == NOTE_ATTEMPTS_MAX:
                     reason = f"what came back cannot be stored: {type(fault).__name__}: {fault}"
                     result = NotSent(kind="systemError", reason=reason, status=result.status, again=False)
             faults += 1
 
-    async def _pause(self, seq: int, fault: Exception, faults: int) -> None:
-        seconds = _fault_seconds(faults)
-        _log.warning("message %s: %s; trying again in %g s", seq, fault, seconds)
-        await asyncio.sleep(seconds)
+    async def _pause(self, fault: OperatorError, faults: int) -> None:
+        self._outages.note_failure(fault)
+        await asyncio.sleep(_fault_seconds(faults))
 
     async def _note(
         self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Sent | NotSent
@@ -312,6 +320,10 @@ class Outbox:
         settings = self._settings.outgoing(message.queue)
         if isinstance(result, NotSent) and result.again and tried.number < settings.attempts:
             await self._postpone(gateway, tried.attempt(result, "again"), result)
+            if isinstance(tried.to, Destination) and _is_about_other_side(result):
+                asked = result.after_seconds
+                not_before = None if asked is None else self._engine.clock() + timedelta(seconds=asked)
+                gateway.note_put_off(tried.to.peer, message.seq, tried.number, not_before)
             return
         if isinstance(result, NotSent):
             failure = (result.kind, _described(result, tried.number))

@@ -75,20 +75,25 @@ class Peer:
         self._busy += 1
         self._free_at = max(self._free_at, self._clock()) + self._interval
 
-    def end(self, failure: NotSent | None) -> None:
-        """An attempt is over; `failure` is what was wrong with the other side, and not with the message."""
+    def end(self, failure: NotSent | None) -> bool:
+        """An attempt is over; `failure` is what was wrong with the other side, and not with the message.
+
+        Return whether the other side has just come back: it was left alone before.
+        """
         self._busy -= 1
         self._is_probing = False
         if failure is None:
+            is_back = self._closed_until is not None
             self._failures = 0
             self._closed_until = None
             self._pause = self._pause_first
-            return
+            return is_back
         self._failures += 1
         self._last = failure
         if self._closed_until is not None or self._failures >= self._failures_max:
             self._closed_until = self._clock() + self._pause
             self._pause = min(self._pause * 2, self._pause_max)
+        return False
 
 
 def pause_seconds(
