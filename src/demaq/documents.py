@@ -6,22 +6,22 @@ declaration, no absurd depth. From then on it is only text and trees, and nobody
 
 from __future__ import annotations
 
-import codecs
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lxml import etree
 
+from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
+from demaq.xml_parsers import parse_characters
+from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype
 
 if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
 
-_DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 _NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
-_PLAIN = ("utf-8", "us-ascii", "ascii")
+_SPACE = " \t\r\n"
 
 
 DEPTH_MAX = 256
@@ -30,10 +30,6 @@ DEPTH_MAX = 256
 
 NAMESPACES_MAX = 1000
 """How many namespaces may be in scope in a message. What XML libraries do with them grows with their square."""
-
-
-OUTSIDE_MAX = 1000
-"""How many comments and processing instructions may stand around the root. To write them takes the square of that."""
 
 
 PLAIN_CHARACTERS_MAX = 1_000_000
@@ -85,7 +81,7 @@ class Document:
     @property
     def tree(self) -> _ElementTree:
         if self._tree is None:
-            self._tree = etree.fromstring(self.data, _parser()).getroottree()
+            self._tree = parse_characters(self.data).getroottree()
         return self._tree
 
     @property
@@ -163,44 +159,39 @@ def write_texts(documents: Iterable[Document]) -> None:
 
 
 def parse_document(body: bytes | str) -> Document:
-    """Check a body from outside. Raises a MessageError of kind notWellFormed."""
-    data = body.encode("utf-8") if isinstance(body, str) else body
-    if not (b"<!" in data or b"<?" in data or b"\0" in data):
-        return _without_declarations(data)
+    """Check a body from outside. Raises a MessageError of kind notWellFormed.
+
+    It becomes text first, and what is refused in the text no parser sees.
+    """
     if isinstance(body, str):
-        text: str | None = body.removeprefix("\ufeff")
-        match = _DECLARATION.match(text or "")
-        if match and text is not None:  # already characters: what it says about bytes is no longer true
-            _refuse_version(match.group())
-            text = text[match.end() :]
-            data = text.encode("utf-8")
+        text = body.removeprefix("\ufeff").lstrip(_SPACE)  # before a declaration too: it is text already
+        data = _encoded(text)
     else:
-        text = None
-    root = _parsed(data)
-    tree = root.getroottree()
-    docinfo = tree.docinfo
-    if docinfo.internalDTD is not None:
-        raise MessageError("notWellFormed", "a document type declaration is not allowed in a message")
-    if docinfo.xml_version != "1.0":
-        raise MessageError("notWellFormed", f"XML {docinfo.xml_version} is not allowed in a message")
-    if not isinstance(body, str):
-        text = _plain_text(data, docinfo.encoding)
-    if text is None or root.getprevious() is not None or root.getnext() is not None:
+        encoding = encoding_of(body)
+        text = decode_document(body, encoding)
+        data = body if encoding == "utf-8" else _encoded(text)
+    if "\0" in text:  # where a parser takes it for the end, nobody looks at what follows
+        raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
+    if "<!" not in text and "<?" not in text:  # most bodies: nothing stands beside the root
+        return _checked(text, _parsed(data))
+    end = declaration_end(text)
+    refuse_doctype(text, end)
+    root = _parsed(_encoded(blank(text[:end]) + text[end:]) if end else data)
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise MessageError("notWellFormed", DOCTYPE_REFUSED)
+    if root.getprevious() is not None or root.getnext() is not None:
         _refuse_many_outside(root)
-        text = _serialised(root)
-    return _checked(text, root)
+        return _checked(_serialised(root), root)
+    return _checked(text[end:], root)
 
 
-def _without_declarations(data: bytes) -> Document:
-    """Most bodies: nothing says what encoding they have, so it is UTF-8, and nothing stands beside the root."""
-    root = _parsed(data)
-    text = _plain_text(data, None)
-    return _checked(_serialised(root) if text is None else text, root)
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # the parser says what is wrong with halves of characters
 
 
 def _parsed(data: bytes) -> _Element:
     try:
-        return etree.fromstring(data, _parser())
+        return parse_characters(data)
     except etree.XMLSyntaxError as error:
         raise MessageError("notWellFormed", _reason(error)) from None
     except ValueError as error:
@@ -213,24 +204,6 @@ def _checked(text: str, root: _Element) -> Document:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Document(text.strip(" \t\n"), root.getroottree())
-
-
-_parsers = threading.local()
-
-
-def _parser() -> etree.XMLParser:
-    """Each thread has one: to make it takes as long as to parse a message."""
-    parser: etree.XMLParser | None = getattr(_parsers, "parser", None)
-    if parser is None:
-        parser = _parsers.parser = etree.XMLParser(
-            resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False, collect_ids=False
-        )
-    return parser
-
-
-def _refuse_version(declaration: str) -> None:
-    if "1.1" in declaration:
-        raise MessageError("notWellFormed", "XML 1.1 is not allowed in a message")
 
 
 def _refuse_namespaces(root: _Element) -> None:
@@ -249,18 +222,6 @@ def _refuse_many_outside(root: _Element) -> None:
                 raise MessageError(
                     "notWellFormed", f"more than {OUTSIDE_MAX} comments or processing instructions around the root"
                 )
-
-
-def _plain_text(data: bytes, encoding: str | None) -> str | None:
-    """The text of a body in UTF-8 without its declaration; None where the parser has read it in another encoding."""
-    if (encoding or _PLAIN[0]).lower() not in _PLAIN or b"\0" in data:  # UTF-16 and UTF-32 need not be declared
-        return None
-    try:
-        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    match = _DECLARATION.match(text)
-    return text[match.end() :] if match else text
 
 
 def _serialised(root: _Element) -> str:

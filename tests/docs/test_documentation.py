@@ -17,7 +17,7 @@ import demaq
 from demaq.cli import main as cli
 from demaq.cli.lazy_command import LazyCommand
 from demaq.compiler.emit.blocks import NESTING_MAX_COMPILED
-from demaq.documents import DEPTH_MAX, NAMESPACES_MAX, OUTSIDE_MAX
+from demaq.documents import DEPTH_MAX, NAMESPACES_MAX
 from demaq.language.codes import CODES
 from demaq.language.functions import ARITIES, REFUSED
 from demaq.language.load import check_application
@@ -37,6 +37,7 @@ from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
 from demaq.scheduler.engine import TIMERS_MAX
 from demaq.server.control import REQUEST_BYTES_MAX
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
+from demaq.xml_prolog import OUTSIDE_MAX
 from tests.docs.diagnostics_page import diagnostics_page
 from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded, run_python
 

@@ -19,6 +19,7 @@ from lxml import etree
 from lxml.etree import SubElement, _Element
 
 from demaq.benchmarks.workloads import RESTRICTIONS
+from demaq.xml_parsers import file_parser
 
 WAITING, KEPT = 0, 1
 """A message waits to be processed, or stays: somebody takes it one day, or it belongs to a slice."""
@@ -45,7 +46,7 @@ _ADD_INVOICE = "INSERT INTO invoices (customer, seq) VALUES (?, ?)"
 _HAS_INVOICE = "SELECT 1 FROM invoices WHERE customer = ? LIMIT 1"
 _INVOICES = "SELECT body FROM invoices JOIN messages USING (seq) WHERE customer = ? ORDER BY seq"
 
-_parser = etree.XMLParser(resolve_entities=False, no_network=True)
+_parser = file_parser()
 
 
 class ByHand(ABC):
@@ -174,7 +175,7 @@ class ProcurementByHand(ByHand):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._restricted = {item.get("name") for item in etree.fromstring(RESTRICTIONS).iter("item")}
+        self._restricted = {item.get("name") for item in etree.fromstring(RESTRICTIONS, _parser).iter("item")}
         self._processing: dict[str, Callable[[int, _Element], None]] = {
             "offerRequest": self._new_request,
             "requestCustomerInfo": self._check_credit_rating,

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from demaq.gateways.http.server import CONNECTIONS_MAX, KEEP_ALIVE_SECONDS, listen
 from demaq.store.statements import statements
+from demaq.xml_parsers import file_parser
 
 TABLES = (
     "CREATE TABLE messages (id INTEGER PRIMARY KEY, queue TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL)",
@@ -104,7 +105,7 @@ def application(writer: Writer) -> Starlette:
 
 def _parsed(body: bytes) -> etree._Element | None:
     try:
-        return etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True))
+        return etree.fromstring(body, file_parser())
     except etree.XMLSyntaxError:
         return None
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lxml import etree
 
+from demaq.bulk.characters import utf8_pieces
 from demaq.errors import MessageError, OperatorError
+from demaq.xml_parsers import pull_parser
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -146,24 +148,34 @@ def _xml_rows(file: Path, tag: str) -> Iterator[Item]:
             for row in _outermost(data, tag if tag.startswith("{") else f"{{*}}{tag}"):
                 number += 1
                 yield _item(file, number, "row", row)
-        except (etree.XMLSyntaxError, ValueError) as error:
-            reason = f"behind row {number} the file cannot be read: {error}"
+        except (etree.XMLSyntaxError, MessageError, ValueError) as error:
+            said = error.message if isinstance(error, MessageError) else str(error)
+            reason = f"behind row {number} the file cannot be read: {said}"
             yield _item(file, number + 1, "row", str(file), problem=MessageError("notWellFormed", reason))
 
 
 def _outermost(data: BinaryIO, tag: str) -> Iterator[str]:
     depth = 0
-    safely: dict[str, Any] = {"resolve_entities": False, "no_network": True, "collect_ids": False}
-    for event, element in etree.iterparse(data, events=("start", "end"), tag=tag, **safely):
-        if event == "start":
-            if element.getroottree().docinfo.internalDTD is not None:
-                raise ValueError("a document type declaration is not allowed in a message")
-            depth += 1
-            continue
-        depth -= 1
-        if depth == 0:
+    for event, element in _events(data, tag):
+        depth += 1 if event == "start" else -1
+        if event == "end" and depth == 0:
             yield etree.tostring(element, encoding="unicode", with_tail=False)
             _forget(element)
+
+
+def _events(data: BinaryIO, tag: str) -> Iterator[tuple[str, Any]]:
+    parser = pull_parser(tag)
+    for piece in utf8_pieces(data):
+        failure: etree.XMLSyntaxError | None = None
+        try:
+            parser.feed(piece)
+        except etree.XMLSyntaxError as error:
+            failure = error
+        yield from parser.read_events()  # what was read before it broke off
+        if failure is not None:
+            raise failure
+    parser.close()
+    yield from parser.read_events()
 
 
 def _forget(element: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from textwrap import wrap
 
 import click
-from lxml import etree
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.messages import beginning, expect_queue, line
@@ -22,7 +21,7 @@ from demaq.cli.stores import (
     store_option,
     width,
 )
-from demaq.scheduler.error_messages import error_queues
+from demaq.scheduler.error_messages import error_head, error_queues
 from demaq.server.control import as_json as message_json
 from demaq.store.place import Place
 from demaq.store.protocol import StoredMessage
@@ -60,8 +59,8 @@ def errors(place: Place, queue: str | None, everything: bool, limit: int, after:
 
 def error_lines(message: StoredMessage) -> list[str]:
     """What kind of error lies where, and what is said about it. Messages that are no errors take one line."""
-    root = etree.fromstring(message.body.encode("utf-8"))
-    if root.tag != "error" or not len(root) or root.find("description") is None:
+    root = error_head(message.body)
+    if root is None:
         return [line(message)]
     rule, about_id = root.findtext("rule"), root.findtext("messageId")
     # What was refused when it came from outside has no number.

@@ -9,6 +9,7 @@ from lxml import etree
 from demaq.documents import Document
 from demaq.errors import ProgramError
 from demaq.language.program import Program
+from demaq.xml_parsers import parse_file
 
 
 class Schemas:
@@ -33,7 +34,7 @@ class Schemas:
         if schema is None:
             path = self._files[queue]
             try:
-                schema = etree.XMLSchema(etree.parse(str(path), etree.XMLParser(no_network=True)))
+                schema = etree.XMLSchema(parse_file(path))
             except (OSError, etree.LxmlError) as error:
                 raise ProgramError(f"{path}: {error}", code="DQ0601") from error
             self._loaded[queue] = schema

@@ -22,6 +22,7 @@ from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
 from demaq.rounds.outcomes import Location
 from demaq.store.protocol import StoredMessage
+from demaq.xml_parsers import parse_characters
 
 RULE, QUEUE, MODULE, SYSTEM = range(4)
 """How far up an error message has come: the values of `demaq:errorLevel`."""
@@ -133,17 +134,10 @@ def _initial(message: StoredMessage | Refused) -> str:
 
 def read_error(body: str) -> ErrorReport | None:
     """What `error_body` has written; None for any other text."""
-    # Only the head is parsed: the message inside may be as deep as one may be.
-    head, mark, rest = body.partition(_INITIAL_BEGIN)
-    if not mark:
-        head, mark, _ = body.partition(_TEXT_BEGIN)
-        rest = ""
-    try:
-        root = etree.fromstring(f"{head}</error>") if mark else None
-    except etree.XMLSyntaxError:
+    root = error_head(body)
+    if root is None:
         return None
-    if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None:
-        return None
+    rest = body.partition(_INITIAL_BEGIN)[2]
     about = root.findtext("messageId")
     return ErrorReport(
         kind=str(root[0].tag),
@@ -153,6 +147,21 @@ def read_error(body: str) -> ErrorReport | None:
         code=root.findtext("code") or "",
         initial=rest.removesuffix(_INITIAL_END) if rest.endswith(_INITIAL_END) else None,
     )
+
+
+def error_head(body: str) -> etree._Element | None:
+    """Return what `error_body` has written about an error, without the message inside; None for any other text.
+
+    That message may be as deep as one may be, so that the whole would be too deep for a parser.
+    """
+    head, mark, _ = body.partition(_INITIAL_BEGIN)
+    if not mark:
+        head, mark, _ = body.partition(_TEXT_BEGIN)
+    try:
+        root = parse_characters(f"{head}</error>".encode()) if mark else None
+    except etree.XMLSyntaxError:
+        return None
+    return None if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None else root
 
 
 def kind_of(body: str) -> str | None:

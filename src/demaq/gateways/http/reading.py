@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from demaq.cycles import came_in
-from demaq.gateways.encodings import encoding_named
+from demaq.encodings import encoding_named
 from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.protocol import WHOLE
 from demaq.language.system_properties import HEADER

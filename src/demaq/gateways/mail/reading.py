@@ -25,7 +25,7 @@ from email.policy import compat32
 from email.utils import parseaddr
 from typing import Any, TypeAlias
 
-from demaq.gateways.encodings import encoding_named
+from demaq.encodings import encoding_named
 from demaq.language.system_properties import HEADER
 
 LINES_MAX = 500_000

@@ -14,6 +14,7 @@ from lxml import etree
 from demaq.gateways.soap.names import shown
 from demaq.gateways.soap.refusals import CLIENT, SoapRefusal
 from demaq.gateways.soap.writing import escape
+from demaq.xml_parsers import parse_characters
 
 ADDRESSING = "http://www.w3.org/2005/08/addressing"
 ANONYMOUS = f"{ADDRESSING}/anonymous"
@@ -48,7 +49,7 @@ def addressing_of(headers: Iterable[_Block], version: str) -> Addressing | None:
             name = header.name.rpartition("}")[2]
             if name in blocks and name != "RelatesTo":
                 raise SoapRefusal(CLIENT, f"header {name} of WS-Addressing is given twice", version=version)
-            blocks[name] = etree.fromstring(header.text)
+            blocks[name] = parse_characters(header.text.encode())
     if not blocks:
         return None
     for name in ("ReplyTo", "FaultTo"):

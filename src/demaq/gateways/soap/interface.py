@@ -12,6 +12,7 @@ from demaq.gateways.soap.names import ENVELOPES, clark, elements_of, shown
 from demaq.gateways.soap.schema import PARTS, Schema
 from demaq.gateways.soap.serving import Source
 from demaq.gateways.soap.standalone import standalone
+from demaq.xml_parsers import parse_characters
 
 DOCUMENT = "document"
 RPC = "rpc"
@@ -147,7 +148,7 @@ class Interface:
         return None
 
     def _part_violation(self, part: etree._Element, name: str, stands_for: str) -> str | None:
-        copy = etree.fromstring(standalone(part))
+        copy = parse_characters(standalone(part).encode())
         copy.tag = clark(PARTS, stands_for)
         violation = self.schema.violation(copy)
         if violation is None:

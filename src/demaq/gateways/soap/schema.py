@@ -24,6 +24,7 @@ from lxml import etree
 from demaq.gateways.soap.files import Files, unusable
 from demaq.gateways.soap.names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of, shown
 from demaq.gateways.soap.writing import quoteattr
+from demaq.xml_parsers import file_parser, parse_characters
 
 PARTS = "urn:demaq:parts"
 """The namespace of elements that stand for the parts of rpc messages, which no schema declares as elements."""
@@ -94,8 +95,7 @@ class Schemas:
         for source in self._sources:
             self._turn_imports(source)
             documents[source.location] = etree.tostring(source.root, encoding="unicode")
-        parser = etree.XMLParser(no_network=True, resolve_entities=False)
-        parser.resolvers.add(_InMemory(documents))
+        parser = file_parser(_InMemory(documents))
         everything = self._everything(part_types)
         try:
             return Schema(etree.XMLSchema(etree.fromstring(everything, parser, base_url=f"{_SCHEME}{_ALL}")))
@@ -104,7 +104,8 @@ class Schemas:
 
     def _collect(self, root: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         location = f"{_SCHEME}{len(self._sources) + 1}"
-        copy = etree.fromstring(etree.tostring(root, with_tail=False))  # with the namespaces of the WSDL around it
+        # With the namespaces of the WSDL around it.
+        copy = parse_characters(etree.tostring(root, encoding="utf-8", with_tail=False))
         self._sources.append(_Source(location, file, copy))
         if is_member:
             self._members.setdefault(namespace, []).append(location)

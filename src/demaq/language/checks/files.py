@@ -11,6 +11,7 @@ from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft, DraftModule
+from demaq.xml_parsers import parse_file
 
 
 def queue_files(draft: Draft) -> Iterator[Diagnostic]:
@@ -34,7 +35,7 @@ def file_path(module: DraftModule, file: ast.File) -> Path:
 
 def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
     try:
-        etree.XMLSchema(_read(file_path(module, file)))
+        etree.XMLSchema(parse_file(file_path(module, file)))
     except (OSError, etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
         yield error(
             "DQ0601", f"schema {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
@@ -57,18 +58,11 @@ def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Ite
 
 def _policy(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
     try:
-        _read(file_path(module, file))
+        parse_file(file_path(module, file))
     except (OSError, etree.XMLSyntaxError) as failure:
         yield error(
             "DQ0603", f"policy {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
         )
-
-
-def _read(path: Path) -> etree._ElementTree:
-    # Files of the application's own, and yet: no network, no entities from elsewhere.
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-    path.open("rb").close()  # lxml's own message for a missing file says less
-    return etree.parse(str(path), parser)
 
 
 def _reason(failure: Exception) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from lxml import etree
 from lxml.etree import _Element
+
+from demaq.xml_parsers import file_parser
 
 
 class Odd(Exception):
@@ -256,7 +257,7 @@ def entries(values: Iterable[str]) -> list[str]:
 
 # --- new elements ---
 
-new = etree.XMLParser().makeelement
+new = file_parser().makeelement
 
 
 def with_attribute(element: _Element, name: str, value: str) -> _Element:
