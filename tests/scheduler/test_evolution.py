@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -429,6 +429,36 @@ def test_every_difference_is_named(tmp_path: Path):
 def test_discarding_is_announced(tmp_path: Path):
     run(tmp_path, LOG, ORDERS)
     assert told("create queue log", tmp_path, ["orders"]) == ["queue orders: removed", "queue orders: 4 messages discarded"]  # fmt: skip
+
+
+TIMED = """
+create queue orders create queue reminders kind echo
+create property customer as xs:string queue orders value //customer create slicing customers on customer
+create rule remind for orders
+  if (/order) then do enqueue <r/> into reminders with timeout value 100000 with target value "orders"
+"""
+
+
+def test_discarding_a_queue_names_the_timers_that_aim_at_it(tmp_path: Path):
+    with Lab(TIMED, store=tmp_path) as lab:
+        for body in ORDERS:
+            lab.enqueue("orders", body)
+        lab.run_until_idle()
+        seqs = [message.seq for message in lab.store.stored("reminders", 0, 9)]
+    due = START + timedelta(seconds=100_000)
+    smaller = "create queue reminders kind echo"
+    named = "; ".join([f"message {seq} of reminders, due {due:%Y-%m-%d %H:%M:%S}" for seq in seqs[:3]])
+    line = f"queue orders: 4 timers aim at it ({named}; 1 more), to become errors"
+    with pytest.raises(QueueNotEmpty, match="queue orders is not in the program any more") as refused:
+        told(smaller, tmp_path)
+    assert line in str(refused.value)
+    assert line in told(smaller, tmp_path, ["orders"])
+
+
+def test_timers_that_are_discarded_themselves_are_not_named(tmp_path: Path):
+    run(tmp_path, TIMED, ORDERS[:1])
+    lines = told("create queue log", tmp_path, ["orders", "reminders"])
+    assert not [line for line in lines if "timer" in line]
 
 
 def test_an_unchanged_program_reads_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import threading
@@ -143,7 +144,7 @@ def run(
     look_seldom()
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
-    click.echo(f"running on {place}: {sizes}; stop with Ctrl-C", err=True)
+    _tell(f"running on {place}: {sizes}; stop with Ctrl-C")
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)
     if gateways is not None:
@@ -152,18 +153,20 @@ def run(
     _end(node, signals)
     if node.failure is not None:
         raise click.ClickException(f"the node has stopped: {node.failure}")
-    click.echo("stopped", err=True)
+    _tell("stopped")
     return 0
 
 
 class _Signals:
-    """How often SIGTERM or Ctrl-C have come."""
+    """How often SIGTERM or Ctrl-C have come, or SIGHUP, with which a terminal is closed."""
 
     def __init__(self) -> None:
         self.count = 0
         self._came = threading.Event()
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(signal.SIGHUP, self._on_signal)
 
     def wait(self, seconds: float) -> None:
         self._came.wait(seconds)
@@ -184,11 +187,13 @@ def _end(node: Node, signals: _Signals) -> None:
         if signals.count > 1 and not hurried:
             hurried = True
             node.hurry()
-            click.echo("stopping behind the current round", err=True)
+            _tell("stopping behind the current round")
         elif not told and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
             told = True
-            click.echo("processing what waits; stop again to leave it for the next run", err=True)
+            _tell("processing what waits; stop again to leave it for the next run")
 
 
 def _tell(line: str) -> None:
-    click.echo(line, err=True)
+    """Say something to people, if they are still there: the terminal may have been closed."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)

@@ -33,8 +33,8 @@ ORPHAN_SECONDS = 60
 
 def main(descriptor: int) -> None:
     """Work for whoever holds the other end of a socket."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # both are the node's to handle, and reach the whole group
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are the node's to handle, and reach the whole group
     os.environ["TZ"] = "UTC"
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):

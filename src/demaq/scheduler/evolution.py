@@ -22,6 +22,7 @@ from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator
 from demaq.scheduler.backfill import Backfill, Restater, Restating, inheriting_queues, stored_messages
 from demaq.scheduler.making import Maker
+from demaq.scheduler.timer_targets import timers_by_target
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
 PROGRESS_MESSAGES = 100_000
@@ -79,6 +80,9 @@ def evolve(
         evolution = find_evolution(plan, store, active[2] if active is not None else None, discard)
         for difference in evolution.differences:
             tell(str(difference))
+        for queue, timers in sorted(timers_by_target(store, evolution.discarded).items()):
+            if queue not in plan.program.queues:
+                tell(f"queue {queue}: {timers}")
         restater = Restater(plan, evaluator, store, evolution.old, store.slicings())
         backfill = Backfill(
             restating(restater, evolution),
@@ -177,6 +181,8 @@ def _discarded(old: Program | None, new: Program, store: Store, discard: Collect
         else:
             refused.append(problem)
     if refused:
+        timers = timers_by_target(store, discard)
+        refused += [f"queue {queue}: {timers[queue]}" for queue in sorted(timers) if queue not in new.queues]
         way_out = "run the old program until nothing is left, or give them up with --discard QUEUE"
         raise QueueNotEmpty(f"{'; '.join(refused)}: {way_out}")
     return frozenset(found)

@@ -14,18 +14,23 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.files import write_private_text
 from demaq.scheduler.receiving import Sent
 from demaq.server.new_messages import from_json, to_json
 from demaq.server.node import Node
+from demaq.server.process_state import is_stopped
 from demaq.store.database import FILE_NAME
 from demaq.store.place import Place, place_of
 from demaq.store.protocol import NewMessage, StoredMessage
+
+T = TypeVar("T")
 
 ADDRESS_FILE = "node.json"
 FOLDER_PREFIX = "demaq-node-"
@@ -33,7 +38,12 @@ SOCKET = "socket"
 SOCKET_PATH_BYTES_MAX = 100
 """Somewhat less than any system allows."""
 REQUEST_BYTES_MAX = 512 * 1024 * 1024
+PIECE_BYTES = 1 << 20
 ANSWER_SECONDS_MAX = 300.0
+STATUS_SECONDS_MAX = 10.0
+"""The same for what it takes no time to say."""
+STOPPED_AFTER_SECONDS = 1.0
+"""How often somebody who waits looks whether the node's process was stopped: then no answer can come."""
 
 
 class ControlServer:
@@ -75,7 +85,7 @@ class ControlServer:
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, ValueError):
-            request = json.loads(_read_all(connection))
+            request = json.loads(_read_all(lambda: connection.recv(PIECE_BYTES)))
             try:
                 answer: dict[str, Any] = {"answer": self._do(request)}
             except MessageError as error:
@@ -116,8 +126,10 @@ class ControlServer:
 class RemoteNode:
     """A running node, as a command of another process sees it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, pid: int | None = None) -> None:
+        """`pid` is its process, where that is known."""
         self._address = address
+        self._pid = pid
 
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
         encoded = base64.b64encode(body).decode()
@@ -155,22 +167,21 @@ class RemoteNode:
         self._ask(do="redeliver", messages=list(messages))
 
     def status(self) -> dict[str, Any]:
-        return dict(self._ask(do="status"))
+        return dict(self._ask(STATUS_SECONDS_MAX, do="status"))
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _ask(self, **request: Any) -> Any:
+    def _ask(self, seconds_max: float = ANSWER_SECONDS_MAX, **request: Any) -> Any:
         data = json.dumps(request).encode()
         if len(data) > REQUEST_BYTES_MAX:
             raise StoreError("that is more than a node takes at once")
         try:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(ANSWER_SECONDS_MAX)
-                connection.connect(self._address)
-                connection.sendall(data)
-                connection.shutdown(socket.SHUT_WR)
-                answer = json.loads(_read_all(connection))
+            answer = json.loads(self._answer_to(data, time.monotonic() + seconds_max))
+        except TimeoutError:
+            raise StoreError(
+                f"the node has given no answer within {seconds_max:g} s: it has too much to do, or waits for its store"
+            ) from None
         except (OSError, ValueError):
             raise StoreError(
                 "the node has ended or given no answer: what was asked may have been done or not"
@@ -181,24 +192,52 @@ class RemoteNode:
             raise StoreError(answer["failed"])
         return answer["answer"]
 
+    def _answer_to(self, data: bytes, until: float) -> bytes:
+        """Raises a TimeoutError after that time, and a StoreError as soon as the process is seen to be stopped."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(STOPPED_AFTER_SECONDS)
+            self._patiently(lambda: connection.connect(self._address), until)
+            unsent = memoryview(data)
+            while unsent:
+                part = unsent[:PIECE_BYTES]
+                unsent = unsent[self._patiently(partial(connection.send, part), until) :]
+            connection.shutdown(socket.SHUT_WR)
+            return _read_all(lambda: self._patiently(lambda: connection.recv(PIECE_BYTES), until))
+
+    def _patiently(self, act: Callable[[], T], until: float) -> T:
+        while True:
+            try:
+                return act()
+            except TimeoutError:
+                if self._pid is not None and is_stopped(self._pid):
+                    raise StoreError(
+                        f"the node, process {self._pid}, is stopped and gives no answer; what was asked may be done "
+                        f"when it goes on: kill -CONT {self._pid}"
+                    ) from None
+                if time.monotonic() > until:
+                    raise
+
 
 def running_node(store: str | Path | Place) -> RemoteNode | None:
     """The node that runs on a store on this machine, if one does."""
     place = store if isinstance(store, Place) else place_of(store)
     try:
         known = json.loads((place.folder / ADDRESS_FILE).read_text())
-        address = str(known["socket"])
+        address, pid = str(known["socket"]), int(known["pid"])
         if known["store"] != _identity(place) or not _answers(address):
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return RemoteNode(address)
+    return RemoteNode(address, pid)
 
 
 def _answers(address: str) -> bool:
     try:
         with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(STOPPED_AFTER_SECONDS)
             connection.connect(address)
+    except (BlockingIOError, TimeoutError):
+        return True  # so many have asked before that there is no room for one more
     except OSError:
         return False
     return True
@@ -267,10 +306,10 @@ def _bytes(body: str | bytes) -> bytes:
     return body.encode("utf-8") if isinstance(body, str) else body
 
 
-def _read_all(connection: socket.socket) -> bytes:
+def _read_all(receive: Callable[[], bytes]) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    while piece := connection.recv(1 << 20):
+    while piece := receive():
         pieces.append(piece)
         size += len(piece)
         if size > REQUEST_BYTES_MAX:
