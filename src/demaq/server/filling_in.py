@@ -20,7 +20,8 @@ from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.backfill import Restater, Restating
 from demaq.scheduler.evolution import Evolution, Evolved, evolve
 from demaq.server.control import running_node
-from demaq.store.opening import is_address, open_store
+from demaq.store.address import is_address
+from demaq.store.opening import open_store
 from demaq.store.protocol import Store
 
 if TYPE_CHECKING:

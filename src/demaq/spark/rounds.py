@@ -29,7 +29,7 @@ from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.session import is_local
-from demaq.store.opening import is_address
+from demaq.store.address import is_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
@@ -14,6 +16,8 @@ from psycopg.types.numeric import Int8Dumper
 from demaq.errors import StoreError
 
 SCHEMES = ("postgresql://", "postgres://")
+"""In any letters: libpq itself knows them in small ones only."""
+EXAMPLE = "postgresql://user@host:5432/database"
 CONNECT_SECONDS_MAX = 10
 PREPARED_MAX = 200
 """All statements of a store stay prepared."""
@@ -23,6 +27,36 @@ _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _WHICH = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
 """What says which database and schema it is about."""
 _NAME_LENGTH_MAX = 63  # PostgreSQL cuts off what is longer
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
+
+
+def is_address(where: str | Path) -> bool:
+    """Return whether a store is on a server. Raise a StoreError for what is neither an address nor a folder.
+
+    Whatever looks like an address is no folder: it would be made, with the password in its name.
+    """
+    text = str(where).strip()
+    if isinstance(where, str) and text.lower().startswith(SCHEMES):
+        return True
+    scheme = _SCHEME.match(text)
+    if scheme is not None or "://" in text:
+        said = "" if scheme is None or _is_known(scheme[1]) else f"; {scheme[1]}: is not known"
+        raise StoreError(f"a store is a folder, or the address of a database as {EXAMPLE}{said}")
+    if "=" in text and _is_conninfo(text):
+        raise StoreError(f"the address of a database is written as {EXAMPLE}")
+    return False
+
+
+def _is_known(scheme: str) -> bool:
+    return f"{scheme.lower()}://" in SCHEMES
+
+
+def _is_conninfo(text: str) -> bool:
+    """Return whether libpq takes it for parameters of a connection: `host=db password=…`."""
+    try:
+        return bool(conninfo_to_dict(text))
+    except psycopg.Error:
+        return any([f"{name}=" in text.replace(" ", "") for name in _SECRETS])
 
 
 class Address:
@@ -30,12 +64,11 @@ class Address:
 
     def __init__(self, text: str) -> None:
         try:
-            self._parameters = conninfo_to_dict(text)
+            self._parameters = conninfo_to_dict(_with_small_scheme(text))
         except psycopg.Error:
             # Not even as the cause: what libpq says about it may quote a password.
             raise StoreError(
-                "the address of the store is not one that PostgreSQL knows; it looks like "
-                "postgresql://user@host:5432/database"
+                f"the address of the store is not one that PostgreSQL knows; it looks like {EXAMPLE}"
             ) from None
 
     def __str__(self) -> str:
@@ -82,3 +115,8 @@ class Address:
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepared_max = PREPARED_MAX
         return connection
+
+
+def _with_small_scheme(text: str) -> str:
+    scheme, separator, rest = text.strip().partition("://")
+    return f"{scheme.lower()}{separator}{rest}"

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from demaq.store.address import SCHEMES, Address
+from demaq.store.address import Address, is_address
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite import SqliteStore
-
-
-def is_address(where: str | Path) -> bool:
-    return isinstance(where, str) and where.startswith(SCHEMES)
 
 
 def open_store(

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from demaq.errors import StoreError
-from demaq.store.address import Address
-from demaq.store.opening import is_address
+from demaq.store.address import Address, is_address
 
 STATE_FOLDER = "demaq"
 """In the folder for what users' programs remember: XDG_STATE_HOME, or .local/state in the user's home."""
@@ -42,7 +41,7 @@ class Place:
 def place_of(store: str | os.PathLike[str]) -> Place:
     """The place that somebody has given as a folder or as an address. Raises a StoreError where it is neither."""
     text = os.fspath(store)
-    if not is_address(text):
+    if not is_address(store if isinstance(store, Path) else text):
         return Place(Path(text), str(Path(text)), Path(text))
     address = Address(text)
     return Place(text, str(address), state_folder() / _folder_name(address))
