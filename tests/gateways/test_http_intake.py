@@ -170,7 +170,7 @@ def test_a_message_in_a_soap_envelope_is_taken_out_and_its_headers_are_propertie
     assert message is not None
     assert message.body.startswith("<o:order")
     assert 'xmlns:o="urn:o"' in message.body
-    assert message.properties["demaq:header.tenant"].text == "north"
+    assert message.properties["demaq:header.{urn:o}tenant"].text == "north"
 
 
 @pytest.mark.parametrize(

@@ -129,14 +129,17 @@ class Intake:
         properties: Mapping[str, str] | None = None,
         request: str | None = None,
         document: Document | None = None,
+        hops: int = 0,
     ) -> Receipt:
         """Store a message; durable on return. `document` is the body, where it was read already.
+
+        `hops` is how far it has come on other nodes.
 
         Raises a MessageError after the refusal was stored with the body in the right error queue, and Overloaded where
         nothing was stored.
         """
         known = {name: PropertyValue.string(text) for name, text in transport.items()}
-        sent = Sent(body, properties or {}, request, known, document)
+        sent = Sent(body, properties or {}, request, known, document, hops)
         return await self._take(_Arrival(queue, sent, len(body), _future(), known))
 
     async def refuse(

@@ -27,6 +27,8 @@ class Sent:
     """What is known about how it came here."""
     document: Document | None = None
     """The body, where it was read already."""
+    hops: int = 0
+    """How many hops it is from the message with which it began on other nodes."""
 
 
 def receive_all(
@@ -44,7 +46,7 @@ def receive_all(
             if computed is not None:
                 properties, entries = computed
                 known = {**each.transport, **properties}
-                answers[number] = maker.new(queue, document, known, entries, now, request=each.request)
+                answers[number] = maker.new(queue, document, known, entries, now, request=each.request, hops=each.hops)
             else:
                 arrivals[number] = Arrival(
                     queue=queue, document=document, explicit=explicit, now=now, inherited=each.transport
@@ -58,7 +60,13 @@ def receive_all(
         try:
             known = {**sent[number].transport, **received.properties}
             answers[number] = maker.new(
-                queue, received.document, known, received.entries, now, request=sent[number].request
+                queue,
+                received.document,
+                known,
+                received.entries,
+                now,
+                request=sent[number].request,
+                hops=sent[number].hops,
             )
         except MessageError as error:
             answers[number] = error

@@ -45,6 +45,7 @@ class FakeIntake:
         transport: Mapping[str, str],
         properties: Mapping[str, str] | None = None,
         request: str | None = None,
+        hops: int = 0,
     ) -> int:
         self.begun += 1
         await asyncio.sleep(self.delay_seconds)

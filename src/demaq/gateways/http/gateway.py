@@ -17,7 +17,7 @@ from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused, status_of
-from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.protocol import HALF_CLOSED
 from demaq.gateways.http.reading import (
@@ -54,8 +54,8 @@ from demaq.gateways.soap import (
     write_fault,
     write_refusal,
 )
+from demaq.gateways.soap.header_properties import block_properties
 from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
-from demaq.language.system_properties import HEADER
 from demaq.store.protocol import Answer, Store
 from demaq.store.request_names import digest_of
 
@@ -63,19 +63,11 @@ KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
 PARSE_BESIDE_BYTES = 256 * 1024
 """A larger body is read beside the loop, so that others do not wait."""
-SOAP_HEADER_CHARACTERS_MAX = 10_000
-SECRET_BLOCKS = frozenset(
-    [
-        "{http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd}Security",
-        "{http://schemas.xmlsoap.org/ws/2002/07/secext}Security",
-    ]
-)
-"""Blocks of a SOAP header that may hold passwords: they are no properties."""
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
 
-_MESSAGE_HEADER, _SENDER_HEADER = MESSAGE_HEADER.lower(), SENDER_HEADER.lower()
+_MESSAGE_HEADER, _SENDER_HEADER, _HOPS_HEADER = MESSAGE_HEADER.lower(), SENDER_HEADER.lower(), HOPS_HEADER.lower()
 
 T = TypeVar("T")
 
@@ -213,12 +205,7 @@ class IncomingGateway:
             return Letter(document=document, properties=headers)
         action = action_of(request.headers.get("content-type"), request.headers.get("soapaction"))
         envelope = read_envelope(document.tree)
-        for block in envelope.headers:
-            if block.name in SECRET_BLOCKS:
-                continue
-            text = "".join([str(piece) for piece in Document(block.text).tree.getroot().itertext()]).strip()
-            if len(text) <= SOAP_HEADER_CHARACTERS_MAX:
-                headers[HEADER + block.name.rpartition("}")[2]] = text
+        headers |= block_properties(envelope.headers)
         addressing = addressing_of(envelope.headers, envelope.version)
         if self._interface is not None:
             if action is None and addressing is not None:
@@ -279,7 +266,13 @@ class IncomingGateway:
         reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
         try:
             receipt = await self._intake.receive(
-                self.queue, body, transport=transport, properties=properties, request=name, document=letter.document
+                self.queue,
+                body,
+                transport=transport,
+                properties=properties,
+                request=name,
+                document=letter.document,
+                hops=hops_of(headers.get(_HOPS_HEADER)),
             )
             if reply is None:
                 return self._accepted(letter, receipt)

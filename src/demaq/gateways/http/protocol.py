@@ -6,13 +6,21 @@ uvicorn reads as many headers as somebody sends, and waits for them as long as s
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from demaq.gateways.http.request_head import (
+    TARGET_BYTES_MAX,
+    BadHead,
+    expect_small,
+    expect_sound,
+    without_host,
+)
+
 HEAD_BYTES_MAX = 64 * 1024
 """So long a request's first line and headers may be together."""
-HEADERS_MAX = 200
 HEAD_SECONDS_MAX = 20.0
 """So long they may take."""
 WHOLE = "whole"
@@ -30,7 +38,12 @@ class CarefulProtocol(HttpToolsProtocol):
         """What came since there was a whole head or a piece of a body."""
         self._in_head = True
         """Whether what comes next belongs to the head of a request, rather than to a body."""
-        self._has_too_many_headers = False
+        self._head_bytes = 0
+        """Of the request's target and headers, or of its trailers."""
+        self._trailers = 0
+        """How many came."""
+        self._bad: BadHead | None = None
+        """What is wrong with the head that is being read."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._expect_head()
         ssl_object = transport.get_extra_info("ssl_object")
@@ -46,7 +59,7 @@ class CarefulProtocol(HttpToolsProtocol):
         self._fruitless_bytes += len(data)
         # A body may come with the head in one piece. Only what is not over after so much is too long.
         if self._fruitless_bytes > HEAD_BYTES_MAX + len(data):
-            self._refuse(431)
+            self._refuse(431, f"the headers of a request have at most {HEAD_BYTES_MAX:,} bytes")
             return
         super().data_received(data)
         if self._in_head and self._fruitless_bytes and self._head_timer is None:
@@ -63,20 +76,47 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_bytes = self._trailers = 0
         self.scope["state"][HALF_CLOSED] = asyncio.Event()
         if self._certificate is not None:
             self.scope["state"]["certificate"] = self._certificate
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > TARGET_BYTES_MAX:
+            self._give_up(BadHead(414, f"the target of a request has at most {TARGET_BYTES_MAX:,} bytes"))
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        if len(self.headers) > HEADERS_MAX:
-            self._has_too_many_headers = True
-            raise ValueError("too many headers")
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._give_up(BadHead(431, f"the headers of a request have at most {HEAD_BYTES_MAX:,} bytes"))
+        if self._in_head:
+            super().on_header(name, value)
+        else:
+            self._trailers += 1  # behind a body: no header, whatever its name is (RFC 9110, 6.5.1)
+        try:
+            expect_small(len(self.headers) + self._trailers, name, value)
+        except BadHead as bad:
+            self._give_up(bad)
 
     def on_headers_complete(self) -> None:
-        self._fruitless_bytes = 0
+        self._fruitless_bytes = self._head_bytes = self._trailers = 0
         self._stop_waiting()
+        version = self.parser.get_http_version()
+        try:
+            host = expect_sound(self.parser.get_method(), self.url, version, self.headers)
+            if self.parser.should_upgrade() and _announces_body(self.headers):
+                # What follows the head is another protocol's to the parser: it would not read the body.
+                raise BadHead(501, "no other protocol is spoken here; send the request without upgrade")
+        except BadHead as bad:
+            self._give_up(bad)
+        if host is not None:
+            self.headers[:] = [(b"host", host), *without_host(self.headers)]
+        if version == "1.0":
+            self.expect_100_continue = False  # RFC 9110, 10.1.1
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False
         self._in_head = False
 
     def on_body(self, body: bytes) -> None:
@@ -89,7 +129,13 @@ class CarefulProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(431 if self._has_too_many_headers else 400)
+        bad = self._bad
+        self._refuse(*((400, "this is no request of HTTP") if bad is None else (bad.status, bad.reason)))
+
+    def _give_up(self, bad: BadHead) -> NoReturn:
+        """End the parsing: the parser raises an error of its own, and `send_400_response` follows."""
+        self._bad = bad
+        raise bad
 
     def _expect_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._too_slow)
@@ -104,18 +150,25 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._owes_an_answer():
             self._expect_head()
         elif not self.transport.is_closing():
-            self._refuse(408)
+            self._refuse(408, "the request takes too long")
 
     def _owes_an_answer(self) -> bool:
         """Whether an earlier request is not answered yet. What is said now would be taken for its answer."""
         cycle = getattr(self, "cycle", None)  # there is none before the first request
         return self._in_head and cycle is not None and not cycle.response_complete
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int, reason: str) -> None:
         is_answered = not self._in_head and self.cycle.response_started
         if not is_answered and not self._owes_an_answer():
-            self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+            text = f"{reason}\n".encode()
+            head = f"content-type: text/plain\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head.encode() + text)
         self.transport.close()
+
+
+def _announces_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    found = dict(headers)
+    return b"transfer-encoding" in found or found.get(b"content-length", b"0").strip(b" 0") != b""
 
 
 class Together:

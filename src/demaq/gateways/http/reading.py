@@ -32,6 +32,7 @@ NOT_PROPERTIES = frozenset(
         "content-length",
         "content-type",
         "cookie",
+        "demaq-hops",
         "expect",
         "host",
         "idempotency-key",
@@ -142,10 +143,14 @@ def text_of(body: bytes, content_type: str | None) -> bytes | str:
 
 def header_properties(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Headers as properties of the message: `demaq:header.Content-Language`."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        if name not in NOT_PROPERTIES:
+            joined[name] = f"{joined[name]}, {value}" if name in joined else value  # RFC 9110, 5.3
     return {
         HEADER + "-".join([word.capitalize() for word in name.split("-")]): value
-        for name, value in headers
-        if name not in NOT_PROPERTIES and len(value) <= HEADER_CHARACTERS_MAX and value.isprintable()
+        for name, value in joined.items()
+        if len(value) <= HEADER_CHARACTERS_MAX and value.isprintable()
     }
 
 

@@ -24,12 +24,14 @@ from typing import Any, Protocol
 
 from demaq.cycles import came_in
 from demaq.errors import DemaqError, MessageError, OperatorError
+from demaq.gateways.http.headers import HOPS_HEADER, hops_of
 from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
 from demaq.gateways.mail.dialogue import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
 from demaq.gateways.mail.reading import Mail, read_mail
 from demaq.gateways.request_names import request_of
 from demaq.gateways.security.authentication import ANYBODY, Identity
+from demaq.language.system_properties import HEADER
 from demaq.store.request_names import digest_of
 
 _log = logging.getLogger("demaq.node")
@@ -56,6 +58,7 @@ class Intake(Protocol):
         transport: Mapping[str, str],
         properties: Mapping[str, str],
         request: str | None,
+        hops: int,
     ) -> object:
         """Durable on return. Raises a MessageError when the refusal is kept."""
 
@@ -211,7 +214,12 @@ class _Handler:
             raise error
         transport = {**mail.transport, "demaq:sender": identity.name or peer}
         await self._intake.receive(
-            queue, mail.body, transport=transport, properties=_explicit(mail, address), request=request
+            queue,
+            mail.body,
+            transport=transport,
+            properties=_explicit(mail, address),
+            request=request,
+            hops=hops_of(mail.transport.get(HEADER + HOPS_HEADER)),
         )
 
 
