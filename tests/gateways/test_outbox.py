@@ -19,6 +19,7 @@ from aiosmtpd.controller import Controller
 from lxml import etree
 
 from demaq.errors import EvaluatorUnavailable, StoreError
+from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import Mail, Outgoing, Relay, Settings
 from demaq.scheduler.receiving import Sent
@@ -33,6 +34,7 @@ QUICK = {"retry_first_seconds": RETRY_SECONDS, "retry_seconds_max": 0.2, "attemp
 STEADY = 1_000_000
 """So many failures in a row nobody has: what one test makes fail does not concern the others."""
 
+EVERYBODY = Recipients.of(["*:*", "localhost:*", "127.0.0.1:*", "mailto:*"])
 APPLICATION = """
 module sender errorqueue failures;
 
@@ -222,7 +224,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _outgoing(**more: Any) -> Outgoing:
-    return Outgoing(**{"breaker_failures": STEADY, **QUICK, **more})
+    return Outgoing(**{"breaker_failures": STEADY, "recipients": EVERYBODY, **QUICK, **more})
 
 
 def _server_side(issuer: trustme.CA, clients: trustme.CA) -> ssl.SSLContext:

@@ -206,7 +206,8 @@ class Gateways:
             asking[METRICS] = settings.incoming_default
         authenticator = self.authenticator = Authenticator(asking)
         sender = self._http_sender()
-        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.identity(), settings.mail)}
+        own = {name: self.own_address(name) for name in self._outgoing_names()}
+        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.identity(), settings.mail, own)}
         outbox = self.outbox = Outbox(
             engine,
             settings,
@@ -287,13 +288,16 @@ class Gateways:
         }
 
     def _http_sender(self) -> HttpSender:
-        outgoing = [q for q in self._node.program.queues.values() if q.kind == "outgoingGateway"]
+        outgoing = [self._node.program.queues[name] for name in self._outgoing_names()]
         return HttpSender(
             self._node.store.identity(),
             self._interfaces,
             {queue.name: self.own_address(queue.name) for queue in outgoing},
             {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},
         )
+
+    def _outgoing_names(self) -> list[str]:
+        return [queue.name for queue in self._node.program.queues.values() if queue.kind == "outgoingGateway"]
 
     def _arrived(self, messages: Sequence[NewMessage]) -> None:
         """Wake who has something to do now. Messages of a mailbox only lie there."""

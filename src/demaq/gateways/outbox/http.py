@@ -15,8 +15,9 @@ import httpx
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.gateways.http.headers import MESSAGE_HEADER, SENDER_HEADER
-from demaq.gateways.outbox.results import NotSent, Sent
+from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.outbox.guarded_network import NotAllowed, guarded_client
+from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
 from demaq.gateways.settings import Outgoing
 from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
 from demaq.language.endpoints import Destination
@@ -54,7 +55,8 @@ class HttpSender:
         self._interfaces = interfaces
         self._own_addresses = own_addresses
         self._wants_reply = wants_reply
-        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._clients: dict[tuple[str, str | None], httpx.AsyncClient] = {}
+        """By gateway, and by scheme where it is for recipients that messages name."""
 
     async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
         queue = message.queue
@@ -63,6 +65,7 @@ class HttpSender:
             "Accept": "application/soap+xml, application/xml, text/xml",
             MESSAGE_HEADER: f"{self._identity}/{message.seq}",
             "Idempotency-Key": f"{self._identity}/{message.seq}",
+            HOPS_HEADER: str(message.hops + 1),
         }
         sender = message.properties.get("Sender")
         if sender is not None and sender.text.isascii() and sender.text.isprintable():
@@ -84,6 +87,8 @@ class HttpSender:
         try:
             async with asyncio.timeout(settings.timeout_seconds):  # for all of it: an answer may come in drops
                 response = await self._post(queue, to.address, data, headers, settings)
+        except NotAllowed as error:
+            return refuse_recipient(queue, str(error))
         except Exception as error:
             return _not_sent(error)
         if len(response.content) > PARSE_BESIDE_BYTES:
@@ -97,7 +102,7 @@ class HttpSender:
     async def _post(
         self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: Outgoing
     ) -> httpx.Response:
-        client = self._client(queue, settings)
+        client = self._client(queue, address, settings)
         async with client.stream("POST", address, content=data, headers=headers) as response:
             read = bytearray()
             async for piece in response.aiter_bytes():
@@ -107,9 +112,13 @@ class HttpSender:
             kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
             return httpx.Response(response.status_code, headers=kept, content=bytes(read))
 
-    def _client(self, queue: str, settings: Outgoing) -> httpx.AsyncClient:
-        if queue not in self._clients:
-            self._clients[queue] = httpx.AsyncClient(
+    def _client(self, queue: str, address: str, settings: Outgoing) -> httpx.AsyncClient:
+        """Return one that connects to the gateway's own server, or to those whom messages may name."""
+        url, own = httpx.URL(address), self._own_addresses.get(queue)
+        is_own = own is not None and _server(httpx.URL(own)) == _server(url)
+        name = (queue, None if is_own else url.scheme)
+        if name not in self._clients:
+            client = httpx.AsyncClient(
                 verify=settings.client_context(),
                 timeout=settings.timeout_seconds,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=settings.connections),
@@ -117,7 +126,8 @@ class HttpSender:
                 trust_env=False,
                 headers={"User-Agent": "demaq"},
             )
-        return self._clients[queue]
+            self._clients[name] = client if is_own else guarded_client(client, settings.allowed(), url.scheme)
+        return self._clients[name]
 
     def _read(
         self, queue: str, response: httpx.Response, interface: Interface | None, soap: SoapRequest | None
@@ -148,6 +158,11 @@ class HttpSender:
                 reason = f"the answer cannot be used: {error.message}"
                 return NotSent(kind=error.kind, reason=reason, status=said, again=False)
         return Sent(status=said)
+
+
+def _server(url: httpx.URL) -> tuple[str, str, int | None]:
+    """Return what is connected to, as the client itself reads the address."""
+    return url.scheme, url.host, url.port
 
 
 def _fault(response: httpx.Response) -> Fault | None:

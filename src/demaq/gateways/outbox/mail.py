@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from demaq.errors import MessageError
+from demaq.gateways.http.headers import HOPS_HEADER
+from demaq.gateways.mail.addresses import is_mailto, read_mailto
 from demaq.gateways.mail.sending import Relay, send_mail
 from demaq.gateways.mail.writing import compose
-from demaq.gateways.outbox.results import NotSent, Sent
+from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
 from demaq.gateways.settings import Mail, Outgoing
 from demaq.gateways.settings import Relay as RelaySettings
 from demaq.language.endpoints import Destination
@@ -13,8 +17,9 @@ from demaq.store.protocol import StoredMessage
 
 
 class MailSender:
-    def __init__(self, identity: str, settings: Mail) -> None:
-        """`identity` is the store's name, by which mails that come twice are known."""
+    def __init__(self, identity: str, settings: Mail, own_addresses: Mapping[str, str | None] | None = None) -> None:
+        """`identity` is the store's name, by which mails that come twice are known; addresses are by gateway."""
+        self._own_addresses = own_addresses or {}
         self._identity = identity
         self._sender = settings.sender
         self._relay = None if settings.relay is None else _relay(settings.relay)
@@ -35,10 +40,21 @@ class MailSender:
                 sender=sender.removeprefix("mailto:"),
                 message_id=f"{message.seq}@{self._identity}.demaq.invalid",
                 date=message.created,
+                headers={HOPS_HEADER: str(message.hops + 1)},
             )
+            stranger = self._stranger(message.queue, to.address, settings)
         except MessageError as error:
             return NotSent(kind=error.kind, reason=error.message, again=False)
+        if stranger is not None:
+            return refuse_recipient(message.queue, f"mailto:{stranger}")
         return await send_mail(mail, self._relay)
+
+    def _stranger(self, queue: str, address: str, settings: Outgoing) -> str | None:
+        """Return the first recipient that neither the gateway's endpoint nor the settings name."""
+        own = self._own_addresses.get(queue)
+        known = read_mailto(own).recipients if own is not None and is_mailto(own) else ()
+        wanted = [each for each in read_mailto(address).recipients if each not in known]
+        return next(iter([each for each in wanted if not settings.recipients.may_mail(each)]), None)
 
 
 def _relay(settings: RelaySettings) -> Relay:

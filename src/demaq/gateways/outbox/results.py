@@ -30,3 +30,15 @@ class NotSent:
     """When the other side wants to be asked again."""
     fault: str | None = None
     """The SOAP fault or body that came back, if it is XML."""
+
+
+def refuse_recipient(queue: str, missing: str) -> NotSent:
+    """Return the failure of a message that names somebody whom the settings do not allow; it says what to add."""
+    return NotSent(
+        kind="routing",
+        reason=(
+            "the message says itself where it goes, and the settings do not allow it; to allow it, add "
+            f'recipients = ["{missing}"] to [outgoing.{queue}] in the file of --settings'
+        ),
+        again=False,
+    )

@@ -18,6 +18,7 @@ from demaq.errors import OperatorError
 from demaq.gateways.security.authentication import AUTH_KINDS
 from demaq.gateways.security.origins import origin_of
 from demaq.gateways.security.private_files import read_private
+from demaq.gateways.security.recipients import Recipients, WrongEntry
 from demaq.gateways.security.secrets import Secret
 from demaq.language.naming.suggestions import Suggestions
 
@@ -118,6 +119,15 @@ def origins(value: Any, at: Surroundings) -> tuple[str, ...]:
         if origin_of(address) is None or "@" in address:
             raise Wrong('it is a list of servers, such as ["https://bank.example.org"]')
     return found
+
+
+def recipients(value: Any, at: Surroundings) -> Recipients:
+    try:
+        return Recipients.of(texts(value, at))
+    except WrongEntry:
+        raise Wrong(
+            'it is a list of hosts, networks and mail addresses, such as ["*.example.org", "10.0.0.0/8:*", "mailto:*"]'
+        ) from None
 
 
 def path(value: Any, at: Surroundings) -> Path:

@@ -53,6 +53,7 @@ OUTGOING_KEYS: Keys = {
     "password": ("password", kinds.secret),
     "token": ("token", kinds.secret),
     "credentials_to": ("credentials_to", kinds.origins),
+    "recipients": ("recipients", kinds.recipients),
 }
 MAIL_KEYS: Keys = {
     "relay": ("relay", kinds.relay),

@@ -12,6 +12,7 @@ from demaq.errors import OperatorError
 from demaq.gateways.security.authentication import AuthKind
 from demaq.gateways.security.authorization_header import basic_header
 from demaq.gateways.security.origins import origin_of
+from demaq.gateways.security.recipients import NOBODY, Recipients
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate, client_context, server_context
 
@@ -59,6 +60,13 @@ class Outgoing:
     password: Secret | None = None
     token: Secret | None = None
     credentials_to: tuple[str, ...] = ()
+    recipients: Recipients = NOBODY
+    """Whom messages may name as recipients, besides the gateway's own endpoint and `credentials_to`."""
+
+    def allowed(self) -> Recipients:
+        """Return all whom messages of this gateway may name."""
+        listed = Recipients.of(self.credentials_to)
+        return Recipients(places=(*self.recipients.places, *listed.places), mails=self.recipients.mails)
 
     def authorization(self, url: str, endpoint: str | None) -> str | None:
         """The `Authorization` header for a request to this address, if it is to have one.
