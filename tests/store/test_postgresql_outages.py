@@ -21,7 +21,11 @@ import psycopg
 import pytest
 
 import demaq
+from demaq.errors import StoreError
+from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.server.node import Node
 from demaq.store.postgresql import PostgresqlStore
+from demaq.store.server_database import ServerDatabase
 from tests.gateways.peers import Answer, Got, other_side
 from tests.gateways.processes import free_ports
 from tests.store.server import Server
@@ -229,3 +233,41 @@ def _wait_until(holds: Callable[[], bool], node: subprocess.Popen[bytes], second
         assert node.poll() is None, "the node has ended"
         assert time.monotonic() < until, "it did not happen in time"
         time.sleep(0.1)
+
+
+def test_a_locked_table_is_no_fault_of_a_rule(server: Server, tmp_path: Path):
+    (tmp_path / "app.dmq").write_text(
+        "create queue a create queue b create rule r for a if (/m) then do enqueue <n/> into b"
+    )
+    schema = server.new_schema()
+    node = Node(tmp_path / "app.dmq", server.address(schema), rule_timeout_seconds=3)
+    try:
+        node.enqueue("a", "<m/>")
+        [message] = node.store.pending(1)
+        reader = SnapshotReader(node.store, node.store.snapshot(), Documents())
+        with psycopg.connect(server.address(schema)) as administrator:
+            administrator.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(StoreError, match="lock timeout"):
+                node._evaluator.evaluate([Documents().message(message)], reader, node.now())
+            administrator.rollback()
+        [outcome] = node._evaluator.evaluate([Documents().message(message)], reader, node.now())
+        assert (len(outcome.actions), outcome.errors, outcome.lost) == (1, [], None)
+    finally:
+        node.stop()
+
+
+def test_a_connection_that_is_lost_while_it_takes_the_lock_again_is_known_as_our_own(server: Server):
+    schema = server.new_schema()
+    store = PostgresqlStore(server.address(schema))
+    database = store._database
+    assert isinstance(database, ServerDatabase)
+    try:
+        first = database._connection
+        first.close()
+        # Its connection after the first has got the lock, and nobody here has heard of it; the server keeps it for a while.
+        lost = database._connect()
+        lost.execute("SELECT pg_try_advisory_lock(1147498833, hashtext(current_schema()))")
+        assert store.snapshot() == 0  # and so it goes on
+        lost.close()
+    finally:
+        store.close()

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -30,7 +31,9 @@ COPY_ROWS_MIN = 20
 STANDBY_SECONDS = 1.0
 """How often one who waits to be the writer asks."""
 RECONNECT_SECONDS_MAX = 10.0
-"""How long the server may take to give up a connection that was lost."""
+"""How long the server may take to give up a connection that was lost, before it is an outage."""
+OWN_BACKENDS_MAX = 5
+"""So many connections may be lost one after the other before the server has given up the first of them."""
 
 _OPENING = statements("postgresql/opening.sql")
 _SQL = {
@@ -39,6 +42,9 @@ _SQL = {
     **statements("postgresql/evolving.sql"),
     **statements("postgresql/sending.sql"),
 }
+_ALWAYS = ("durable", "no_full_scans", "notice_dead_peers")
+_FOR_READERS = ("read_only", "short_locks")
+"""What is set on every connection, and on those of readers."""
 _ENDED = ("08", "57P")
 """How the codes of errors start with which the server ends a connection."""
 _IN_BULK = {_SQL[name]: _SQL[f"{name}_in_bulk"] for name in _SQL if f"{name}_in_bulk" in _SQL}
@@ -64,8 +70,8 @@ class ServerDatabase:
         self._read_only = read_only
         self._closed = False
         self._term: int | None = None
-        self._held_by: int | None = None
-        """The server's process for the connection that took the lock."""
+        self._backends: deque[int] = deque(maxlen=OWN_BACKENDS_MAX)
+        """The server's processes for our newest connections: one of them may hold the lock when it is lost."""
         self._in_transaction = False
         self._queued: list[tuple[str, _Parameters]] = []
         """Statements of a transaction that nobody waits for: they travel with the next one that has an answer."""
@@ -182,7 +188,8 @@ class ServerDatabase:
         try:
             connection = self._address.connect()
             _connections.add(connection)
-            for name in ("durable", "no_full_scans", "notice_dead_peers", *(["read_only"] if self._read_only else [])):
+            self._backends.append(connection.info.backend_pid)
+            for name in (*_ALWAYS, *(_FOR_READERS if self._read_only else ())):
                 connection.execute(_OPENING[name])
         except psycopg.Error as error:
             said = self._address.without_secrets(_first_line(error))
@@ -220,7 +227,6 @@ class ServerDatabase:
         if version == 0:
             tell(f"made a new store in {self.name}")
         self._term = self._one("next_term")
-        self._held_by = self._connection.info.backend_pid
 
     def _wait_for_lock(self, tell: Callable[[str], None]) -> None:
         """Stand by until nobody else is the writer, whatever becomes of the server meanwhile."""
@@ -277,14 +283,15 @@ class ServerDatabase:
         give_up = time.monotonic() + RECONNECT_SECONDS_MAX
         while not self._one("try_lock"):
             pid, who = self._holder()
-            if pid not in (None, self._held_by) or time.monotonic() > give_up:
+            if pid is not None and pid not in self._backends:
                 raise StoreTakenOver(f"another writer has taken over the store {self.name}: {who}")
+            if time.monotonic() > give_up:
+                raise StoreError(f"the store {self.name} still holds a connection that was lost")
             if pid is not None:
                 self._one("end_connection", [pid])  # our own, which the server does not know to be lost
             time.sleep(STANDBY_SECONDS / 10)
         if self._one("term") != self._term:
             raise StoreTakenOver(f"another writer has taken over the store {self.name}, and is gone again; start anew")
-        self._held_by = self._connection.info.backend_pid
 
 
 def _roll_back(connection: psycopg.Connection) -> None:

@@ -20,6 +20,11 @@ FROM (VALUES ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('
 -- name: read_only
 SELECT set_config('default_transaction_read_only', 'on', false)
 
+-- A reader waits for nobody but an administrator who holds a whole table. An evaluator must say so before its own time is
+-- over: else the rule that it evaluates is blamed.
+-- name: short_locks
+SELECT set_config('lock_timeout', '1s', false)
+
 -- name: has_tables
 SELECT to_regclass(quote_ident(current_schema()) || '.demaq_store') IS NOT NULL
 
@@ -48,7 +53,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = 1
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 -- name: end_connection
-SELECT pg_terminate_backend(%s)
+SELECT pg_terminate_backend(%s::integer)
 
 -- The first statement of every transaction of a writer: fails where its term is over, and keeps the next one from
 -- beginning before the transaction has ended.
