@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from demaq.cli.main import demaq, run
 from demaq.gateways.outbox import guarded_network
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.settings import Mail, Outgoing, Relay, Settings, read_settings
@@ -157,6 +160,44 @@ def test_mails_go_to_those_who_are_listed(world: World, via: str, to: str, stran
         assert "<disconnectedTransport/>" in error, "nobody listens there, but it was tried"
     else:
         assert f'recipients = ["mailto:{stranger}"] to [outgoing.{via}]' in error
+
+
+def test_no_secret_of_an_address_is_shown_anywhere(
+    world: World, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    """In neither logs, errors, attempts, metrics, status nor listings."""
+    caplog.set_level(logging.DEBUG)
+    secret = "hunter2"
+    world.there.answer = lambda got: (404, {}, f"no such page: {world.there.address}{got.path}".encode())
+    query = f"?key={secret}&amp;page=2"
+    errors = [
+        world.send("open", f"{world.there.address}/x{query}"),
+        world.send("open", f"http://no-such-host.invalid:81/x{query}"),
+        world.send("open", f"http://joe:{secret}@127.0.0.1/x{query}"),
+        world.send("open", f"http://127.0.0.1:{secret}/x"),
+        world.send("open", f"ftp://joe:{secret}@127.0.0.1/x{query}"),
+        world.send("closed", f"{world.there.address}/x{query}"),
+    ]
+    here = world.here
+    assert here.client.post(f"/nowhere?token={secret}", content=b"<m/>").status_code == 404
+    shown = [
+        *errors,
+        *[repr(attempt) for attempt in here.node.store.attempts(None, None, 1000)],
+        json.dumps(here.gateways.status()),
+        here.client.get("/metrics").text,
+        *[record.getMessage() for record in caplog.records if "httpcore" not in record.name and record.name != "httpx"],
+        *[record.getMessage() for record in caplog.records if record.name == "httpx" and "/x" in record.getMessage()],
+    ]
+    sent = [m for m in here.stored("open") if secret in m.properties["Recipient"].text]
+    assert run(demaq, ["show", str(sent[0].seq), "--store", str(here.node.folder)]) == 0
+    assert run(demaq, ["deliveries", "--store", str(here.node.folder)]) == 0
+    assert run(demaq, ["deliveries", "--json", "--store", str(here.node.folder)]) == 0
+    said = capsys.readouterr()
+
+    assert not [text for text in [*shown, said.out, said.err] if secret in text]
+    assert "?key=…&page=…" in said.out
+    assert any(["no such page" in error and "?key=…&amp;page=…" in error for error in errors])
+    assert [record for record in caplog.records if record.name == "httpx" and "key=…" in record.getMessage()]
 
 
 def test_settings_name_recipients(tmp_path: Path):

@@ -20,6 +20,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
+from demaq.masking import mask_address, mask_addresses
 from demaq.store.place import Place
 from demaq.store.protocol import Attempt, Unsent
 from demaq.store.sql_store import SqlStore
@@ -79,11 +80,11 @@ def _line(message: int, time: datetime, text: str) -> str:
 def _attempt_lines(attempt: Attempt) -> list[str]:
     """What was tried, and below it what went wrong."""
     status = f" {attempt.status}" if attempt.status is not None else ""
-    to = f", {attempt.destination}" if attempt.destination else ""
+    to = f", {mask_address(attempt.destination)}" if attempt.destination else ""
     said = f"{attempt.queue}: attempt {attempt.number} {RESULTS[attempt.result]}{status}{to}"
     lines = [_line(attempt.message, attempt.at, said)]
     if attempt.reason is not None:
-        lines.append(" " * INDENT + fitted(f"{attempt.kind}: {attempt.reason}", INDENT))
+        lines.append(" " * INDENT + fitted(f"{attempt.kind}: {mask_addresses(attempt.reason)}", INDENT))
     return lines
 
 
@@ -94,11 +95,11 @@ def _attempt_json(attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.number,
         "at": attempt.at.isoformat(),
         "seconds": attempt.seconds,
-        "destination": attempt.destination,
+        "destination": mask_address(attempt.destination),  # earlier versions have stored it as it was
         "result": attempt.result,
         "status": attempt.status,
         "kind": attempt.kind,
-        "reason": attempt.reason,
+        "reason": None if attempt.reason is None else mask_addresses(attempt.reason),
     }
 
 

@@ -8,6 +8,8 @@ import click
 
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
+from demaq.language.system_properties import INITIAL
+from demaq.masking import mask_address
 from demaq.scheduler.reading import system_properties
 from demaq.scheduler.running_again import copies_of, first_number, is_copy
 from demaq.server.control import as_json as message_json
@@ -15,6 +17,8 @@ from demaq.store.place import Place
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 
+ADDRESSES = ("Recipient", f"{INITIAL}Recipient")
+"""Properties that are addresses, and may have secrets in them. With `--json` a message is shown as it is."""
 CHAIN_SHOWN_MAX = 20
 """So many causes are shown to people; of a longer chain the nearest, and the first of all."""
 
@@ -74,7 +78,8 @@ def _state(message: StoredMessage) -> list[str]:
     state = "waits" if message.processed is None else "processed"
     lines = [f"message {message.seq} in queue {message.queue}: {state}{'' if message.retired is None else ', retired'}"]
     lines += [
-        f"  {name} = {value.text}" for name, value in {**system_properties(message), **message.properties}.items()
+        f"  {name} = {mask_address(value.text) if name in ADDRESSES else value.text}"
+        for name, value in {**system_properties(message), **message.properties}.items()
     ]
     lines += [f'  in slice {slicing} "{key}"' for slicing, key in message.slices]
     if message.timer is not None:

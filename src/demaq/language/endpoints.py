@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from demaq.masking import mask_address
+
 HEALTH, READINESS, METRICS = RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
 """Where a node answers for itself."""
 
@@ -49,10 +51,10 @@ def arrival_at(queue: str, endpoint: str | None) -> Arrival:
     if colon and scheme.lower() == "mailto":
         address = unquote(rest.partition("?")[0]).strip()
         if not _MAIL_ADDRESS.fullmatch(address):
-            raise ValueError(f"{endpoint!r} has no mail address")
+            raise ValueError(f"{_shown(endpoint)} has no mail address")
         return Arrival("mail", address.lower())
     if colon and "/" not in scheme and scheme.lower() not in ("http", "https"):
-        raise ValueError(f"{scheme}: is not known here")
+        raise ValueError(f"{scheme[:20]}: is not known here")
     if colon and "/" not in scheme:
         path = urlsplit(text).path if rest.startswith("//") else rest
     else:
@@ -76,7 +78,7 @@ def destination(address: str) -> Destination:
             if not all([_MAIL_ADDRESS.fullmatch(receiver) for receiver in receivers]):
                 raise ValueError(f"{_shown(address)} has no mail address")
             return Destination("mail", text, receivers[0].rpartition("@")[2].lower())
-    raise ValueError(f"{scheme}: is not known here")
+    raise ValueError(f"{scheme[:20]}: is not known here")
 
 
 def _path(path: str) -> Arrival:
@@ -94,8 +96,8 @@ def _peer(address: str) -> str:
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
-    except ValueError as reason:
-        raise ValueError(f"{_shown(address)} is no address: {reason}") from None
+    except ValueError:  # without its text, which quotes what is wrong: perhaps a part of a password
+        raise ValueError(f"{_shown(address)} is no address: its host or its port cannot be one") from None
     if not host:
         raise ValueError(f"{_shown(address)} has no host")
     if parts.username is not None or parts.password is not None:
@@ -105,4 +107,5 @@ def _peer(address: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "...")
+    masked = mask_address(text)
+    return repr(masked if len(masked) <= 80 else masked[:77] + "...")

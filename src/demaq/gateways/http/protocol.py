@@ -34,6 +34,7 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, Together(transport, self.loop)))
+        self.access_log = False  # uvicorn's own has whole addresses, with what senders write into the query
         self._fruitless_bytes = 0
         """What came since there was a whole head or a piece of a body."""
         self._in_head = True

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from demaq.errors import MessageError, OperatorError
+from demaq.masking import mask_address
 
 ADDRESS_CHARACTERS_MAX = 254
 """Longer ones cannot be sent (RFC 5321, 4.5.3.1.3)."""
@@ -127,5 +128,6 @@ def _wrong(reason: str) -> MessageError:
 
 
 def _shown(text: str) -> str:
-    shortened = text if len(text) <= 80 else f"{text[:79]}…"
+    masked = mask_address(text) if "://" in text else text
+    shortened = masked if len(masked) <= 80 else f"{masked[:79]}…"
     return '"' + _CONTROL.sub("�", shortened) + '"'

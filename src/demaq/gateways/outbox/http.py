@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import socket
 import ssl
 import sys
@@ -21,6 +22,7 @@ from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
 from demaq.gateways.settings import Outgoing
 from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
 from demaq.language.endpoints import Destination
+from demaq.masking import mask_address
 from demaq.store.protocol import StoredMessage
 
 AGAIN_STATUSES = (408, 425, 429)
@@ -38,6 +40,18 @@ if importlib.util.find_spec("sniffio") is None:
     # For every request httpcore looks for this package in all folders that there are, which costs as much as the rest
     # of the request. With None in its place nobody looks (Python's language reference, 5.3.1).
     sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
+
+
+class _MaskedAddresses(logging.Filter):
+    """Lets httpx tell of its requests without what may be secret in their addresses."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple([mask_address(str(a)) if isinstance(a, httpx.URL) else a for a in record.args])
+        return True
+
+
+logging.getLogger("httpx").addFilter(_MaskedAddresses())
 
 
 class HttpSender:

@@ -28,6 +28,7 @@ from demaq.gateways.outbox.waiting import Due
 from demaq.gateways.settings import Outgoing, Settings
 from demaq.language.endpoints import Destination
 from demaq.language.system_properties import ERROR_LEVEL
+from demaq.masking import mask_address
 from demaq.outages import OutageLog
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.sending import Ended
@@ -424,7 +425,7 @@ def _described(result: NotSent, attempts: int) -> str:
 def _shown(to: Destination | Answering | NotSent) -> str:
     match to:
         case Destination():
-            return to.address
+            return mask_address(to.address)
         case Answering():
             return f"connection {to.connection}"
     return ""

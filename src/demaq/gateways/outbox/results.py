@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from demaq.masking import mask_addresses
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
@@ -30,6 +32,10 @@ class NotSent:
     """When the other side wants to be asked again."""
     fault: str | None = None
     """The SOAP fault or body that came back, if it is XML."""
+
+    def __post_init__(self) -> None:
+        # Whoever has made the reason, it may quote the address: the client, the resolver, the other side.
+        object.__setattr__(self, "reason", mask_addresses(self.reason))
 
 
 def refuse_recipient(queue: str, missing: str) -> NotSent:
