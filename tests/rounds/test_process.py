@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from demaq.errors import MessageError
+from demaq.rounds.child import Limits
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.process import ProcessEvaluator
 from demaq.scheduler.engine import Engine
@@ -99,13 +100,11 @@ def test_a_rule_that_never_ends_is_known_also_where_its_message_is_alone(engine:
 class KilledEvaluator(ProcessEvaluator):
     """Somebody kills its process whenever the rule with the number 1 is to be evaluated."""
 
-    def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
+    def _ask(self, request: tuple[Any, ...], limits: Limits) -> Any:
         match request:
             case ("evaluate" | "cascade", *_) | ("rule", _, 1, *_):
-                self._connected()
-                assert self._process is not None
-                self._process.kill()
-        return super()._ask(request, limit_seconds)
+                os.kill(self._connected().pid, signal.SIGKILL)
+        return super()._ask(request, limits)
 
 
 THREE_RULES = """

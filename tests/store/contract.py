@@ -435,6 +435,12 @@ class StoreContract:
         store.append([new(priority=priority) for priority in (0, 5, 0, 5)])
         assert seqs(store.pending(9, but=[2, 3])) == [4, 1]
         assert seqs(store.pending(1, but=[2])) == [4]
+        queues = {message.seq: message.queue for message in store.pending(9)}
+        for queue in set(queues.values()):
+            others = [seq for seq, of in queues.items() if of != queue]
+            assert seqs(store.pending(9, but_of=[queue])) == others
+            assert seqs(store.pending(9, but=others[:1], but_of=[queue])) == others[1:]
+        assert seqs(store.pending(9, but_of=list(queues.values()))) == []
 
     def test_many_slices_and_many_lookups_are_as_each_alone(self, store: Store):
         store.append([new(slices=(("s", key),), entries=(("i", value),)) for key, value in ("ax", "by", "ay", "cx")])

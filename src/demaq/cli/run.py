@@ -17,12 +17,18 @@ from demaq.cli.applications import show
 from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
+from demaq.cli.limits import Seconds, Size
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
 from demaq.cli.stores import counted, store_option
 from demaq.cycles import look_seldom
 from demaq.errors import OperatorError, ProgramError
 from demaq.language.diagnostics import Diagnostic
-from demaq.rounds.process import RULE_TIMEOUT_SECONDS
+from demaq.rounds.process import (
+    RULE_MEMORY_BYTES_MIN,
+    RULE_TIMEOUT_SECONDS,
+    RULE_TIMEOUT_SECONDS_MAX,
+    RULE_TIMEOUT_SECONDS_MIN,
+)
 from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
@@ -42,11 +48,19 @@ LOOK_EVERY_SECONDS = 0.2
 )
 @click.option(
     "--rule-timeout",
-    type=click.FloatRange(0.1),
+    type=Seconds(RULE_TIMEOUT_SECONDS_MIN, RULE_TIMEOUT_SECONDS_MAX),
     default=RULE_TIMEOUT_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long the rules of one message may take.",
+)
+@click.option(
+    "--rule-memory",
+    type=Size(RULE_MEMORY_BYTES_MIN),
+    default="2GB",
+    show_default=True,
+    metavar="SIZE",
+    help="How much memory the rules of one message may take.",
 )
 @click.option(
     "--max-hops",
@@ -83,6 +97,7 @@ def run(
     place: Place,
     keep: timedelta,
     rule_timeout: float,
+    rule_memory: int,
     max_hops: int,
     discard: tuple[str, ...],
     pipeline: PipelineName,
@@ -108,6 +123,7 @@ def run(
             place.where,
             keep,
             rule_timeout,
+            rule_memory,
             hops_max=max_hops,
             discard=discard,
             tell=_tell,

@@ -41,6 +41,9 @@ def status(place: Place, as_json: bool) -> None:
     threshold = found["threshold"]
     shown = f"from {threshold:,} messages on" if threshold is not None else "not in use"
     click.echo(f"Spark      {found['pipeline']}: {shown} ({found['why']})")
+    apart = found["apart"]
+    if apart["queues"]:
+        click.echo(f"apart      {counted(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
     for line in _gateway_lines(found["gateways"]) if found["gateways"] is not None else []:
         click.echo(line)
     click.echo(f"fault      {found['fault'] or 'none'}")

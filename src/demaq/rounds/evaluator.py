@@ -29,6 +29,7 @@ from demaq.rounds.outcomes import (
     Received,
     StateReader,
 )
+from demaq.rounds.progress import Progress
 from demaq.rounds.records import RecordWriter
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.rounds.schemas import Schemas
@@ -86,8 +87,9 @@ class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
     rounds_max = 1
 
-    def __init__(self, compiled: CompiledProgram, *, simple: bool = True) -> None:
-        """Without `simple` everything is left to Saxon."""
+    def __init__(self, compiled: CompiledProgram, *, simple: bool = True, progress: Progress | None = None) -> None:
+        """Without `simple` everything is left to Saxon. What it is busy with is noted in `progress`."""
+        self._progress = progress
         self.compiled = compiled
         self.program = compiled.plan.program
         self.schemas = Schemas(self.program)
@@ -126,19 +128,31 @@ class SaxonEvaluator:
         for (name, is_node), numbers in by_queue.items():
             if not self.compiled.plan.queues[name].rules:
                 continue
+            self._note(name, [messages[n] for n in numbers])
             if not is_node:
                 numbers = self._without_simple(name, numbers, messages, outcomes, reader)
             if not numbers:
                 continue
+            self._note_end()
             queue = self.compiled.queue(name)
             for start in range(0, len(numbers), BATCH_MESSAGES_MAX):
                 part = numbers[start : start + BATCH_MESSAGES_MAX]
                 self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
+        self._note_end()
         for message, outcome in zip(messages, outcomes, strict=True):
             outcome.members = message.slices
             if message.only_rule is not None:
                 outcome.keep_only(message.only_rule)
         return outcomes
+
+    def _note(self, queue: str, messages: Sequence[Message]) -> None:
+        """Note which messages the next call is about."""
+        if self._progress is not None:
+            self._progress.begin(queue, [message.sequence for message in messages])
+
+    def _note_end(self) -> None:
+        if self._progress is not None:
+            self._progress.end()
 
     def _without_simple(
         self,
@@ -166,10 +180,13 @@ class SaxonEvaluator:
         """
         saxon = self.compiled.saxon
         texts = [m.document for m in sorted(messages, key=lambda m: m.sequence) if m.document.node(saxon) is None]
+        self._note("", messages)
         try:
             nodes = saxon.documents([document.text for document in texts])
         except (ValueError, EvaluationError):
             return  # whoever evaluates them will find out which one it is
+        finally:
+            self._note_end()
         for position, (document, node) in enumerate(zip(texts, nodes, strict=True)):
             document.keep_node(saxon, node, saxon.parsed - len(nodes) + position + 1)
 
@@ -199,6 +216,7 @@ class SaxonEvaluator:
         reader: StateReader,
         now: datetime,
     ) -> None:
+        self._note(queue.plan.queue, messages)
         try:
             batch = self._batch(messages, now)
             answer = self._call(queue.run, *batch, queue.first_rules, self._nothing)

@@ -52,6 +52,10 @@ class SliceReset:
 Action: TypeAlias = Enqueued | SliceReset
 
 
+NOT_EVALUATED = "demaq:notEvaluated"
+"""The code of an error of a rule that did not come back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleError:
     """A rule that failed: it contributes this instead of any action."""
@@ -124,6 +128,8 @@ class Outcome:
     errors: list[RuleError] = field(default_factory=list)
     lost: str | None = None
     """Why the message could not be evaluated at all."""
+    deferred: str | None = None
+    """Why the message is to be evaluated apart from the round: it takes too long, or too much memory."""
     reads: Reads = NOTHING_READ
     number: int = -1
     """Its position among the outcomes of a cascade."""
@@ -154,6 +160,24 @@ class Outcome:
         self.errors += other.errors
         self.reads |= other.reads
         self.members = other.members
+
+
+def insert_outcomes(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[Outcome | None]) -> None:
+    """Put the outcomes of a share in their places, those of what the messages make behind all others."""
+    offset = len(outcomes) - len(share)
+
+    def place(number: int) -> int:
+        return share[number] if 0 <= number < len(share) else number + offset if number >= 0 else number
+
+    for number, outcome in enumerate(found):
+        if outcome is not None:
+            outcome.number = place(outcome.number)
+            if outcome.parent is not None:
+                outcome.parent = (place(outcome.parent[0]), outcome.parent[1])
+        if number < len(share):
+            outcomes[share[number]] = outcome
+        else:
+            outcomes.append(outcome)
 
 
 @record

@@ -31,6 +31,11 @@ def evaluators_here() -> int:
     return min(cores, EVALUATORS_MAX)
 
 
+def slow_lanes_here() -> int:
+    """How many processes this machine has use for besides, for what takes long."""
+    return max(1, evaluators_here() - 1)
+
+
 class EvaluatorPool(Delegating):
     """An Evaluator that takes so many rounds at once. Everything else is asked of the first process."""
 

@@ -1,51 +1,55 @@
 """Evaluate rules in a process beside the node: a rule that never ends or ends its process costs nobody else anything.
 
 The process is given the program's files and where the store is, reads messages and state there by itself at the
-snapshot it is told, and answers with outcomes. When it does not answer in time, or is gone, it is replaced and asked
-again in halves, until the message is found that it is about. That one is asked about rule by rule: the rule that does
-not come back fails, and the others do what they do.
+snapshot it is told, and answers with outcomes. When it does not answer in time, takes too much memory, or is gone, it
+is replaced.
+
+A patient evaluator then asks again in halves, until the message is found that it is about. That one is asked about rule
+by rule: the rule that does not come back fails, and the others do what they do. One that is not patient is for rounds,
+in which nobody shall wait: it defers the messages that the process was busy with as soon as that takes unusually long,
+for others to evaluate apart (`demaq.scheduler.apart`), and asks again about the rest.
 """
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import EvaluatorUnavailable, MessageError, ProgramError, StoreError
+from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.messages import Message
+from demaq.rounds.child import EvaluatorGone, EvaluatorProcess, Limits, Spares, Start
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
-from demaq.rounds.outcomes import Arrival, AskedRule, Outcome, Received, RuleError, StateReader
+from demaq.rounds.outcomes import (
+    NOT_EVALUATED,
+    Arrival,
+    AskedRule,
+    Outcome,
+    Received,
+    RuleError,
+    StateReader,
+    insert_outcomes,
+)
 from demaq.scheduler.reading import SnapshotReader, numbers_of
 
 RULE_TIMEOUT_SECONDS = 30.0
+RULE_TIMEOUT_SECONDS_MIN = 0.1
+RULE_TIMEOUT_SECONDS_MAX = 7 * 24 * 3600.0
+RULE_MEMORY_BYTES_MIN = 10_000_000
+RULE_MEMORY_BYTES = 2_000_000_000
+"""By how much a process may grow while it evaluates."""
 FURTHER_MESSAGE_SECONDS = 0.01
 """What each further message adds to the time for a batch: innocent ones take far less."""
-START_TIMEOUT_SECONDS = 120.0
+SIFT_SECONDS = 0.25
+"""How long messages are evaluated one by one before those that are done are committed."""
 ATTEMPTS_MAX = 5
 """So often a rule or a message from outside is tried that is alone in a process when that ends."""
 RULES_GIVEN_UP_MAX = 5
 """When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
 SUSPECTS_MAX = 1000
 """Of so many messages it is remembered which rules did not come back."""
-
-_PROGRAM = "import sys; sys.path.append(sys.argv[2]); from demaq.rounds.worker import main; main(int(sys.argv[1]))"
-_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
-
-
-class EvaluatorGone(Exception):
-    """The process did not answer in time, or is no more."""
-
-    def __init__(self, reason: str, died: bool = False) -> None:
-        super().__init__(reason)
-        self.died = died
-        """Whether it ended by itself or by others, which need not be the rule's fault."""
 
 
 class ProcessEvaluator:
@@ -55,49 +59,60 @@ class ProcessEvaluator:
     rounds_max = 1
 
     def __init__(
-        self, files: Mapping[str, str], store: str | Path, rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS
+        self,
+        files: Mapping[str, str],
+        store: str | Path,
+        rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+        rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
+        spares: Spares | None = None,
+        is_patient: bool = True,
     ) -> None:
-        """`files` are the program's modules by path, as they were when it was checked."""
-        self._files = dict(files)
-        self._store = store
+        """`files` are the program's modules by path, as they were when it was checked.
+
+        One that is not patient defers messages of its cascades which take unusually long.
+        """
+        self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds)
         self._rule_timeout_seconds = rule_timeout_seconds
+        self._rule_memory_bytes = rule_memory_bytes
+        self._spares = spares or Spares()
+        self._is_patient = is_patient
         self.replaced = 0
         """How many processes had to be replaced because of what they were asked to evaluate."""
         self._asking = threading.Lock()
         """One request at a time; who asks from another thread waits for his turn."""
         self._given_up: dict[int, dict[str, RuleError]] = {}
         """Rules that did not come back, by the message they were asked about."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
-        self._is_welcome = False
-        """Whether the process has said that it is ready."""
+        self._process: EvaluatorProcess | None = None
+        self._is_stopped = False
 
     def launch(self) -> None:
         """Let the process begin to start, without waiting for it."""
-        if self._connection is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                # A plain process: one of multiprocessing would run the program's main module once more.
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), _PACKAGE_FOLDER],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                )
-            self._connection = Connection(ours.detach())
-            self._connection.send((self._files, str(self._store), self._rule_timeout_seconds))
-            self._is_welcome = False
+        self._launched()
 
-    def twin(self) -> ProcessEvaluator:
+    def launch_spares(self) -> None:
+        """Have processes ready for when one has to be replaced."""
+        self._spares.launch(self._start)
+
+    def twin(self, is_patient: bool | None = None) -> ProcessEvaluator:
         """Another one for the same: what one has found out about messages the other knows too."""
-        twin = ProcessEvaluator(self._files, self._store, self._rule_timeout_seconds)
+        twin = ProcessEvaluator(
+            self._start.files,
+            self._start.store,
+            self._rule_timeout_seconds,
+            self._rule_memory_bytes,
+            self._spares,
+            self._is_patient if is_patient is None else is_patient,
+        )
         twin._given_up = self._given_up
         return twin
 
     def is_ready(self) -> bool:
         """Whether the process runs and can be asked now. Raises like `start` where it did not come up."""
-        if self._connection is not None and not self._is_welcome and self._connection.poll(0):
-            self._connected()
-        return self._is_welcome
+        try:
+            return self._process is not None and self._process.is_ready()
+        except Exception:
+            self._process = None
+            raise
 
     @property
     def pid(self) -> int | None:
@@ -126,22 +141,81 @@ class ProcessEvaluator:
     ) -> Sequence[Outcome | None]:
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
         seqs = numbers_of(messages)
+        if not self._is_patient:
+            return self._cascade_or_defer(seqs, reader.snapshot, now, deep, fold)
         if self._given_up and not self._given_up.keys().isdisjoint(seqs):
             return self.evaluate(messages, reader, now)
         try:
-            limit = self._rule_timeout_seconds + (len(seqs) - 1) * FURTHER_MESSAGE_SECONDS
-            found: Sequence[Outcome | None] = self._ask(("cascade", seqs, reader.snapshot, now, deep, fold), limit)
+            request = ("cascade", seqs, reader.snapshot, now, deep, fold)
+            found: Sequence[Outcome | None] = self._ask(request, self._limits(len(seqs)))
             return found
         except EvaluatorGone:  # because of one of them, or of what they make, which is then asked about in its turn
             if len(seqs) <= 2:
                 return [self._evaluate_rule_by_rule(seq, reader.snapshot, now) for seq in seqs]
             return self.evaluate(messages, reader, now)
 
+    def _cascade_or_defer(
+        self, seqs: Sequence[int], snapshot: int, now: datetime, deep: bool, fold: bool
+    ) -> Sequence[Outcome | None]:
+        """Defer messages that the process is busy with for unusually long, and go on with the others."""
+        outcomes: list[Outcome | None] = [None] * len(seqs)
+        left = list(range(len(seqs)))
+        limits = self._limits(len(seqs), is_patient=False)
+        while left:
+            asked = [seqs[position] for position in left]
+            try:
+                found = self._ask(("cascade", asked, snapshot, now, deep, fold), limits)
+            except EvaluatorGone as gone:
+                slow = gone.numbers.intersection(asked)
+                if not slow and deep:  # it is about what they make, which is asked about when it is stored
+                    deep = fold = False
+                    continue
+                for position in left:
+                    if not slow or seqs[position] in slow:
+                        outcomes[position] = Outcome(deferred=str(gone), number=position)
+                left = [position for position in left if outcomes[position] is None]
+            else:
+                insert_outcomes(outcomes, left, found)
+                break
+        return outcomes
+
+    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+        """Evaluate messages one by one, for a short time or until one takes long, which is deferred.
+
+        None stands for those that were not reached.
+        """
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = numbers_of(messages)
+        known = [number for number, seq in enumerate(seqs) if seq in self._given_up]
+        asked = seqs[: known[0]] if known else seqs
+        found: list[Outcome | None] = []
+        try:
+            request = ("each", asked, reader.snapshot, now, SIFT_SECONDS)
+            for outcome in self._ask_each(request, self._limits(1, is_patient=False)):
+                found.append(outcome)
+        except EvaluatorGone as gone:
+            found.append(Outcome(deferred=str(gone)))
+        if known and len(found) == known[0]:
+            found.append(Outcome(deferred="it did not end before"))
+        return [*found, *[None] * (len(seqs) - len(found))]
+
+    def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+        """Evaluate messages that take long: one rule by rule, several as long as none of them exceeds a limit."""
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = numbers_of(messages)
+        if len(seqs) == 1:
+            return [self._evaluate_rule_by_rule(seqs[0], reader.snapshot, now)]
+        try:
+            found: list[Outcome | None] = self._ask(("evaluate", seqs, reader.snapshot, now), self._limits(len(seqs)))
+            return found
+        except EvaluatorGone as gone:
+            return [Outcome(deferred=str(gone)) for _ in seqs]
+
     def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
         if not seqs:
             return []
         try:
-            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), self._limit_seconds(len(seqs)))
+            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), self._limits(len(seqs)))
             return found
         except EvaluatorGone:
             if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
@@ -152,7 +226,7 @@ class ProcessEvaluator:
     def _evaluate_rule_by_rule(self, seq: int, snapshot: int, now: datetime) -> Outcome:
         outcome = Outcome()
         try:
-            rules: list[AskedRule] = self._ask(("rules", seq), self._rule_timeout_seconds)
+            rules: list[AskedRule] = self._ask(("rules", seq), self._limits())
         except EvaluatorGone as gone:
             outcome.lost = f"evaluating the message failed: {gone}"
             return outcome
@@ -195,7 +269,7 @@ class ProcessEvaluator:
             if len(arrivals) == 1:
                 answers = self._ask_again((what, arrivals))
             else:
-                answers = self._ask((what, arrivals), self._limit_seconds(len(arrivals)))
+                answers = self._ask((what, arrivals), self._limits(len(arrivals)))
             return answers
         except EvaluatorGone as gone:
             if len(arrivals) == 1:
@@ -203,8 +277,9 @@ class ProcessEvaluator:
         middle = len(arrivals) // 2
         return self._in_halves(what, arrivals[:middle]) + self._in_halves(what, arrivals[middle:])
 
-    def _limit_seconds(self, messages: int) -> float:
-        return self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
+    def _limits(self, messages: int = 1, is_patient: bool = True) -> Limits:
+        seconds = self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
+        return Limits(seconds, self._rule_memory_bytes, is_patient)
 
     # the process
 
@@ -212,75 +287,72 @@ class ProcessEvaluator:
         """Ask about one thing, again if the process ends: perhaps somebody else has ended it."""
         for _ in range(ATTEMPTS_MAX - 1):
             try:
-                return self._ask(request, self._rule_timeout_seconds)
+                return self._ask(request, self._limits())
             except EvaluatorGone as gone:
                 if not gone.died:
                     raise
-        return self._ask(request, self._rule_timeout_seconds)
+        return self._ask(request, self._limits())
 
-    def _ask(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
-        with self._asking:
-            return self._asked(request, limit_seconds)
-
-    def _asked(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
-        connection = self._connected()
-        try:
-            connection.send(request)
-            if not connection.poll(limit_seconds):
-                raise EvaluatorGone(f"it did not end within {limit_seconds:g} s")
-            kind, answer = connection.recv()
-        except (EOFError, OSError):
-            self._replace()
-            raise EvaluatorGone("the process that evaluated it came to its end", died=True) from None
-        except EvaluatorGone:
-            self._replace()
-            raise
-        if kind == "recycle":
-            self.close()
-        if kind == "fault":
-            raise answer
+    def _ask(self, request: tuple[Any, ...], limits: Limits) -> Any:
+        """Return the answer to a request. Raises EvaluatorGone where there is none."""
+        [answer] = self._ask_each(request, limits)
         return answer
 
-    def _connected(self) -> Connection:
-        self.launch()
-        assert self._connection is not None
-        if not self._is_welcome:
-            self._welcome(self._connection)
-            self._is_welcome = True
-        return self._connection
+    def _ask_each(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+        """Yield the answers to a request. Raises EvaluatorGone behind the last one that came."""
+        with self._asking:
+            process = self._connected()
+            try:
+                watch = process.send(request)
+                kind = "one"
+                while kind == "one":
+                    kind, answer = process.receive(watch, limits)
+                    if kind == "fault":
+                        raise answer
+                    if kind != "last":
+                        yield answer
+            except EvaluatorGone:
+                self._replace()
+                raise
+            except GeneratorExit:
+                self.close()
+                raise
+            if kind == "recycle" or (kind == "last" and answer):
+                self.close()
 
-    def _welcome(self, connection: Connection) -> None:
+    def _launched(self) -> EvaluatorProcess:
+        if self._is_stopped:
+            raise EvaluatorUnavailable("the node stops")
+        if self._process is None:
+            self._process = self._spares.take(self._start)
+        return self._process
+
+    def _connected(self) -> EvaluatorProcess:
+        process = self._launched()
         try:
-            refused: list[ProgramError | StoreError] | None = (
-                connection.recv() if connection.poll(START_TIMEOUT_SECONDS) else None
-            )
-        except (EOFError, OSError):
-            refused = None
-        if refused is None:
-            self.close()
-            raise EvaluatorUnavailable("the process that evaluates rules did not start")
-        if refused:
-            self.close()
-            first, *others = refused
-            if isinstance(first, ProgramError):
-                first.others = tuple([other for other in others if isinstance(other, ProgramError)])
-            raise first
+            process.wait_until_ready()
+        except Exception:
+            self._process = None
+            raise
+        return process
 
     def _replace(self) -> None:
         self.replaced += 1
         self.close()
 
+    def stop(self) -> None:
+        """End the process for good. Whoever waits for an answer, in another thread, hears of it."""
+        self._is_stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-            self._is_welcome = False
         if self._process is not None:
-            self._process.kill()  # it holds nothing that is not in the store
-            self._process.wait()
+            self._process.close()
             self._process = None
 
 
 def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:
     reason = f"evaluating the rule failed: {gone}"
-    return RuleError(rule=rule.name, kind="systemError", code="demaq:notEvaluated", description=reason, at=rule.at)
+    return RuleError(rule=rule.name, kind="systemError", code=NOT_EVALUATED, description=reason, at=rule.at)

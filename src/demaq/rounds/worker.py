@@ -7,7 +7,9 @@ import gc
 import os
 import resource
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from demaq.language.load import load_program_texts
 from demaq.messages import Message
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.rounds.outcomes import Outcome
+from demaq.rounds.progress import Progress
 from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store.opening import open_store_readonly
 
@@ -31,8 +35,8 @@ ORPHAN_SECONDS = 60
 """How long after its time for an answer a process ends by itself, should nobody be there to end it."""
 
 
-def main(descriptor: int) -> None:
-    """Work for whoever holds the other end of a socket."""
+def main(descriptor: int, shared: int) -> None:
+    """Work for whoever holds the other end of a socket, and sees what is noted in shared memory."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are the node's to handle, and reach the whole group
     os.environ["TZ"] = "UTC"
@@ -40,7 +44,7 @@ def main(descriptor: int) -> None:
     with contextlib.suppress(EOFError, OSError):
         files, store, limit_seconds = connection.recv()
         try:
-            worker = Worker(files, store)
+            worker = Worker(files, store, Progress(shared))
         except ProgramError as error:
             connection.send([error, *error.others])
             return
@@ -53,6 +57,11 @@ def main(descriptor: int) -> None:
             # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
             signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
             try:
+                if request[0] == "each":
+                    for outcome in worker.answer_each(*request[1:]):
+                        connection.send(("one", outcome))
+                    connection.send(("last", worker.has_grown()))
+                    continue
                 answer = worker.answer(request)
             except StoreError as error:  # no rule's fault
                 connection.send(("fault", error))
@@ -66,8 +75,9 @@ def main(descriptor: int) -> None:
 class Worker:
     """A program on a store that it reads, in a process that does nothing else."""
 
-    def __init__(self, files: dict[str, str], store: str | Path) -> None:
-        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
+    def __init__(self, files: dict[str, str], store: str | Path, progress: Progress | None = None) -> None:
+        """What it is busy with is noted in `progress`."""
+        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)), progress=progress)
         self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
@@ -91,6 +101,14 @@ class Worker:
                 return self._evaluator.restate_many(arrivals)
             case _:
                 raise AssertionError(f"unknown request {request[0]!r}")
+
+    def answer_each(self, seqs: Sequence[int], snapshot: int, now: datetime, seconds: float) -> Iterator[Outcome]:
+        """Evaluate messages one by one as long as there is time."""
+        end = time.monotonic() + seconds
+        for message in self._messages(seqs):
+            yield self._evaluator.evaluate([message], self._reader(snapshot), now)[0]
+            if time.monotonic() > end:
+                return
 
     def _messages(self, seqs: Sequence[int]) -> list[Message]:
         found = {stored.seq: stored for stored in self._store.messages(seqs)}

@@ -14,6 +14,7 @@ from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, S
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator, receive
 from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
+from demaq.scheduler.apart import Apart, Lane
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue, expect_repeated
 from demaq.scheduler.making import Maker
@@ -35,6 +36,8 @@ ROUND_CHARACTERS_MAX = 32_000_000
 """The messages of a round are hardly larger than this together, unless there is only one."""
 PENDING_MESSAGES_FIRST = 200
 """So many messages are asked for before anything is known about their size."""
+PAGES_MAX = 100
+"""So often the store is asked for the messages of a round, most of which may have to wait for others."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
 AGAIN_SHARE_MAX = 0.2
@@ -63,6 +66,8 @@ class Engine:
         exact: bool = True,
         fold: bool = False,
         ahead: bool = False,
+        lanes: Sequence[Lane] = (),
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
 
@@ -71,6 +76,9 @@ class Engine:
         conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
         nothing is left is one step, and `observe` does not hear of the messages that came and went in it. With `ahead`
         the next rounds are evaluated while one is committed, by an evaluator that takes calls from other threads.
+
+        `lanes` evaluate what the evaluator of the rounds defers, at least two where it does; `wake` is called, from
+        other threads, when a round is to be run because of that.
         """
         self.fold = fold
         self._ahead = ahead
@@ -102,6 +110,8 @@ class Engine:
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
         self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
+        self.apart = Apart(self._rounds, lanes, plan, wake)
+        """Messages that take long, and are evaluated apart from the rounds."""
 
     # from outside
 
@@ -226,9 +236,26 @@ class Engine:
         are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
         a message has failed too often and is parked.
         """
-        begun = self._begun.popleft() if self._begun else self._begin()
-        if begun is None:
+        done = self._finish_apart()
+        while True:
+            begun = self._begun.popleft() if self._begun else self._begin()
+            self.apart.start()
+            if begun is None:
+                return done
+            done += self._run(begun)
+            if done or not self._rounds.has_left_out:
+                return done
+
+    def _finish_apart(self) -> int:
+        """Commit what was evaluated apart from the rounds."""
+        if not self.apart:
             return 0
+        done, faults = self.apart.finish()
+        for fault in faults:
+            done += self._one_by_one(fault.batch, fault.error)
+        return done
+
+    def _run(self, begun: Evaluation) -> int:
         try:
             done = self._rounds.end(begun, lambda: self._begin_ahead(begun.batch))
             self._adapt(len(begun.batch), begun.seconds)
@@ -242,6 +269,15 @@ class Engine:
             raise
         except Exception as fault:
             return self._one_by_one(begun.batch, fault)
+        finally:
+            self._defer()
+
+    def _defer(self) -> None:
+        """Have evaluated apart what a round has left out."""
+        deferred, self._rounds.deferred = self._rounds.deferred, []
+        if deferred:
+            self.apart.defer([(message, reason) for message, reason in deferred if not self._is_processed(message.seq)])
+            self.apart.start()
 
     def _begin(self) -> Evaluation | None:
         batch, all_of_them = self._next_batch()
@@ -291,6 +327,7 @@ class Engine:
         while self._begun:
             self._rounds.forget(self._begun.pop())
         self._is_last = False
+        self.apart.start_anew()
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
         """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
@@ -309,9 +346,12 @@ class Engine:
         found: list[StoredMessage] = []
         all_of_them = False
         asked = min(limit, PENDING_MESSAGES_FIRST)
-        while asked and not all_of_them:
-            more = self.store.pending(asked, [*but, *[message.seq for message in found]])
-            found += more
+        for _ in range(PAGES_MAX):
+            if not asked or all_of_them:
+                break
+            left_out = [*but, *[message.seq for message in found], *self.apart.left_out()]
+            more = self.store.pending(asked, left_out, self.apart.queues_left_out())
+            found += self.apart.admit(more)
             left = ROUND_CHARACTERS_MAX - sum([len(message.body) for message in found])
             if left <= 0:
                 break

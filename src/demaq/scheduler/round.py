@@ -22,13 +22,14 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from demaq.messages import Message
 from demaq.rounds.changes import Changes, Parts, SliceKey
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Enqueued, Outcome, Part, SliceReset, Version
+from demaq.rounds.outcomes import Enqueued, Outcome, Part, SliceReset, StateReader, Version
 from demaq.scheduler.making import Maker
 from demaq.scheduler.reading import NO_SLICES, Documents, SnapshotReader, StoredBatch
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
@@ -47,6 +48,10 @@ NUMBERS_PER_MESSAGE = 2
 
 _OTHER = -1
 """As the key of a step: of none of the outcomes of a view."""
+
+
+Order = tuple[int, int]
+"""The place of a message in the line: the highest priority first, then the oldest."""
 
 
 class View:
@@ -83,11 +88,24 @@ class Evaluation:
         self._evaluate = evaluate
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._done = threading.Event()
 
-    def start(self) -> None:
-        """Evaluate in the background."""
-        self._thread = threading.Thread(target=self._run, name="demaq-ahead", daemon=True)
+    def start(self, done: Callable[[], None] = lambda: None) -> None:
+        """Evaluate in the background. `done` is called when the outcomes are there."""
+
+        def run() -> None:
+            try:
+                self._run()
+            finally:
+                self._done.set()
+                done()
+
+        self._thread = threading.Thread(target=run, name="demaq-ahead", daemon=True)
         self._thread.start()
+
+    def is_done(self) -> bool:
+        """Whether what was started is over."""
+        return self._done.is_set()
 
     def wait(self) -> None:
         """Until the outcomes are there. Raises what went wrong."""
@@ -163,6 +181,23 @@ class Rounds:
         self._again_messages = AGAIN_MESSAGES_FIRST
         self.evaluated_again = 0
         """How many messages of the last round were."""
+        self.deferred: list[tuple[StoredMessage, str]] = []
+        """Messages that rounds have left out because they take too long, each with the reason."""
+        self.has_left_out = False
+        """Whether the last round has left out some, or others that come after one in a slice."""
+        self.held: dict[SliceKey, Order] = {}
+        """Slices whose next member is evaluated apart: its place, which those after it must not overtake."""
+
+    def order(self, message: StoredMessage) -> Order:
+        return -(self._maker.priority(message.queue) or 0), message.seq
+
+    def is_held(self, order: Order, slices: Sequence[SliceKey]) -> bool:
+        """Whether a message in this place and these slices has to wait for one that is evaluated apart."""
+        return bool(self.held) and any([key in self.held and self.held[key] < order for key in slices])
+
+    def read(self, numbers: Sequence[int]) -> list[StoredMessage]:
+        """Messages as they are now."""
+        return self._store.messages(numbers)
 
     # from outside
 
@@ -193,12 +228,37 @@ class Rounds:
         messages = StoredBatch(batch, self._documents)
         return Evaluation(batch, deep, view, lambda: self._evaluator.cascade(messages, reader, view.now, deep, fold))
 
+    def begin_apart(
+        self,
+        batch: Sequence[StoredMessage],
+        evaluate: Callable[[Sequence[Message], StateReader, datetime], Sequence[Outcome | None]],
+    ) -> Evaluation:
+        """Begin to evaluate messages on the newest snapshot by other means than a round's."""
+        with self.changing:
+            snapshot = self._store.snapshot()
+            view = View(self._clock())
+            self._views.append(view)
+        reader = SnapshotReader(self._store, snapshot, self._documents)
+        messages = StoredBatch(batch, self._documents)
+        return Evaluation(batch, False, view, lambda: evaluate(messages, reader, view.now))
+
+    def end_apart(self, begun: Evaluation) -> set[int]:
+        """Commit those messages of an evaluation apart that still hold; the answer is their numbers."""
+        try:
+            begun.wait()
+            return _Round(self, begun, is_apart=True).run_apart()
+        finally:
+            begun.view.is_held = False
+            with self.changing:
+                self._views[:] = [view for view in self._views if view.is_held]
+
     def end(self, begun: Evaluation, meanwhile: Callable[[], None] = lambda: None) -> int:
         """Commit a round that has begun; the answer is how many messages were processed.
 
         What is to happen `meanwhile` is called when the messages are evaluated, before anything is committed.
         """
         self.evaluated_again = 0
+        self.has_left_out = False
         try:
             begun.wait()
             meanwhile()
@@ -230,8 +290,10 @@ class Rounds:
 
 
 class _Round:
-    def __init__(self, rounds: Rounds, begun: Evaluation) -> None:
+    def __init__(self, rounds: Rounds, begun: Evaluation, is_apart: bool = False) -> None:
+        """With `is_apart` nothing is evaluated again, and what is made is left to the rounds."""
         self._rounds = rounds
+        self._is_apart = is_apart
         self._deep = begun.deep
         self._heap: list[tuple[tuple[int, int], _Candidate]] = []
         """Candidates by their places, no two of which are the same."""
@@ -253,6 +315,19 @@ class _Round:
                 self._evaluate_again(rounds._again_messages)
         return self._done
 
+    def run_apart(self) -> set[int]:
+        """Commit all that holds; the answer is which messages were processed."""
+        rounds = self._rounds
+        committed: set[int] = set()
+        while self._heap:
+            with rounds.changing:
+                steps = self._steps_that_hold()
+                rounds._commit(steps)
+            committed.update([step.processed for step in steps if step.processed is not None])
+            if self._heap and len(steps) < COMMIT_STEPS_MAX:
+                self._pop()
+        return committed
+
     @property
     def _first(self) -> _Candidate:
         """Whose turn it is."""
@@ -263,10 +338,32 @@ class _Round:
 
     def _take(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
         """Put messages that were evaluated in their places."""
-        for message, outcome, lost in zip(evaluation.batch, evaluation.outcomes, losses, strict=True):
-            order = (-(self._rounds._maker.priority(message.queue) or 0), message.seq)
-            self._push(_Candidate(order, message, outcome, evaluation.view, losses=lost))
+        deferred = [outcome is not None and outcome.deferred is not None for outcome in evaluation.outcomes]
+        if any(deferred) and not self._is_apart:
+            self._defer(evaluation)
+        for message, outcome, lost, left_out in zip(
+            evaluation.batch, evaluation.outcomes, losses, deferred, strict=True
+        ):
+            order = self._rounds.order(message)
+            if self._is_apart:
+                left_out = outcome is None or left_out
+            else:
+                left_out = left_out or self._rounds.is_held(order, message.slices)
+            if left_out:
+                self._rounds.has_left_out = True
+            else:
+                self._push(_Candidate(order, message, outcome, evaluation.view, losses=lost))
         evaluation.view.is_held = False
+
+    def _defer(self, evaluation: Evaluation) -> None:
+        """Leave out what takes too long. What comes after it in one of its slices waits in the store."""
+        rounds = self._rounds
+        for message, outcome in zip(evaluation.batch, evaluation.outcomes, strict=True):
+            if outcome is not None and outcome.deferred is not None:
+                rounds.deferred.append((message, outcome.deferred))
+                order = rounds.order(message)
+                for key in message.slices:
+                    rounds.held[key] = min(order, rounds.held.get(key, order))
 
     def _evaluate_again(self, limit: int) -> None:
         """Take outcomes that no longer hold off the front, and ask again as things are now."""
@@ -298,6 +395,8 @@ class _Round:
         folded = outcome.folded
         if folded is not None:
             if candidate.message.hops + folded.depth >= self._rounds._hops_max:
+                return True
+            if self._rounds.held and _meets([*folded.read, *folded.changed], self._rounds.held):
                 return True
             candidate.parts = list(folded.read)
         elif candidate.parts is None:
@@ -355,6 +454,8 @@ class _Round:
         """A message is made: it takes its place in this round, or is left to the next one."""
         assert created.priority is not None
         order = (-created.priority, number)
+        if self._is_apart or self._rounds.is_held(order, created.slices):
+            return
         child = view.children.pop((outcome, action), None) if outcome >= 0 else None
         if self._deep and self._done < STEPS_MAX:
             message = as_stored(created, number)
@@ -375,6 +476,11 @@ class _Round:
             parts += self._rounds._parts.gone(head.message.queue)
         for view in self._rounds._views:
             view.inside.add(outcome.key if is_foreseen and head.view is view else _OTHER, parts)
+
+
+def _meets(parts: Sequence[Part], slices: Container[SliceKey]) -> bool:
+    """Whether one of these slices is among the parts of a conversation."""
+    return any([part[0] in ("slice", "reset") and (part[1], part[2]) in slices for part in parts])
 
 
 def _is_foreseen(outcome: Outcome, step: Step, makers: Sequence[int]) -> bool:

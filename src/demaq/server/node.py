@@ -30,8 +30,16 @@ from demaq.language.load import load_program
 from demaq.language.program import Program
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.outages import OVER_AFTER_SECONDS, OutageLog
-from demaq.rounds.pool import EvaluatorPool, evaluators_here
-from demaq.rounds.process import RULE_TIMEOUT_SECONDS, ProcessEvaluator
+from demaq.rounds.child import Spares
+from demaq.rounds.pool import EvaluatorPool, evaluators_here, slow_lanes_here
+from demaq.rounds.process import (
+    RULE_MEMORY_BYTES,
+    RULE_MEMORY_BYTES_MIN,
+    RULE_TIMEOUT_SECONDS,
+    RULE_TIMEOUT_SECONDS_MAX,
+    RULE_TIMEOUT_SECONDS_MIN,
+    ProcessEvaluator,
+)
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.error_messages import kind_of
@@ -49,6 +57,11 @@ from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, as_
 
 IDLE_SECONDS_MAX = 60.0
 """An idle node looks around at least this often."""
+TIMER_SECONDS_MAX = 0.5
+"""A node with timers looks at the clock this often, which may jump: it is what their times are compared with."""
+SPARES = 1
+SPARES_AFTER_SECONDS = 3.0
+"""A node that has run for so long has a process ready to replace another one."""
 GARBAGE_EVERY_TURNS = 4
 """Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
@@ -78,6 +91,7 @@ class Node:
         store: str | os.PathLike[str],
         keep: timedelta = timedelta(0),
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+        rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
         clock: Callable[[], datetime] | None = None,
         hops_max: int = HOPS_MAX,
         discard: Sequence[str] = (),
@@ -94,6 +108,7 @@ class Node:
         `master`, or on whichever is better for each. With `standby`, wait for a store on a server whose writer is
         another node, and go on where that one ends.
         """
+        _check_limits(rule_timeout_seconds, rule_memory_bytes, hops_max, keep)
         self.place = place_of(store)
         if pipeline != "inline" and not is_local(master) and not self.place.is_on_server:
             raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use PostgreSQL")
@@ -109,8 +124,11 @@ class Node:
         with contextlib.ExitStack() as opened:
             opened.callback(self.store.close)
             # Two processes, so that senders do not wait for slow rules.
-            self._evaluator = ProcessEvaluator(files, where, rule_timeout_seconds)
-            self._receiver = ProcessEvaluator(files, where, rule_timeout_seconds)
+            limits = rule_timeout_seconds, rule_memory_bytes
+            self._spares = Spares(SPARES)
+            opened.callback(self._spares.close)
+            self._evaluator = ProcessEvaluator(files, where, *limits, self._spares, is_patient=False)
+            self._receiver = ProcessEvaluator(files, where, *limits, self._spares)
             opened.callback(self._evaluator.close)
             opened.callback(self._receiver.close)
             self._evaluator.launch()
@@ -120,6 +138,9 @@ class Node:
 
             pool = EvaluatorPool(self._evaluator, evaluators_here())
             opened.callback(pool.close)
+            self._lanes = [self._evaluator.twin(is_patient=True) for _ in range(1 + slow_lanes_here())]
+            for lane in self._lanes:
+                opened.callback(lane.close)
 
             def start() -> tuple[SparkEvaluator, Callable[[], None]]:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
@@ -144,6 +165,8 @@ class Node:
                 exact=False,
                 fold=not keep,
                 ahead=True,
+                lanes=self._lanes,
+                wake=self.look_for_work,
             )
             self._opened = opened.pop_all()
         self.failure: BaseException | None = None
@@ -192,6 +215,9 @@ class Node:
         if self._thread is not None:
             self._thread.join()
         self.engine.forget_ahead()
+        for lane in self._lanes:
+            lane.stop()
+        self.engine.apart.leave()
         self._opened.close()
 
     def attach(
@@ -315,6 +341,7 @@ class Node:
             "job_seconds": pipeline.job_seconds,
             "message_seconds": pipeline.message_seconds,
             "why": pipeline.why,
+            "apart": {"messages": len(self.engine.apart), "queues": list(self.engine.apart.suspected)},
             "fault": self.fault,
             "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
@@ -326,7 +353,7 @@ class Node:
     @property
     def evaluators_replaced(self) -> int:
         """How many processes had to be replaced because of what they were asked to evaluate."""
-        return self._evaluator.replaced + self._receiver.replaced
+        return sum([evaluator.replaced for evaluator in (self._evaluator, self._receiver, *self._lanes)])
 
     def evaluator_pids(self) -> dict[str, int | None]:
         """The processes beside the node: of rules, and of what arrives."""
@@ -369,10 +396,16 @@ class Node:
                 faults += 1
                 busy = faults < FAULTS_MAX_WHEN_STOPPING
                 self._pause(error, min(PAUSE_SECONDS_FIRST * 2**faults, PAUSE_SECONDS_MAX))
-            if self._stopping.is_set() and not (self._draining and (busy or not stopping)):
+            if self._stopping.is_set() and not (self._draining and (busy or self.engine.apart or not stopping)):
                 return
             if not busy and self.fault is None:
+                self._launch_spares()
                 self._work.wait(self._idle_seconds())
+
+    def _launch_spares(self) -> None:
+        """Have a process ready for when one must be replaced, unless the node lives for a moment only."""
+        if (self._clock() - self._started).total_seconds() >= SPARES_AFTER_SECONDS:
+            self._evaluator.launch_spares()
 
     def _pause(self, error: Exception, seconds: float) -> None:
         """Wait after a fault: what was not committed will be tried again."""
@@ -410,10 +443,10 @@ class Node:
     def _idle_seconds(self) -> float:
         with self._turn:
             due = self.store.next_due()
-        idle_max = OVER_AFTER_SECONDS if self.outages.is_open else IDLE_SECONDS_MAX
-        if due is None:
-            return idle_max
-        return min(max((due - self._clock()).total_seconds(), 0.0), idle_max)
+        longest = OVER_AFTER_SECONDS if self.outages.is_open else IDLE_SECONDS_MAX
+        if due is not None or self.engine.apart:
+            longest = min(longest, TIMER_SECONDS_MAX)
+        return longest if due is None else min(max((due - self._clock()).total_seconds(), 0.0), longest)
 
     def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():
@@ -443,6 +476,19 @@ class Node:
                     listener(message)
                 except Exception:
                     _log.exception("a subscriber to queue %s failed on message %s", message.queue, message.seq)
+
+
+def _check_limits(seconds: float, memory: int | None, hops: int, keep: timedelta) -> None:
+    """Raises an OperatorError where a limit is no number, or one that nothing could keep to."""
+    if not RULE_TIMEOUT_SECONDS_MIN <= seconds <= RULE_TIMEOUT_SECONDS_MAX:  # nan is in no range
+        least, most = f"{RULE_TIMEOUT_SECONDS_MIN:g}", f"{RULE_TIMEOUT_SECONDS_MAX:,g}"
+        raise OperatorError(f"{seconds} is no time limit for rules: it is a number of seconds from {least} to {most}")
+    if memory is not None and not memory >= RULE_MEMORY_BYTES_MIN:
+        raise OperatorError(f"{memory} is no memory limit for rules: it is at least {RULE_MEMORY_BYTES_MIN:,} bytes")
+    if hops < 1:
+        raise OperatorError(f"{hops} is no limit of hops: it is at least 1")
+    if keep < timedelta(0):
+        raise OperatorError("messages cannot be kept for less than no time")
 
 
 def _utc_now() -> datetime:

@@ -23,7 +23,7 @@ from demaq.language.program import Program
 from demaq.messages import Message
 from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import Evaluator
-from demaq.rounds.outcomes import Outcome, StateReader
+from demaq.rounds.outcomes import Outcome, StateReader, insert_outcomes
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
@@ -110,11 +110,11 @@ class SparkEvaluator(Delegating):
         outcomes: list[Outcome | None] = [None] * len(messages)
         for number, share in enumerate(shares):
             if number in answers:
-                _add(outcomes, share, pickle.loads(answers[number]))
+                insert_outcomes(outcomes, share, pickle.loads(answers[number]))
         lost = [position for number, share in enumerate(shares) if number not in answers for position in share]
         if lost:
             self.lost_tasks += len(shares) - len(answers)
-            _add(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep, fold))
+            insert_outcomes(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep, fold))
         return outcomes
 
     # tasks
@@ -158,24 +158,6 @@ def divided(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[lis
     for group in groups.values():
         min(shares, key=len).extend(group)
     return [sorted(share) for share in shares]
-
-
-def _add(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[Outcome | None]) -> None:
-    """Put the outcomes of a share in their places, those of what the messages make behind all others."""
-    offset = len(outcomes) - len(share)
-
-    def place(number: int) -> int:
-        return share[number] if 0 <= number < len(share) else number + offset if number >= 0 else number
-
-    for number, outcome in enumerate(found):
-        if outcome is not None:
-            outcome.number = place(outcome.number)
-            if outcome.parent is not None:
-                outcome.parent = (place(outcome.parent[0]), outcome.parent[1])
-        if number < len(share):
-            outcomes[share[number]] = outcome
-        else:
-            outcomes.append(outcome)
 
 
 # --- on an executor --------------------------------------------------------------------------------------------------

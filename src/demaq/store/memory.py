@@ -210,13 +210,16 @@ class MemoryStore:
 
     # reading, as it is now
 
-    def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+    def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
         with self._lock:
             left_out = set(but)
             found = [
                 (-k.priority, k.seq)
                 for k in self._kept.values()
-                if k.priority is not None and k.processed is None and k.seq not in left_out
+                if k.priority is not None
+                and k.processed is None
+                and k.seq not in left_out
+                and k.message.queue not in but_of
             ]
             return [self._current(seq) for _, seq in sorted(found)[:limit]]
 

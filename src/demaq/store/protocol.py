@@ -313,8 +313,9 @@ class Store(Protocol):
 
     # reading, as it is now
 
-    def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
-        """Unprocessed messages that have a priority, but for these: highest first, then oldest first."""
+    def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
+        """Unprocessed messages that have a priority, but for these and those of these queues: highest first, then
+        oldest first."""
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         """The oldest unprocessed messages of a queue that nobody processes, for whoever takes them."""

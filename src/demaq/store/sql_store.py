@@ -5,6 +5,7 @@ Each answer is one statement, so readers in other processes see whole commits wi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -164,11 +165,12 @@ class SqlStore:
 
     # reading, as it is now
 
-    def pending(self, limit: int, but: Sequence[int] = ()) -> list[StoredMessage]:
+    def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
         asked: dict[str, object] = {"limit": limit}
         name = "pending"
-        if but:
+        if but or but_of:
             asked["but"] = encode_numbers(but)
+            asked["but_of"] = json.dumps(list(but_of))
             name = "other_pending"
         return [_message(row) for row in self._database.rows(self._database.sql[name], asked)]
 

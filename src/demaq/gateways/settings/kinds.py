@@ -21,12 +21,11 @@ from demaq.gateways.security.private_files import read_private
 from demaq.gateways.security.recipients import Recipients, WrongEntry
 from demaq.gateways.security.secrets import Secret
 from demaq.language.naming.suggestions import Suggestions
+from demaq.sizes import size_of
 
 SHOWN_MAX = 40
 COUNT_MAX = 10**12
 NO_AUTH = "none"
-_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(rf"(\d{{1,15}}(?:\.\d{{1,3}})?) ?({'|'.join(_SIZES)})", re.ASCII)
 _PERIODS = {"s": 1, "min": 60, "h": 3600}
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)/(s|min|h)", re.ASCII)
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
@@ -61,10 +60,10 @@ def duration(value: Any, at: Surroundings) -> float:
 
 
 def size(value: Any, at: Surroundings) -> int:
-    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise Wrong(f"{shown(value)} is not a size such as 500KB, 16MB, 2GB")
-    return int(float(match[1]) * _SIZES[match[2]])
+    try:
+        return size_of(value if isinstance(value, str) else "")
+    except ValueError:
+        raise Wrong(f"{shown(value)} is not a size such as 500KB, 16MB, 2GB") from None
 
 
 def size_of_something(value: Any, at: Surroundings) -> int:

@@ -59,6 +59,7 @@ SELECT * FROM stored_messages WHERE processed IS NULL AND priority IS NOT NULL O
 -- name: other_pending
 SELECT * FROM stored_messages
 WHERE processed IS NULL AND priority IS NOT NULL AND seq NOT IN (SELECT value FROM json_each(:but))
+    AND queue NOT IN (SELECT value FROM json_each(:but_of))
 ORDER BY priority DESC, seq LIMIT :limit
 
 -- name: waiting

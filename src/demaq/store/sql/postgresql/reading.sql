@@ -72,6 +72,7 @@ ORDER BY priority DESC, seq LIMIT %(limit)s
 -- name: other_pending
 SELECT * FROM stored_messages
 WHERE processed IS NULL AND priority IS NOT NULL AND seq NOT IN (SELECT value::bigint FROM json_array_elements_text(%(but)s::json) AS value)
+    AND queue NOT IN (SELECT json_array_elements_text(%(but_of)s::json))
 ORDER BY priority DESC, seq LIMIT %(limit)s
 
 -- name: waiting
