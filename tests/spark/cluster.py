@@ -1,4 +1,4 @@
-"""A Spark cluster on loopback: a master and two workers, each a process that ends with the tests.
+"""A Spark cluster on loopback: a master and two workers with a secret, each a process that ends with the tests.
 
 They are started in the foreground by the scripts in the package pyspark, so that each is a child we know the pid of.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from demaq.spark.java import find_java_home
+from demaq.spark.security import PROTECTED, SECRET, SECRET_FILE
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
@@ -46,12 +48,14 @@ class Cluster:
     master: Daemon
     workers: list[Daemon]
     folder: Path
+    secret_file: Path
 
     def options(self) -> dict[str, str]:
         """Settings for a session on a cluster as small as this."""
         return {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            SECRET_FILE: str(self.secret_file),
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": QUICK_START,
             "spark.driver.extraJavaOptions": QUICK_START,
@@ -59,23 +63,34 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
+def running_cluster(folder: Path, workers: int = WORKERS) -> Iterator[Cluster]:
     """A cluster with one core in each of its workers."""
     daemons: list[Daemon] = []
+    secret_file = folder / "cluster.secret"
+    secret_file.touch(mode=0o600)
+    secret_file.write_text(secrets.token_hex() + "\n")
+    _write_defaults(folder / "conf", secret_file.read_text().strip())
     try:
         master = _start(folder, "master", "org.apache.spark.deploy.master.Master", "--port", "0")
         daemons.append(master)
         url = _wait_for(master, r"Starting Spark master at (spark://\S+)")
-        for number in range(1, WORKERS + 1):
+        for number in range(1, workers + 1):
             name = f"worker{number}"
             options = ["--port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
             daemons.append(_start(folder, name, "org.apache.spark.deploy.worker.Worker", *options, url))
         for worker in daemons[1:]:
             _wait_for(worker, r"(Successfully registered with master)")
-        yield Cluster(url, master, daemons[1:], folder)
+        yield Cluster(url, master, daemons[1:], folder, secret_file)
     finally:
         for daemon in reversed(daemons):
             daemon.stop()
+
+
+def _write_defaults(folder: Path, secret: str) -> None:
+    """Write Spark's own file, as an operator does who follows docs/how-to/run-on-a-cluster.md."""
+    folder.mkdir(mode=0o700)
+    settings = {**PROTECTED, SECRET: secret, "spark.master.rest.enabled": "false"}
+    (folder / "spark-defaults.conf").write_text("".join([f"{name} {value}\n" for name, value in settings.items()]))
 
 
 def _start(folder: Path, name: str, class_name: str, *options: str) -> Daemon:
@@ -85,6 +100,7 @@ def _start(folder: Path, name: str, class_name: str, *options: str) -> Daemon:
         "PATH": os.environ["PATH"],
         "JAVA_HOME": str(find_java_home()),
         "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(folder / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_MEMORY": "256m",

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from demaq.spark.jobs import run_tasks
-from demaq.spark.session import SparkFailed, start_spark
+from demaq.spark.session import RunningSpark, SparkFailed, start_spark
+from tests.spark.listening import tcp_addresses, unix_paths, with_descendants
+from tests.spark.strangers import ask_gateway, ask_to_deserialise
 
 
 def say(**facts: Any) -> None:
@@ -23,6 +25,23 @@ def is_running(pid: int) -> bool:
 
 def own_handler(*_: object) -> None:
     """Of SIGINT."""
+
+
+def exposure(spark: RunningSpark) -> dict[str, Any]:
+    """Where Spark listens, what strangers are told there, and who may look at what it keeps on disk."""
+    private = spark.private_folder
+    processes = with_descendants(os.getpid())
+    ports = [port for _, port in tcp_addresses(processes)]
+    return {
+        "hosts": sorted({host for host, _ in tcp_addresses(processes)}),
+        "to a serialised object": [ask_to_deserialise(port).decode("utf-8", "replace") for port in ports],
+        "to a call": [ask_gateway(port).decode("utf-8", "replace") for port in ports],
+        "sockets": sorted(unix_paths(processes)),
+        "private folder": str(private),
+        "its mode": oct(private.stat().st_mode),
+        "in it": sorted([path.name.partition("-")[0] for path in private.iterdir()]),
+        "mode of the log": oct(spark.log_file.stat().st_mode),
+    }
 
 
 def main(folder: Path) -> None:
@@ -61,6 +80,7 @@ def main(folder: Path) -> None:
         master=context.master,
         log=str(again.log_file),
         here=sorted(os.listdir()),
+        exposure=exposure(again),
     )
     sys.stdin.read()
 

@@ -26,12 +26,14 @@ class Seen:
     facts: dict[str, dict[str, Any]]
     stderr: str
     left_after_kill: list[int]
+    private_folder_left: bool
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder, here = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("here")
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
     with (
         open(folder / "stderr", "wb+") as stderr,
         subprocess.Popen(
@@ -54,7 +56,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         process.kill()
         process.wait()
         left = _left([facts["again"]["java_pid"], facts["again"]["worker_pid"]])
-    return Seen(facts, (folder / "stderr").read_text(), left)
+    private = Path(facts["again"]["exposure"]["private folder"])
+    return Seen(facts, (folder / "stderr").read_text(), left, private.exists())
 
 
 def _left(pids: list[int]) -> list[int]:
@@ -105,6 +108,32 @@ def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):
 
 def test_java_and_workers_end_with_a_process_that_is_killed(seen):
     assert seen.left_after_kill == []
+
+
+def test_on_a_local_master_everything_listens_to_this_machine_alone(seen):
+    assert seen.facts["again"]["exposure"]["hosts"] == ["127.0.0.1"]
+
+
+def test_strangers_have_nothing_deserialised_and_call_nothing(seen):
+    exposure = seen.facts["again"]["exposure"]
+    answers = exposure["to a serialised object"]
+    assert len(answers) == 3  # RPC, blocks, py4j
+    assert len([answer for answer in answers if "Unknown challenge message" in answer]) == 2
+    assert len([answer for answer in answers if "Unknown command" in answer]) == 1
+    assert [answer for answer in exposure["to a call"] if answer] == ["!xsAuthentication error: unexpected command.\n"]
+
+
+def test_sockets_and_files_of_spark_are_for_its_user_alone(seen):
+    exposure = seen.facts["again"]["exposure"]
+    assert exposure["its mode"] == oct(0o40700)
+    assert exposure["mode of the log"] == oct(0o100600)
+    assert len(exposure["sockets"]) >= 2  # of accumulators, and of the parent of Python workers
+    assert {str(Path(path).parent) for path in exposure["sockets"]} == {exposure["private folder"]}
+    assert {"blockmgr", "spark"} <= set(exposure["in it"])
+
+
+def test_a_process_that_is_killed_leaves_no_folder_behind(seen):
+    assert not seen.private_folder_left
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nonsense"])

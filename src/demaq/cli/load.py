@@ -15,7 +15,7 @@ from demaq.language.load import load_program_texts
 from demaq.scheduler.intake import expect_queue, explicit_properties
 from demaq.server.at_rest import writable
 from demaq.spark.companions import companion_files
-from demaq.spark.session import is_local
+from demaq.spark.master import is_local
 from demaq.store.place import Place
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from demaq.spark.session import MASTER_DEFAULT, RunningSpark, start_spark
+from demaq.spark.master import MASTER_DEFAULT
+from demaq.spark.security import SECRET, SECRET_FILE
+from demaq.spark.session import RunningSpark, start_spark
 
 SparkOption = tuple[str, str]
 """The name of one of Spark's own settings, and its value."""
@@ -25,6 +27,10 @@ class Setting(click.ParamType):  # type: ignore[type-arg]  # generic only since 
         key, equals, text = str(value).partition("=")
         if not key or not equals:
             self.fail(f"{value} is not a setting such as spark.driver.memory=2g", param, ctx)
+        if key == SECRET:
+            self.fail(
+                f"everybody can read a command line; write the secret to a file, and say {SECRET_FILE}=FILE", param, ctx
+            )
         return key, text
 
 

@@ -48,9 +48,10 @@ from demaq.scheduler.intake import expect_program, expect_queue, explicit_proper
 from demaq.scheduler.receiving import Sent
 from demaq.server.redelivery import send_again
 from demaq.server.watching import Watch
+from demaq.spark.master import MASTER_DEFAULT, is_local
 from demaq.spark.pipeline import Pipeline, PipelineName
 from demaq.spark.rounds import SparkEvaluator
-from demaq.spark.session import MASTER_DEFAULT, is_local, start_spark
+from demaq.spark.session import start_spark
 from demaq.store.opening import address_for_executors, open_store
 from demaq.store.place import place_of
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, as_stored

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from demaq.errors import OperatorError
-from demaq.spark.session import is_local
+from demaq.spark.master import is_local
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

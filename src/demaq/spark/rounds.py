@@ -28,7 +28,7 @@ from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
-from demaq.spark.session import is_local
+from demaq.spark.master import is_local
 from demaq.store.address import is_address
 
 if TYPE_CHECKING:

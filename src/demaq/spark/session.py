@@ -1,5 +1,8 @@
 """Start Spark on a master and stop it, quietly: its chatter goes into a log file, its files into one folder.
 
+Whatever it keeps outside of its memory, sockets to its Python workers included, is in a folder that only its user may
+enter. Who may connect to it is decided in security.py.
+
 Java runs as a child of this process and ends with it, however that comes about: it reads from a pipe that the kernel
 closes. Each start has a Java of its own, so that settings of memory and logging hold for every one.
 """
@@ -24,13 +27,21 @@ import demaq
 from demaq.errors import OperatorError
 from demaq.files import PRIVATE_FOLDER
 from demaq.spark.java import find_java_home
+from demaq.spark.master import LOCAL, MASTER_DEFAULT, STANDALONE, is_local, is_standalone
+from demaq.spark.security import (
+    SECRET,
+    explain_refusal,
+    is_protected,
+    is_secret,
+    no_secret,
+    protection_settings,
+)
 from demaq.spark.shipping import package_archive
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-MASTER_DEFAULT = "local[*]"
 ATTEMPTS = 4
 """How often a task is started. From the second time on it only says that its worker was lost; see jobs.py. That may be
 its lot too: what kills one worker of an executor often kills those that wait."""
@@ -39,12 +50,13 @@ SILENT_SECONDS_MAX = 60
 """How long the machine of an executor may be silent before its tasks count as lost."""
 STOP_SECONDS_MAX = 20.0
 """How long Java may take to end when it is asked to, before it is killed."""
+REFUSAL_LOOK_SECONDS = 0.5
 LOG_NAME = "spark.log"
 LOG_TAIL_BYTES = 20_000
 LOOPBACK = "127.0.0.1"
 
-_STANDALONE = "spark://"
-_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Those in front of spark.driver.extraJavaOptions, which are left to the operator."""
 _lock = threading.RLock()
 
 
@@ -57,11 +69,12 @@ class SparkFailed(OperatorError):
 class RunningSpark:
     """A session and what belongs to it. Must be closed."""
 
-    def __init__(self, session: SparkSession, gateway: Any, folder: Path, temporary: bool) -> None:
+    def __init__(self, session: SparkSession, gateway: Any, folder: Path, private: Path) -> None:
         self.session = session
         self._gateway = gateway
         self._folder = folder
-        self._temporary = temporary
+        self.private_folder = private
+        """Where its temporary files and sockets are, for its user alone."""
 
     @property
     def log_file(self) -> Path:
@@ -79,8 +92,7 @@ class RunningSpark:
             _stop(self.session)
             _end(self._gateway)
             self._gateway = None
-            if self._temporary:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.private_folder, ignore_errors=True)
 
     def __enter__(self) -> RunningSpark:
         return self
@@ -101,31 +113,31 @@ def start_spark(
     `options` are Spark's own settings and win over ours. `folder` is for the log and whatever Spark leaves behind;
     without one it is temporary. `tell` hears what is going on.
     """
+    given = dict(options or {})
     with _lock:
+        protection = protection_settings(master, given)
         _check_reachable(master)
         java_home = find_java_home()
         tell(f"starting Spark on {master} …")
-        temporary = folder is None
-        place = Path(tempfile.mkdtemp(prefix="demaq-spark-")) if folder is None else folder.absolute()
+        if not is_protected(given):
+            tell("whoever reaches Spark's ports is let in: spark.authenticate is false")
+        private = Path(tempfile.mkdtemp(prefix="demaq-spark-"))  # for its owner alone, mode 700
         try:
+            place = private if folder is None else folder.absolute()
             place.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            return _start(master, {**_settings(master, place), **(options or {})}, java_home, place, temporary)
+            settings = {**_settings(master, place), **protection, **given}
+            settings[_JAVA_OPTIONS] = f'"-Djava.io.tmpdir={private}" {settings.get(_JAVA_OPTIONS, "")}'.strip()
+            return _start(master, settings, java_home, place, private)
         except BaseException:
-            if temporary:
-                shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(private, ignore_errors=True)
             raise
-
-
-def is_local(master: str) -> bool:
-    """Whether tasks run on this very machine."""
-    return _LOCAL.match(master) is not None
 
 
 def _check_reachable(master: str) -> None:
     """Ask the masters of a standalone cluster for a connection: Spark itself would try for more than a minute."""
-    if not master.startswith(_STANDALONE):
+    if not is_standalone(master):
         return
-    for address in master.removeprefix(_STANDALONE).split(","):
+    for address in master.removeprefix(STANDALONE).split(","):
         host, _, port = address.rpartition(":")
         with suppress(OSError, ValueError), socket.create_connection((host, int(port)), CONNECT_SECONDS_MAX):
             return
@@ -146,7 +158,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.speculation": "false",  # a second copy of a task would only say that the first one is lost
         "spark.network.timeout": f"{SILENT_SECONDS_MAX}s",
     }
-    if _LOCAL.match(master):
+    if is_local(master):
         # Workers find this very package, however it came onto our path; nobody else can talk to this Spark.
         settings["spark.executorEnv.PYTHONPATH"] = str(Path(demaq.__file__).parent.parent)
         settings["spark.driver.host"] = LOOPBACK
@@ -156,11 +168,11 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
 
 def _with_attempts(master: str) -> str:
     """A local master takes the number of attempts from its name, and from nowhere else."""
-    local = _LOCAL.match(master)
+    local = LOCAL.match(master)
     return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
 
-def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path, temporary: bool) -> RunningSpark:
+def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path, private: Path) -> RunningSpark:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -168,17 +180,24 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
     if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
         raise SparkFailed("Spark is in use in this process already")
     conf = SparkConf(loadDefaults=False).setMaster(_with_attempts(master)).setAll(list(settings.items()))
+    # Java is started with settings on its command line, which all users of the machine can read.
+    public = [(name, value) for name, value in conf.getAll() if not is_secret(name)]
     gateway: Any = None
     log = folder / LOG_NAME
     start_of_log = log.stat().st_size if log.exists() else 0
     try:
         with _environment(_variables(java_home, settings, master)), _interrupts_left_alone():
-            with open(log, "ab") as output:
-                gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-            context = SparkContext(conf=conf, gateway=gateway)
+            with open(log, "ab", opener=_open_private) as output:
+                gateway = launch_gateway(
+                    SparkConf(loadDefaults=False).setAll(public), {"stdout": output, "stderr": output}
+                )
+            _remove_with(gateway, private)
+            _check_secret(gateway, master, settings)
+            with _ending_when_refused(gateway, log, start_of_log):
+                context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
             _check_version(context.version)
-            if not _LOCAL.match(master):
+            if not is_local(master):
                 _ship(context, folder)
     except BaseException as error:
         if SparkContext._active_spark_context is not None:
@@ -189,9 +208,48 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
         if isinstance(error, OperatorError) or not isinstance(error, Exception):
             raise
         reason = _reason(log, start_of_log) or str(error).strip().split("\n")[0]
-        kept = "" if temporary else f"; its log is {log}"
+        kept = "" if folder == private else f"; its log is {log}"
         raise SparkFailed(f"Spark could not be started on {master}: {reason}{kept}") from error
-    return RunningSpark(session, gateway, folder, temporary)
+    return RunningSpark(session, gateway, folder, private)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _remove_with(gateway: Any, private: Path) -> None:
+    """Let Java remove the folder when it ends, which it does when this process is killed."""
+    gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
+        gateway.jvm.java.io.File(str(private))
+    )
+
+
+def _check_secret(gateway: Any, master: str, settings: Mapping[str, str]) -> None:
+    """Refuse a standalone cluster without a secret. Java knows those of Spark's own file of defaults."""
+    if not is_standalone(master) or not is_protected(settings) or SECRET in settings:
+        return
+    if not gateway.jvm.SparkConf().contains(SECRET):
+        raise SparkFailed(no_secret(master))
+
+
+@contextmanager
+def _ending_when_refused(gateway: Any, log: Path, start: int) -> Iterator[None]:
+    """End Java once a master does not let it in: by itself it would try again for a minute."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(REFUSAL_LOOK_SECONDS):
+            if explain_refusal(_tail(log, start)) is not None:
+                gateway.proc.kill()
+                return
+
+    watching = threading.Thread(target=watch, name="demaq-spark-start", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watching.join()
 
 
 def _ship(context: SparkContext, folder: Path) -> None:
@@ -204,7 +262,7 @@ def _ship(context: SparkContext, folder: Path) -> None:
 def _variables(java_home: Path, settings: Mapping[str, str], master: str) -> dict[str, str]:
     python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     variables = {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": python}
-    if _LOCAL.match(master) and "SPARK_LOCAL_IP" not in os.environ:
+    if is_local(master) and "SPARK_LOCAL_IP" not in os.environ:
         variables["SPARK_LOCAL_IP"] = LOOPBACK
     return variables
 
@@ -244,13 +302,20 @@ def _check_version(running: str) -> None:
 
 def _reason(log: Path, start: int) -> str | None:
     """What Java said last that tells what went wrong."""
+    text = _tail(log, start)
+    lines = text.splitlines()
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    told = [line for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
+    last = re.sub(r"^.*?Exception: ", "", (causes[-1:] or told)[0]).strip() if causes or told else None
+    return explain_refusal(text) or last
+
+
+def _tail(log: Path, start: int) -> str:
+    """Return what the log says at its end, of what was written since `start`."""
     with suppress(OSError), open(log, "rb") as file:
         file.seek(max(start, log.stat().st_size - LOG_TAIL_BYTES))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-        causes = [line for line in lines if line.startswith("Caused by: ")]
-        told = [line for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
-        return re.sub(r"^.*?Exception: ", "", (causes[-1:] or told)[0]).strip() if causes or told else None
-    return None
+        return file.read().decode("utf-8", "replace")
+    return ""
 
 
 def _stop(session: SparkSession) -> None:

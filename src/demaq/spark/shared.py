@@ -6,7 +6,8 @@ import atexit
 import threading
 from typing import TYPE_CHECKING
 
-from demaq.spark.session import MASTER_DEFAULT, RunningSpark, start_spark
+from demaq.spark.master import MASTER_DEFAULT
+from demaq.spark.session import RunningSpark, start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

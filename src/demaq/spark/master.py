@@ -1,0 +1,19 @@
+"""What the address of a Spark master says: where tasks run, and who manages the machines."""
+
+from __future__ import annotations
+
+import re
+
+MASTER_DEFAULT = "local[*]"
+STANDALONE = "spark://"
+LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
+
+
+def is_local(master: str) -> bool:
+    """Return whether tasks run on this very machine."""
+    return LOCAL.match(master) is not None
+
+
+def is_standalone(master: str) -> bool:
+    """Return whether it is Spark's own cluster, whose master and workers an operator has started."""
+    return master.startswith(STANDALONE)
