@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import logging
+import re
 import smtplib
 import socket
 from collections.abc import Iterator
@@ -167,14 +169,14 @@ def test_requests_of_any_kind_are_answered_or_refused(here: Running, log: list[s
             return  # it was cut off: what is no request has no answer
         status = int(answer.split(b" ", 2)[1])
         statuses[status] = statuses.get(status, 0) + 1
-        assert 200 <= status < 500, answer[:300]
+        assert 200 <= status < 500 or status in (501, 505), answer[:300]
         if status == 202:
             head = answer.lower().partition(b"\r\n\r\n")[0]
             number = int(head.partition(b"demaq-message-id: ")[2].split(b"\r\n")[0])
             message = here.node.store.message(number)
             assert message is not None
-            if is_plain and b"idempotency-key" not in data.lower() and b"demaq-message" not in data.lower():
-                assert _canonical(etree.fromstring(message.body)) == _canonical(_in_envelope(etree.fromstring(body)))
+            if is_plain:  # also under the name of another request: the answer is never about another message
+                assert _canonical(etree.fromstring(message.body)) == _canonical(_in_envelope(_parsed(body)))
 
     check()
     assert here.client.get("/healthz").status_code == 200
@@ -277,6 +279,16 @@ def _is_whole(answer: bytes) -> bool:
         return False
     size = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
     return not size.isdigit() or len(body) >= int(size) or not body
+
+
+def _parsed(body: bytes) -> etree._Element:
+    """The document, also where libxml2 wants its encoding to be declared and XML does not (appendix F)."""
+    wide = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, b"<\0\0\0", b"\0\0\0<", b"<\0", b"\0<")
+    names = ("utf-32", "utf-32", "utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+    for beginning, name in zip(wide, names, strict=True):
+        if body.startswith(beginning):
+            return etree.fromstring(re.sub(r"^<\?xml[^>]*\?>", "", body.decode(name)))
+    return etree.fromstring(body)
 
 
 def _in_envelope(root: etree._Element) -> etree._Element:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import smtplib
+import socket
 import ssl
 from pathlib import Path
 
 import pytest
 import trustme
+from aiosmtpd.controller import Controller
 
 from demaq.errors import OperatorError
 from demaq.gateways.mail.senders import guarded_mailboxes
@@ -16,9 +18,10 @@ from demaq.gateways.security.authentication import AuthKind
 from demaq.gateways.security.credential_file import USERS, Entry, add_entry
 from demaq.gateways.security.passwords import password_hash
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.settings import Incoming, Mail, Relay, Settings
 from demaq.gateways.settings.values import Tls
-from tests.gateways.nodes import ANY_PORT, running
+from tests.gateways.mail.test_sending import Receiver
+from tests.gateways.nodes import ANY_PORT, running, wait_until
 
 MAIL = "From: a@example.org\r\nTo: orders@example.org\r\nContent-Type: application/xml\r\n\r\n<order/>\r\n"
 APPLICATION = 'create queue orders kind incomingGateway endpoint "mailto:orders@example.org"'
@@ -56,6 +59,32 @@ def test_a_mail_is_taken_from_who_says_the_right_password(tmp_path: Path):
         assert "another message was sent under this name" in error
         properties = {name: value.text for name, value in here.stored("orders")[0].properties.items()}
         assert (properties["demaq:sender"], properties["Sender"]) == ("relay", "a@example.org")
+
+
+def test_hops_of_a_mail_are_counted_on(tmp_path: Path):
+    application = (
+        APPLICATION
+        + """
+      create queue copies kind outgoingGateway endpoint "mailto:copies@example.org"
+      create rule copy for orders if (/order) then do enqueue . into copies"""
+    )
+    receiver = Receiver()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    relay = Controller(receiver, hostname="127.0.0.1", port=port)
+    relay.start()
+    settings = Settings(mail=Mail(relay=Relay(host="127.0.0.1", port=port, tls="never"), sender="n@example.org"))
+    try:
+        with running(tmp_path, application, settings, smtp=ANY_PORT) as here:
+            assert here.gateways.smtp_address is not None
+            port = int(here.gateways.smtp_address.rpartition(":")[2])
+            with smtplib.SMTP("localhost", port, timeout=30) as client:
+                client.sendmail("a@example.org", ["orders@example.org"], f"Demaq-Hops: 7\r\n{MAIL}")
+            wait_until(lambda: len(receiver.mails) == 1)
+            assert [message.hops for message in here.stored("orders")] == [7]
+            assert b"Demaq-Hops: 9" in receiver.mails[0]
+    finally:
+        relay.stop()
 
 
 def test_nobody_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path):
