@@ -1,7 +1,8 @@
 """One XML document with representations that are made when somebody needs them: text, lxml tree, Saxon node.
 
 A body that comes from outside is checked once, here: well-formed XML 1.0 with namespaces, no document type
-declaration, no absurd depth. From then on it is only text and trees, and nobody checks it again.
+declaration, within the bounds on what one document may hold. From then on it is only text and trees, and nobody checks
+it again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lxml import etree
 
 from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
+from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, check_text, check_tree
 from demaq.xml_parsers import parse_characters
 from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype
 
@@ -22,14 +24,8 @@ if TYPE_CHECKING:
 
 _NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _SPACE = " \t\r\n"
-
-
-DEPTH_MAX = 256
-"""How deeply the elements of a message may be nested: as deep as libxml2 goes unless told otherwise."""
-
-
-NAMESPACES_MAX = 1000
-"""How many namespaces may be in scope in a message. What XML libraries do with them grows with their square."""
+_TOO_LONG = ("Text node too long", "AttValue length too long", "Buffer size limit exceeded")
+"""What libxml2 says of texts that are longer than it allows."""
 
 
 PLAIN_CHARACTERS_MAX = 1_000_000
@@ -172,6 +168,7 @@ def parse_document(body: bytes | str) -> Document:
         data = body if encoding == "utf-8" else _encoded(text)
     if "\0" in text:  # where a parser takes it for the end, nobody looks at what follows
         raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
+    check_text(text)
     if "<!" not in text and "<?" not in text:  # most bodies: nothing stands beside the root
         return _checked(text, _parsed(data))
     end = declaration_end(text)
@@ -199,20 +196,10 @@ def _parsed(data: bytes) -> _Element:
 
 
 def _checked(text: str, root: _Element) -> Document:
-    if text.count("xmlns") > NAMESPACES_MAX:
-        _refuse_namespaces(root)
+    check_tree(text, root)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Document(text.strip(" \t\n"), root.getroottree())
-
-
-def _refuse_namespaces(root: _Element) -> None:
-    """Many declarations are harmless one beside the other, and costly one inside the other."""
-    in_scope = 0
-    for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
-        in_scope += 1 if event == "start-ns" else -1
-        if in_scope > NAMESPACES_MAX:
-            raise MessageError("notWellFormed", f"more than {NAMESPACES_MAX} namespaces are declared at one place")
 
 
 def _refuse_many_outside(root: _Element) -> None:
@@ -243,6 +230,8 @@ def _reason(error: etree.XMLSyntaxError) -> str:
     text = (error.msg or "not well-formed").split(", line ")[0]
     if "Excessive depth" in text:
         text = f"elements are nested more than {DEPTH_MAX} levels deep"
-    text = text.replace(", use XML_PARSE_HUGE option", "")
+    if any([said in text for said in _TOO_LONG]):
+        text = f"a text or the value of an attribute has more than {TEXT_BYTES_MAX:,} bytes"
+    text = text.replace(", use XML_PARSE_HUGE option", "").replace(", try XML_PARSE_HUGE", "")
     line, column = error.position
     return f"line {line}, column {column}: {' '.join(text[:REASON_CHARACTERS_MAX].split())}"

@@ -17,7 +17,6 @@ import demaq
 from demaq.cli import main as cli
 from demaq.cli.lazy_command import LazyCommand
 from demaq.compiler.emit.blocks import NESTING_MAX_COMPILED
-from demaq.documents import DEPTH_MAX, NAMESPACES_MAX
 from demaq.language.codes import CODES
 from demaq.language.functions import ARITIES, REFUSED
 from demaq.language.load import check_application
@@ -37,6 +36,16 @@ from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
 from demaq.scheduler.engine import TIMERS_MAX
 from demaq.server.control import REQUEST_BYTES_MAX
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
+from demaq.xml_bounds import (
+    ATTRIBUTES_MAX,
+    DEPTH_MAX,
+    NAME_CHARACTERS_MAX,
+    NAMES_MAX,
+    NAMESPACES_IN_SCOPE_MAX,
+    NAMESPACES_MAX,
+    NODES_MAX,
+    TEXT_BYTES_MAX,
+)
 from demaq.xml_prolog import OUTSIDE_MAX
 from tests.docs.diagnostics_page import diagnostics_page
 from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded, run_python
@@ -246,7 +255,13 @@ def test_every_limit_in_the_reference_is_the_real_one() -> None:
         "nesting of the text": f"{NESTING_MAX:,} levels",
         "nesting of one rule body, property value or function": f"{NESTING_MAX_COMPILED:,} levels",
         "nesting of elements, in a message from outside": f"{DEPTH_MAX:,} levels",
-        "namespaces at one place of a message from outside": f"{NAMESPACES_MAX:,} |",
+        "namespaces at one place of a message from outside": f"{NAMESPACES_IN_SCOPE_MAX:,} |",
+        "different namespaces and prefixes of a message from outside": f"{NAMESPACES_MAX:,} |",
+        "elements, attributes, comments and instructions of a message from outside": f"{NODES_MAX:,} |",
+        "attributes of one element": f"{ATTRIBUTES_MAX:,} |",
+        "different names of elements and attributes": f"{NAMES_MAX:,} |",
+        "length of such a name": f"{NAME_CHARACTERS_MAX:,} characters",
+        "one text, or value of an attribute": f"{TEXT_BYTES_MAX // 1_000_000:,} MB",
         "comments and processing instructions on one side of the root": f"{OUTSIDE_MAX:,} |",
         "what `demaq send` hands to a node at once": f"{REQUEST_BYTES_MAX // 1024**2:,} MiB",
         "how long a request key (`demaq send --request`) is remembered": f"{REQUEST_MEMORY_SECONDS // 3600} hours after",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from demaq.documents import NAMESPACES_MAX, parse_document
+from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.messages import PropertyValue
 from demaq.rounds.outcomes import SliceReset
+from demaq.xml_bounds import NAMESPACES_MAX
 from tests.programs import NOW, Bench, bodies, failures, program, values
 
 QUEUES = "create queue a create queue b create queue c\n"

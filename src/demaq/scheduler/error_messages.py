@@ -66,8 +66,8 @@ class Refused:
                 document = parse_document(body)
         if document is not None:
             return Refused(queue=queue, text=document.text, is_document=True)
-        text = body if isinstance(body, str) else body.decode("utf-8", "replace")
-        return Refused(queue=queue, text=text, is_document=False)
+        text = body if isinstance(body, str) else body[: 4 * INITIAL_TEXT_MAX].decode("utf-8", "replace")
+        return Refused(queue=queue, text=text[:INITIAL_TEXT_MAX], is_document=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,142 @@
+"""How much a document from outside may hold: checked in its text before it is parsed, so that too much costs little.
+
+Each bound is on a kind of document that takes libraries far longer, or far more memory, than its size lets expect
+(decision 0023 has the measurements). Small documents cannot exceed any: counting two characters tells, and only where
+there are many of them is looked closer, in pieces, so that other threads go on. The closer look takes what stands in a
+text like markup for markup, rather than parse first; it takes a lot of that to make a difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lxml import etree
+
+from demaq.errors import MessageError
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+DEPTH_MAX = 256
+"""How deeply elements may be nested: as deep as libxml2 goes unless told otherwise."""
+
+NODES_MAX = 1_500_000
+"""How many elements, attributes, comments and processing instructions a document may have. A tree of so many takes from
+200 to 600 MB in libxml2, and as much in Saxon."""
+
+ATTRIBUTES_MAX = 256
+"""How many attributes an element may have. What Saxon does with names made to collide grows with their square."""
+
+NAMES_MAX = 4_000
+"""How many different names of elements and attributes. Saxon remembers them all, in tables that can be made slow."""
+
+NAME_CHARACTERS_MAX = 1_000
+
+NAMESPACES_MAX = 256
+"""How many different pairs of a prefix and a namespace. To tell them apart takes Saxon the square of their number."""
+
+NAMESPACES_IN_SCOPE_MAX = 1_000
+"""How many declarations may be in scope at one place, which can be one inside the other."""
+
+TEXT_BYTES_MAX = 10_000_000
+"""How long one text or value of an attribute may be: as libxml2 has it."""
+
+ELEMENT_BYTES, TEXT_BYTES, ATTRIBUTE_BYTES = 130, 130, 240
+"""What one takes in a tree of libxml2; an attribute has a text inside."""
+
+_NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
+_ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
+_LONG_ELEMENT_NAME = re.compile(rf"<[^\s<>/!?]{{{NAME_CHARACTERS_MAX + 1}}}")
+_LONG_ATTRIBUTE_NAME = re.compile(rf"\s[^\s<>=\"'/]{{{NAME_CHARACTERS_MAX + 1},}}+\s*=\s*[\"']")
+_ASSIGNED = re.compile(r"=\s*+[\"']")
+_SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"))
+_MANY_ATTRIBUTES = f"boolean(//*[@*[{ATTRIBUTES_MAX + 1}]])"
+SECTIONS_MAX = 100_000
+"""Where there are more comments and CDATA sections, what stands in them counts as elements."""
+PIECE_CHARACTERS = 100_000
+"""So much is looked through at once, while no other thread runs."""
+
+
+def check_text(text: str) -> None:
+    """Raise a MessageError of kind notWellFormed if a document holds more than it may. `check_tree` sees the rest."""
+    marks = text.count("<") + text.count("=")
+    if marks > NODES_MAX and _count_nodes(text) > NODES_MAX:
+        raise _too_much(f"it has more than {NODES_MAX:,} elements and attributes")
+    if marks > NAMES_MAX or len(text) > NAME_CHARACTERS_MAX:
+        _check_names(text, is_large=marks > NAMES_MAX)
+    if text.count("xmlns") > NAMESPACES_MAX:
+        found: set[tuple[str, ...]] = set()
+        for start, end in _pieces(text):
+            found.update(_NAMESPACE.findall(text, start, end))
+            if len(found) > NAMESPACES_MAX:
+                raise _too_much(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
+
+
+def check_tree(text: str, root: _Element) -> None:
+    """Raise a MessageError of kind notWellFormed for what can be told of a tree alone."""
+    if text.count("=") > ATTRIBUTES_MAX and root.xpath(_MANY_ATTRIBUTES):
+        raise _too_much(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
+    if text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
+        _check_namespaces_in_scope(root)
+
+
+def tree_bytes(body: bytes | str) -> int:
+    """Return how much memory the tree of a document takes at most, by what is counted in its text or bytes."""
+    if isinstance(body, str):
+        tags, ends, assigned = body.count("<"), body.count("</"), body.count("=")
+    else:
+        tags, ends, assigned = body.count(b"<"), body.count(b"</"), body.count(b"=")
+    return tags * TEXT_BYTES + (tags - ends) * ELEMENT_BYTES + assigned * ATTRIBUTE_BYTES
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    for start in range(0, len(text), PIECE_CHARACTERS):
+        yield start, min(start + PIECE_CHARACTERS, len(text))
+
+
+def _count_nodes(text: str) -> int:
+    if 0 < text.count("<!") <= SECTIONS_MAX:
+        text = _without_sections(text)
+    attributes = sum([len(_ASSIGNED.findall(text, start, end)) for start, end in _pieces(text)])
+    return text.count("<") - text.count("</") + attributes
+
+
+def _without_sections(text: str) -> str:
+    """Return a text with nothing in its comments and CDATA sections."""
+    kept: list[str] = []
+    at = 0
+    while (begins := text.find("<!", at)) >= 0:
+        close = next((close for opening, close in _SECTIONS if text.startswith(opening, begins)), None)
+        end = -1 if close is None else text.find(close, begins + 4)
+        if end < 0:
+            break  # what is not closed is not well-formed either
+        kept.append(text[at : begins + 2])
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def _check_names(text: str, is_large: bool) -> None:
+    names: set[str] = set()
+    for start, end in _pieces(text):
+        if _LONG_ELEMENT_NAME.search(text, start, end) or _LONG_ATTRIBUTE_NAME.search(text, start, end):
+            raise _too_much(f"a name in it has more than {NAME_CHARACTERS_MAX:,} characters")
+        if is_large:
+            names.update(_ELEMENT_NAME.findall(text, start, end), _ATTRIBUTE_NAME.findall(text, start, end))
+            if len(names) > NAMES_MAX:
+                raise _too_much(f"it has more than {NAMES_MAX:,} different names of elements and attributes")
+
+
+def _check_namespaces_in_scope(root: _Element) -> None:
+    """Many declarations are harmless one beside the other, and costly one inside the other."""
+    in_scope = 0
+    for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        in_scope += 1 if event == "start-ns" else -1
+        if in_scope > NAMESPACES_IN_SCOPE_MAX:
+            raise _too_much(f"more than {NAMESPACES_IN_SCOPE_MAX:,} namespaces are declared at one place")
+
+
+def _too_much(what: str) -> MessageError:
+    return MessageError("notWellFormed", f"the document is more than a message may be: {what}")
