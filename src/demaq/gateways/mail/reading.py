@@ -265,7 +265,9 @@ def _decoded(value: str) -> str:
     """The text of a header: encoded words (RFC 2047) as what they stand for, folded lines as one."""
     text = value[: 4 * HEADER_CHARACTERS_MAX].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     with suppress(Exception):  # the email package raises what it likes: then the value stays as it is written
-        text = str(make_header(decode_header(text)))
+        pieces = decode_header(text)
+        if all([charset is None or encoding_named(charset) is not None for _, charset in pieces]):
+            text = str(make_header(pieces))
     return _clean(text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import re
 import socket
 import ssl
 import sys
@@ -15,10 +16,12 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from demaq.documents import Document, parse_document
+from demaq.encodings import encoding_named
 from demaq.errors import MessageError
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
 from demaq.gateways.outbox.guarded_network import NotAllowed, guarded_client
 from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
+from demaq.gateways.outbox.unpacking import unpack
 from demaq.gateways.settings import Outgoing
 from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
 from demaq.language.endpoints import Destination
@@ -30,6 +33,8 @@ AGAIN_STATUSES = (408, 425, 429)
 NO_ACCESS_STATUSES = (401, 403, 407)
 ANSWER_BYTES_MAX = 64_000_000
 REASON_CHARACTERS_MAX = 300
+BEGINNING_BYTES_MAX = 4 * REASON_CHARACTERS_MAX
+_CHARSET = re.compile(r"(?i);\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})")
 PARSE_BESIDE_BYTES = 256 * 1024
 """A larger answer is read beside the loop, so that others do not wait."""
 ANSWERED_LATER = 202
@@ -119,12 +124,16 @@ class HttpSender:
         client = self._client(queue, address, settings)
         async with client.stream("POST", address, content=data, headers=headers) as response:
             read = bytearray()
-            async for piece in response.aiter_bytes():
+            async for piece in response.aiter_raw():  # unpacked by httpx one piece could be a thousand times as large
                 read += piece
                 if len(read) > ANSWER_BYTES_MAX:
                     raise ValueError(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
+            content = bytes(read)
+            coding = response.headers.get("content-encoding", "")
+            if coding and content:
+                content = await asyncio.to_thread(unpack, content, coding, ANSWER_BYTES_MAX)
             kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
-            return httpx.Response(response.status_code, headers=kept, content=bytes(read))
+            return httpx.Response(response.status_code, headers=kept, content=content)
 
     def _client(self, queue: str, address: str, settings: Outgoing) -> httpx.AsyncClient:
         """Return one that connects to the gateway's own server, or to those whom messages may name."""
@@ -138,7 +147,7 @@ class HttpSender:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=settings.connections),
                 follow_redirects=False,  # the message would go to somebody else than the application says
                 trust_env=False,
-                headers={"User-Agent": "demaq"},
+                headers={"User-Agent": "demaq", "Accept-Encoding": "gzip"},
             )
             self._clients[name] = client if is_own else guarded_client(client, settings.allowed(), url.scheme)
         return self._clients[name]
@@ -205,7 +214,7 @@ def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
 
 def _refused(response: httpx.Response, said: str) -> NotSent:
     status = response.status_code
-    text = _short(" ".join(response.text.split())) if response.content else ""
+    text = _short(" ".join(_beginning(response).split())) if response.content else ""
     again = status >= 500 or status in AGAIN_STATUSES
     kind = "authentication" if status in NO_ACCESS_STATUSES else "refused"
     reason = f"the other side said {said}" + (f": {text}" if text and text.isprintable() else "")
@@ -214,6 +223,13 @@ def _refused(response: httpx.Response, said: str) -> NotSent:
             f"the other side sends messages on ({said}), and they are not sent to anybody the gateway does not name"
         )
     return NotSent(kind=kind, reason=reason, status=said, again=again, after_seconds=_retry_after(response))
+
+
+def _beginning(response: httpx.Response) -> str:
+    """Return what a refusal begins with, in an encoding that is allowed."""
+    named = _CHARSET.search(response.headers.get("content-type", ""))
+    encoding = encoding_named(named[1]) if named is not None else None
+    return response.content[:BEGINNING_BYTES_MAX].decode(encoding or "utf-8", "replace")
 
 
 def _not_sent(error: Exception) -> NotSent:
