@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import resource
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -495,6 +496,52 @@ def test_whatever_is_being_sent_at_once_has_a_bound():
         held.add(20)
 
     assert (refused.value.status, held.bytes) == (503, 90)
+
+
+LARGE = b"<x>" + b"a<a/>" * 100_000 + b"</x>"
+"""Takes 26 MB as a tree."""
+
+
+def test_trees_count_before_they_are_made_and_small_ones_find_room_beside_large_ones():
+    held = Held(60_000_000)
+    first, second = held.reserve(LARGE), held.reserve(LARGE)
+    with pytest.raises(Refusal) as refused:
+        held.reserve(LARGE)
+    assert refused.value.status == 503
+    assert refused.value.headers["Retry-After"] == "1"
+    small = held.reserve(b"<order/>")
+    first.keep(len(LARGE))
+    third = held.reserve(LARGE)
+    for reservation in (first, second, third, small):
+        reservation.keep(0)
+
+    assert held.trees == 0
+
+
+def test_a_large_document_alone_always_finds_room():
+    held = Held(1000)
+    held.reserve(b"<order/>")
+    held.reserve(LARGE)
+    with pytest.raises(Refusal):
+        held.reserve(LARGE)
+
+
+@pytest.mark.slow
+def test_large_documents_sent_at_once_are_stored_or_asked_to_come_again(tmp_path: Path):
+    body = b"<order>" + b"a<a/>" * 700_000 + b"</order>"
+    with running(tmp_path, "create queue orders kind incomingGateway\n") as here:
+        before = _resident_bytes()
+        with ThreadPoolExecutor(5) as senders:
+            answers = list(senders.map(lambda _: here.post("/orders", body), range(5)))
+
+        assert {answer.status_code for answer in answers} == {202, 503}
+        assert all(["Retry-After" in answer.headers for answer in answers if answer.status_code == 503])
+        assert _resident_bytes() - before < 1_500_000_000
+        assert here.post("/orders", "<order/>").status_code == 202
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.protocol import HALF_CLOSED
 from demaq.gateways.http.reading import (
     Held,
+    Reservation,
     Unfinished,
     expect_xml,
     header_properties,
@@ -61,8 +62,8 @@ from demaq.store.request_names import digest_of
 
 KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
-PARSE_BESIDE_BYTES = 256 * 1024
-"""A larger body is read beside the loop, so that others do not wait."""
+PARSE_BESIDE_BYTES = 32 * 1024
+"""A larger body is read beside the loop, so that others do not wait; one of this size takes a few milliseconds."""
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
@@ -132,7 +133,14 @@ class IncomingGateway:
         except Refusal as error:
             await self._keep(error, await self._rest(request) if error.status == 415 else b"")
             return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
-        return await self._take(request, identity, body, key, came_as)
+        try:
+            reservation = self._held.reserve(body)
+        except Refusal as error:
+            return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
+        try:
+            return await self._take(request, identity, body, key, came_as, reservation)
+        finally:
+            reservation.keep(0)
 
     async def _rest(self, request: Request) -> bytes:
         """The body of a request that is refused, if it is not too large."""
@@ -165,7 +173,13 @@ class IncomingGateway:
     # messages
 
     async def _take(
-        self, request: Request, identity: Identity, body: bytes, key: str | None, came_as: str | None
+        self,
+        request: Request,
+        identity: Identity,
+        body: bytes,
+        key: str | None,
+        came_as: str | None,
+        reservation: Reservation,
     ) -> HttpAnswer:
         version = came_as
         text: bytes | str = body
@@ -173,15 +187,18 @@ class IncomingGateway:
         try:
             try:
                 is_large = len(body) > PARSE_BESIDE_BYTES
-                text = text_of(body, request.headers.get("content-type"))
+                kind = request.headers.get("content-type")
+                text = await _beside(is_large, lambda: text_of(body, kind))
                 document = await _beside(is_large, lambda: parse_document(text))
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # whoever says it is an envelope hears what is wrong with it
                 letter = await _beside(is_large, lambda: self._letter(request, document, version))
+                if letter.document is not document:
+                    document.forget_tree()  # what was in the envelope has its own
             except MessageError as error:
                 raise await self._intake.refuse(self.queue, text, error, request=name) from None
-            return await self._store_and_answer(request, identity, letter, key, name, body)
+            return await self._store_and_answer(request, identity, letter, key, name, body, reservation)
         except SoapRefusal as error:
             return HttpAnswer(status=400, body=write_refusal(error), content_type=content_type(error.version))
         except MessageError as error:
@@ -247,6 +264,7 @@ class IncomingGateway:
         key: str | None,
         name: str | None,
         body: bytes,
+        reservation: Reservation,
     ) -> HttpAnswer:
         headers = request.headers
         transport = dict(letter.properties)
@@ -274,6 +292,8 @@ class IncomingGateway:
                 document=letter.document,
                 hops=hops_of(headers.get(_HOPS_HEADER)),
             )
+            letter.document.forget_tree()  # the sender may wait for long
+            reservation.keep(len(body))
             if reply is None:
                 return self._accepted(letter, receipt)
             if not receipt.is_new and key is not None:

@@ -15,12 +15,17 @@ from demaq.encodings import encoding_named
 from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.protocol import WHOLE
 from demaq.language.system_properties import HEADER
+from demaq.xml_bounds import tree_bytes
 
 HEADER_CHARACTERS_MAX = 1000
 """A longer header is no property."""
 KEY_CHARACTERS_MAX = 255
 HELD_BYTES_MAX = 512_000_000
-"""So much of unfinished requests is held at once."""
+"""So much of unfinished requests is held at once, and so much of those that are read and stored, with their trees."""
+LARGE_TREE_BYTES = 10_000_000
+"""A request that takes more has to fit."""
+TEXTS = 3
+"""How often a body is there as text while it is read."""
 NOT_PROPERTIES = frozenset(
     [
         "accept",
@@ -64,10 +69,43 @@ class Held:
         self._bytes_max = bytes_max
         self.bytes = 0
 
+        self.trees = 0
+        """What bodies that are all there take, and their trees."""
+
     def add(self, count: int) -> None:
         if self.bytes + count > self._bytes_max:
-            raise Refusal(503, "too much is being sent at once", {"Retry-After": "1", "Connection": "close"})
+            raise _too_much()
         self.bytes += count
+
+    def reserve(self, body: bytes) -> Reservation:
+        """Return the memory that it takes to read a body, before it is parsed. Raises a Refusal where that is too much.
+
+        A large one has to fit, unless it is the only one. Small ones may take as much again: they do not wait for it.
+        """
+        count = tree_bytes(body) + TEXTS * len(body)
+        bytes_max = self._bytes_max if count > LARGE_TREE_BYTES else 2 * self._bytes_max
+        if self.trees + count > bytes_max and self.trees > LARGE_TREE_BYTES:
+            raise _too_much()
+        return Reservation(self, count)
+
+
+class Reservation:
+    """Memory for one body. Must be given back."""
+
+    def __init__(self, held: Held, count: int) -> None:
+        self._held = held
+        self._count = count
+        held.trees += count
+
+    def keep(self, count: int) -> None:
+        """Give back all but so much."""
+        kept = min(count, self._count)
+        self._held.trees -= self._count - kept
+        self._count = kept
+
+
+def _too_much() -> Refusal:
+    return Refusal(503, "too much is being sent at once", {"Retry-After": "1", "Connection": "close"})
 
 
 async def read_body(request: Request, bytes_max: int, seconds_max: float, held: Held | None = None) -> bytes:

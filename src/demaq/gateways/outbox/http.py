@@ -35,7 +35,7 @@ ANSWER_BYTES_MAX = 64_000_000
 REASON_CHARACTERS_MAX = 300
 BEGINNING_BYTES_MAX = 4 * REASON_CHARACTERS_MAX
 _CHARSET = re.compile(r"(?i);\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})")
-PARSE_BESIDE_BYTES = 256 * 1024
+PARSE_BESIDE_BYTES = 32 * 1024
 """A larger answer is read beside the loop, so that others do not wait."""
 ANSWERED_LATER = 202
 """The other side has taken the message and answers it some other way, if at all."""
