@@ -413,7 +413,11 @@ class _Round:
         resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
         if view.outside.touch([("slice", action.slicing, action.key) for action in resets]):
             return True
-        return view.outside.touch(candidate.parts) and self._rounds._parts.creates_ordered(outcome.actions)
+        if not view.outside.touch(candidate.parts):
+            return False
+        # It counts as evaluated before the arrival. So must what it has seen, and what it creates: but these have
+        # higher numbers than what arrived, which a rule could find out.
+        return bool(outcome.seen) or self._rounds._parts.creates_ordered(outcome.actions)
 
     def _members(self, candidate: _Candidate) -> frozenset[str]:
         """The slicings in whose slices a message is now: since its creation, these have not been reset.
