@@ -5,6 +5,7 @@ A command may return its exit code; returning nothing means done.
 """
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import click
 from demaq import __version__
 from demaq.cli.example_first import ExampleFirstGroup
 from demaq.cli.lazy_command import LazyCommand
+from demaq.errors import OperatorError
 
 # Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -85,9 +87,13 @@ for name, (location, short_help) in COMMANDS.items():
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
+    _expect_utf8()
     # A process that was started with one of them closed has None there, and nobody to talk to.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be anything
     sys.exit(run(demaq, sys.argv[1:]))
 
 
@@ -113,10 +119,24 @@ def run(command: click.Command, args: Sequence[str]) -> int:
     except OSError as error:
         _say(_one_line(error))
         return EXIT_AT_FAULT
+    except OperatorError as error:
+        _say(str(error))
+        return EXIT_AT_FAULT
+    except UnicodeEncodeError as error:
+        _say(f"{error.object!r} is not UTF-8")
+        return EXIT_AT_FAULT
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except click.Abort:
         return EXIT_AT_FAULT
+
+
+def _expect_utf8() -> None:
+    """Begin anew in Python's UTF-8 mode where names of files are taken for ASCII, as in the locale C: with all that
+    this process will start, since names of files and what programs say are UTF-8 between our processes."""
+    if sys.getfilesystemencoding() == "ascii" and sys.flags.utf8_mode == 0:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _invoke(command: click.Command, args: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import EvaluatorUnavailable, ProgramError, StoreError
+from demaq.errors import EvaluatorUnavailable, OperatorError, ProgramError
 from demaq.rounds.progress import Progress, progress_file
 
 START_TIMEOUT_SECONDS = 120.0
@@ -102,7 +102,7 @@ class EvaluatorProcess:
             return
         try:
             is_there = self._connection.poll(START_TIMEOUT_SECONDS)
-            refused: list[ProgramError | StoreError] | None = self._connection.recv() if is_there else None
+            refused: list[ProgramError | OperatorError] | None = self._connection.recv() if is_there else None
         except (EOFError, OSError):
             refused = None
         if refused is None:

@@ -16,6 +16,7 @@ from typing import Any
 import saxonche
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
+from demaq.errors import OperatorError
 
 BATCH_MESSAGES_MAX = 200
 """So many messages go in at once."""
@@ -68,7 +69,12 @@ class Saxon:
     """One processor. Not to be shared between threads."""
 
     def __init__(self) -> None:
-        self._processor = saxonche.PySaxonProcessor(license=False)
+        try:
+            self._processor = saxonche.PySaxonProcessor(license=False)
+        except UnicodeEncodeError as error:  # it asks where it is
+            raise OperatorError(
+                f"rules cannot be evaluated in a folder whose name is not UTF-8: {error.object!r}"
+            ) from None
         self.parsed = 0
         """How many documents were parsed or made: the number of the last one in document order."""
         for name, value in _SETTINGS.items():

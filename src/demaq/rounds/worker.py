@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.cycles import look_seldom
-from demaq.errors import ProgramError, StoreError
+from demaq.errors import OperatorError, ProgramError, StoreError
 from demaq.language.load import load_program_texts
 from demaq.messages import Message
 from demaq.rounds.compiled import compile_program
@@ -48,7 +48,7 @@ def main(descriptor: int, shared: int) -> None:
         except ProgramError as error:
             connection.send([error, *error.others])
             return
-        except StoreError as error:  # it is away now; whoever asks starts another process later
+        except OperatorError as error:  # the store is away now, say; whoever asks starts another process later
             connection.send([error])
             return
         connection.send([])

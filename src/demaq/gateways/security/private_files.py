@@ -59,7 +59,7 @@ def state_of(path: Path) -> tuple[int, ...] | None:
 
 def write_private(path: Path, text: str) -> None:
     """Replace a file at once. A new one is for its owner alone; one that was there keeps its owner and mode."""
-    real = path.resolve()  # a link stays a link
+    real = Path(os.path.realpath(path))  # a link stays a link; one that leads to itself is refused by the system
     try:
         former = real.stat() if real.exists() else None
         descriptor, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
@@ -82,7 +82,7 @@ def write_private(path: Path, text: str) -> None:
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """One process at a time changes this file."""
-    lock = _lock(path.resolve())
+    lock = _lock(Path(os.path.realpath(path)))
     try:
         yield
     finally:
