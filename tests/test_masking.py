@@ -49,6 +49,9 @@ def test_addresses_within_a_text_are_masked():
     assert mask_addresses(text) == (
         "no answer from https://a.example/x?key=… (see 'http://…@b.example/') and mailto:a@b?x=y"
     )
+    assert mask_addresses("neither http://a:81, http://b:82. Nor ('http://c:83')!") == (
+        "neither http://a:81, http://b:82. Nor ('http://c:83')!"
+    )
     assert mask_addresses("nothing to mask?key=1") == "nothing to mask?key=1"
 
 

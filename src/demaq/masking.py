@@ -12,7 +12,7 @@ import re
 
 MASK = "…"
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"`]+")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"`]*[^\s<>\"`,;.:!?)']")
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?/{0,3}")
 _SERVER = re.compile(r"(?:\[[^\]/]*\]|[^/:@]*)(?::[0-9]*)?")
 

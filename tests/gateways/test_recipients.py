@@ -123,7 +123,8 @@ def test_a_name_that_turns_out_to_be_ours_is_not_connected_to(world: World, monk
     before = len(world.own.got)
     for host in answers:
         error = world.send("open", f"http://{host}:{port}/rebound")
-        assert f'recipients = ["http://{answers[host][0]}:{port}' in error
+        listed = ", ".join([f'"http://{address}:{port}"' for address in answers[host]])
+        assert f"recipients = [{listed}] to [outgoing.open]" in error
     assert asked == list(answers)
     assert len(world.own.got) == before
 

@@ -183,10 +183,10 @@ class IncomingGateway:
     ) -> HttpAnswer:
         version = came_as
         text: bytes | str = body
-        name = self._request_name(request.headers, identity, key, body)
+        is_large = len(body) > PARSE_BESIDE_BYTES
+        name = await _beside(is_large, lambda: self._request_name(request.headers, identity, key, body))
         try:
             try:
-                is_large = len(body) > PARSE_BESIDE_BYTES
                 kind = request.headers.get("content-type")
                 text = await _beside(is_large, lambda: text_of(body, kind))
                 document = await _beside(is_large, lambda: parse_document(text))

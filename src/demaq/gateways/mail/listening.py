@@ -207,7 +207,7 @@ class _Handler:
         return _answer(stored, refused)
 
     async def _give(self, mail: Mail, queue: str, address: str, identity: Identity, peer: str) -> None:
-        request = request_name(queue, mail, identity)
+        request = await asyncio.to_thread(request_name, queue, mail, identity)  # it reads all of a mail
         if mail.refusal is not None:
             error = MessageError("notWellFormed", mail.refusal)
             await self._intake.refuse(queue, mail.body, error, request=request)

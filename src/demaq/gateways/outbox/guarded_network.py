@@ -79,7 +79,7 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
         addresses = list(dict.fromkeys([str(address[0]) for *_, address in found]))
         allowed = [a for a in addresses if self._recipients.may_connect(self._scheme, host, port, a)]
         if not allowed:
-            where = ", ".join([f"{self._scheme}://{_shown(address)}:{port}" for address in addresses[:ADDRESSES_MAX]])
+            where = '", "'.join([f"{self._scheme}://{_shown(address)}:{port}" for address in addresses[:ADDRESSES_MAX]])
             raise NotAllowed(where)
         return allowed[:ADDRESSES_MAX]
 
