@@ -9,6 +9,11 @@ from datetime import datetime
 from demaq.documents import Document
 from demaq.records import record
 
+PROPERTY_CHARACTERS_MAX = 100_000
+"""How long the value of a property may be: all that a message leads to may inherit it."""
+KEY_BYTES_MAX = 2_000
+"""How long the key of a slice may be: PostgreSQL's indexes hold no more than 2,700 bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class PropertyValue:

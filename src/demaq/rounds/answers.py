@@ -11,7 +11,7 @@ from demaq.documents import Document
 from demaq.language.namespaces import DEMAQ
 from demaq.language.source import Place
 from demaq.language.system_properties import UNSUITABLE_TARGETS
-from demaq.messages import PropertyValue
+from demaq.messages import KEY_BYTES_MAX, PROPERTY_CHARACTERS_MAX, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
 from demaq.rounds.outcomes import Enqueued, Location, Outcome, RuleError, SliceReset
 from demaq.rounds.schemas import Schemas
@@ -91,6 +91,9 @@ class AnswerReader:
         self, queue: str, document: Document, properties: Mapping[str, PropertyValue]
     ) -> tuple[str, str] | None:
         """Why a queue does not take a message: the kind of error and the reason."""
+        problem = self._length_problem(queue, properties)
+        if problem is not None:
+            return "propertyError", problem
         violation = self._schemas.violation(queue, document)
         if violation is not None:
             return "schemaViolation", violation
@@ -98,6 +101,17 @@ class AnswerReader:
             problem = self._timer_problem(properties)
             if problem is not None:
                 return "propertyError", problem
+        return None
+
+    def _length_problem(self, queue: str, properties: Mapping[str, PropertyValue]) -> str | None:
+        for name, value in properties.items():
+            if len(value.text) <= KEY_BYTES_MAX // 4:
+                continue  # neither can be exceeded
+            if len(value.text) > PROPERTY_CHARACTERS_MAX:
+                return f"property {name} has more than {PROPERTY_CHARACTERS_MAX:,} characters"
+            is_key = any([slicing.property == name for slicing in self._program.slicings_of(queue)])
+            if is_key and len(value.key.encode("utf-8", "replace")) > KEY_BYTES_MAX:
+                return f"property {name} is the key of a slice and has more than {KEY_BYTES_MAX:,} bytes"
         return None
 
     def _timer_problem(self, properties: Mapping[str, PropertyValue]) -> str | None:

@@ -224,7 +224,7 @@ class BlockEmitter:
             lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
             known = _known_context(value, context)
             head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
-            function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {xs(prop.type)}(.) }}"))
+            function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {_made(prop.type)} }}"))
             if not known and not lowering.asks_known:
                 self.alone.add(property_entry(prop, value))
             found.append((property_entry(prop, value), value.at, function))
@@ -417,3 +417,19 @@ def refuse_deep_nesting(expr: ast.Expr) -> None:
         for node in level:
             below.extend(ast.children(node))
         level = below
+
+
+_TEXT_TYPES = ("string", "anyURI", "hexBinary", "base64Binary", "untypedAtomic", "normalizedString", "token")
+
+
+def _made(type_name: str) -> str:
+    """Return what makes a value of a type of the context item. A sender's million digits would take a minute."""
+    if type_name in _TEXT_TYPES:
+        return f"{xs(type_name)}(.)"
+    is_text = f"(. instance of {xs('string')} or . instance of {xs('untypedAtomic')})"
+    name = f'{fn("QName")}("http://www.demaq.net/demaq", "demaq:propertyError")'
+    reason = '"a text of which a value is made has more than 1,000 characters"'
+    return (
+        f"{xs(type_name)}(if ({is_text} and {fn('string-length')}({fn('string')}(.)) > 1000) "
+        f"then {fn('error')}({name}, {reason}) else .)"
+    )

@@ -122,6 +122,13 @@ declare function d:property-of(
         else head($found)?2/r ! d:property(., $name)
 };
 
+(: a text of which a number or the like is made, which takes the square of its length :)
+declare function d:short($value as xs:anyAtomicType) as xs:anyAtomicType {
+  if (($value instance of xs:string or $value instance of xs:untypedAtomic) and string-length(string($value)) > 1000) then
+    error(QName("http://www.demaq.net/demaq", "demaq:propertyError"), "a text of which a value is made has more than 1,000 characters")
+  else $value
+};
+
 declare function d:cast($type as xs:string, $value as xs:anyAtomicType) as xs:anyAtomicType {
   switch ($type)
     case "string" return xs:string($value)
@@ -410,7 +417,7 @@ as xs:anyAtomicType? {
   if ($type = "timeout") then d:timeout($values, $site)
   else try {
     array {
-      d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, .), $site)
+      d:single($name, if ($type = "string") then data($values) ! string() else data($values) ! d:cast($type, d:short(.)), $site)
     }?*
   }
   catch d:* { error($err:code) }

@@ -12,7 +12,7 @@ from demaq.compiler.plan import Plan
 from demaq.compiler.simple.code import NotSimple
 from demaq.compiler.simple.queues import IntakeText, PropertyText, intake_text
 from demaq.documents import Document
-from demaq.messages import PropertyValue
+from demaq.messages import KEY_BYTES_MAX, PropertyValue
 from demaq.rounds.simple.functions import function
 from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.values import Odd
@@ -113,4 +113,6 @@ def _single(values: Sequence[str]) -> str | None:
         return None
     if len(values) > 1 and len(set(values)) > 1:
         raise Odd("several values of a property")
+    if len(values[0]) > KEY_BYTES_MAX // 4:
+        raise Odd("a long value, which may be too long")
     return values[0]
