@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.rounds.child import Limits
 from demaq.rounds.compiled import compile_program
+from demaq.rounds.outcomes import Arrival, Received
 from demaq.rounds.process import ProcessEvaluator
+from demaq.rounds.receiver import Receiver, TakesLong
 from demaq.scheduler.engine import Engine
 from demaq.store.sqlite import SqliteStore
 from tests.programs import program
@@ -169,3 +172,21 @@ def test_a_program_that_forgets_to_close_its_evaluator_ends_all_the_same(tmp_pat
     script.write_text(FORGETS_TO_CLOSE)
     done = subprocess.run([sys.executable, str(script), str(tmp_path / "store")], timeout=60, check=False)
     assert done.returncode == 3
+
+
+@pytest.mark.slow
+def test_a_property_that_does_not_end_is_an_error_of_its_own_message(tmp_path: Path) -> None:
+    loaded = program(tmp_path, 'create queue a create property p as xs:boolean queue a value matches(., "^(a+)+$")')
+    SqliteStore(tmp_path / "store").close()
+    first = ProcessEvaluator(loaded.files(), tmp_path / "store", rule_timeout_seconds=2)
+    with closing(first), closing(first.twin()) as second:
+        receiver = Receiver(first, second)
+        texts = ["aaa", "b", "a" * 45 + "b", "c"]
+        arrivals = [Arrival(queue="a", document=Document(f"<m>{text}</m>"), now=NOW) for text in texts]
+        quick = receiver.quick.receive_many(arrivals)
+        assert [type(answer) for answer in quick] == [Received, Received, TakesLong, Received]
+        answers = receiver.receive_many(arrivals)
+        assert [type(answer) for answer in answers] == [Received, Received, MessageError, Received]
+        assert isinstance(answers[2], MessageError)
+        assert answers[2].kind == "propertyError"
+        assert "did not end within 2 s" in answers[2].message

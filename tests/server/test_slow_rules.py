@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from demaq.cli.run import run
+from demaq.errors import OperatorError
 from demaq.server.node import Node
 from tests.programs import program
 
@@ -100,3 +103,38 @@ def test_a_rule_that_takes_too_much_memory_fails_alone_and_the_other_rules_act(t
         [error] = [message.body for message in node.store.stored("failed", 0, 10)]
         assert error.startswith("<error><systemError/><rule>large</rule>")
         assert "it took more than 60 MB of memory, which --rule-memory allows" in error
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("rule_timeout_seconds", float("nan")),
+        ("rule_timeout_seconds", float("inf")),
+        ("rule_timeout_seconds", 0.0),
+        ("rule_timeout_seconds", -1.0),
+        ("rule_memory_bytes", 0),
+        ("rule_memory_bytes", -1),
+        ("hops_max", 0),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(setting: str, value: float, tmp_path: Path) -> None:
+    with pytest.raises(OperatorError), running(tmp_path, **{setting: value}):
+        pass
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *[("--rule-timeout", value) for value in ("nan", "inf", "-inf", "0", "-1", "1e300", "x")],
+        *[("--rule-memory", value) for value in ("nan", "inf", "0", "-1GB", "1", "9MB", "x")],
+        *[("--max-hops", value) for value in ("nan", "inf", "0", "-1", "1.5")],
+        *[("--keep", value) for value in ("nan", "inf", "-1s", "1")],
+    ],
+)
+def test_the_command_line_refuses_numbers_that_are_no_limits(option: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "app.dmq").write_text(PROGRAM)
+    done = CliRunner().invoke(run, [str(tmp_path / "app.dmq"), "--store", str(tmp_path / "store"), *option])
+    assert done.exit_code == 2, done.output
+    assert option[0] in done.output
+    assert not (tmp_path / "store").exists()

@@ -18,6 +18,7 @@ from pathlib import Path
 from demaq.documents import Document
 from demaq.errors import MessageError, OperatorError
 from demaq.messages import PropertyValue
+from demaq.rounds.receiver import Receiver, TakesLong
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.error_messages import Refused
 from demaq.scheduler.intake import expect_repeated
@@ -31,6 +32,8 @@ TOGETHER_MAX = 500
 TOGETHER_BYTES_MAX = 32_000_000
 FEW, TURNS = 32, 2
 """Where fewer wait, those come along whose requests are there and need that many turns of the loop to be read."""
+SLOW_MAX = 100
+"""So many messages that take long to check may wait, each for the ones before it; more are refused for now."""
 NOT_NOW = "messages cannot be stored now"
 LOAD_SECONDS = 0.5
 """How long it is remembered how much waits, and how much room there is."""
@@ -86,6 +89,8 @@ class _Arrival:
     refusal: MessageError | None = None
     """Why it is refused, where that is known already."""
     stored: Receipt | MessageError | None = field(default=None)
+    takes_long: bool = False
+    """Whether it is checked apart from the others, because its properties take long."""
     is_mismatch: bool = False
     """Whether it has the name of a request that was stored, and says something else."""
 
@@ -110,6 +115,9 @@ class Intake:
         self._waiting: list[_Arrival] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-intake")
         self._task: asyncio.Task[None] | None = None
+        self._slow_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-slow-intake")
+        self._slow: set[asyncio.Task[None]] = set()
+        """What takes long to check, each in a task of its own."""
         self._fault = fault
         self._load: _Load | None = None
         """What was found when it was looked last; None where that failed."""
@@ -159,8 +167,17 @@ class Intake:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._looking is not None:
             await asyncio.gather(self._looking, return_exceptions=True)
+        self.stop_slow()
+        await asyncio.gather(*self._slow, return_exceptions=True)
         self._thread.shutdown()
+        self._slow_thread.shutdown()
         self._load_thread.shutdown()
+
+    def stop_slow(self) -> None:
+        """Give up what takes long to check: its senders hear that it cannot be done now. May be called from any
+        thread."""
+        if self._slow and isinstance(self._engine.receiver, Receiver):
+            self._engine.receiver.stop()
 
     async def refusal(self, queue: str) -> str | None:
         """Return why a gateway takes no messages now, if it takes none: what `/readyz` says, and what senders hear."""
@@ -218,7 +235,30 @@ class Intake:
                 if not isinstance(answer, Exception):
                     self._stored(answer)
                 for arrival in group:
-                    self._tell(arrival, failure)
+                    if arrival.takes_long and failure is None:
+                        self._store_slow(arrival)
+                    else:
+                        self._tell(arrival, failure)
+
+    def _store_slow(self, arrival: _Arrival) -> None:
+        """Check and store a message that takes long, while others go on."""
+        if len(self._slow) >= SLOW_MAX:
+            retry = self._bounds(arrival.queue).retry_after_seconds
+            self._tell(arrival, Overloaded(f"{SLOW_MAX} messages that take long wait to be checked", retry))
+            return
+
+        async def store() -> None:
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._slow_thread, self._try, [arrival])
+            if isinstance(answer, Exception):
+                self._tell(arrival, answer)
+            else:
+                self._stored(answer)
+                self._tell(arrival, None)
+
+        task = asyncio.create_task(store())
+        self._slow.add(task)
+        task.add_done_callback(self._slow.discard)
 
     def _tell(self, arrival: _Arrival, failure: Exception | None) -> None:
         if failure is not None:
@@ -260,8 +300,17 @@ class Intake:
         checked: dict[int, NewMessage | MessageError] = {}
         for queue in dict.fromkeys([arrival.queue for arrival in together]):
             numbers = [n for n, a in enumerate(together) if a.queue == queue and a.refusal is None]
-            found = receive_all(engine.maker, engine.receiver, queue, [together[n].sent for n in numbers], now)
+            takes_long = any([together[n].takes_long for n in numbers])
+            receiver = engine.receiver if takes_long else engine.quick_receiver
+            found = receive_all(engine.maker, receiver, queue, [together[n].sent for n in numbers], now)
             checked.update(zip(numbers, found, strict=True))
+        for number, arrival in enumerate(together):
+            arrival.takes_long = isinstance(checked.get(number), TakesLong)
+        quick = [number for number, arrival in enumerate(together) if not arrival.takes_long]
+        if not quick:
+            return []
+        checked = {position: checked[number] for position, number in enumerate(quick) if number in checked}
+        together = [together[number] for number in quick]
         messages: list[NewMessage] = []
         for number, arrival in enumerate(together):
             answer = checked.get(number, arrival.refusal)

@@ -172,6 +172,8 @@ class Gateways:
     def close(self) -> None:
         """End. What is not sent then is sent by the next run."""
         self.stop_receiving()
+        if self.intake is not None:
+            self.intake.stop_slow()
         self._call(lambda: self._stop.set() if self._stop is not None else None)
         if self._thread.is_alive():
             self._thread.join()

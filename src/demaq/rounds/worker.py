@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from demaq.cycles import look_seldom
-from demaq.errors import OperatorError, ProgramError, StoreError
+from demaq.errors import MessageError, OperatorError, ProgramError, StoreError
 from demaq.language.load import load_program_texts
 from demaq.messages import Message
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome
+from demaq.rounds.outcomes import Arrival, Outcome, Received
 from demaq.rounds.progress import Progress
 from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store.opening import open_store_readonly
@@ -57,9 +57,9 @@ def main(descriptor: int, shared: int) -> None:
             # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
             signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
             try:
-                if request[0] == "each":
-                    for outcome in worker.answer_each(*request[1:]):
-                        connection.send(("one", outcome))
+                if request[0] in ("each", "receive_each"):
+                    for answer in worker.answer_each(request):
+                        connection.send(("one", answer))
                     connection.send(("last", worker.has_grown()))
                     continue
                 answer = worker.answer(request)
@@ -77,6 +77,7 @@ class Worker:
 
     def __init__(self, files: dict[str, str], store: str | Path, progress: Progress | None = None) -> None:
         """What it is busy with is noted in `progress`."""
+        self._progress = progress
         self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)), progress=progress)
         self._store = open_store_readonly(store)
         self._documents = Documents()
@@ -96,13 +97,32 @@ class Worker:
             case ("rule", seq, number, snapshot, now):
                 return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
             case ("receive_many", arrivals):
-                return self._evaluator.receive_many(arrivals)
+                return self._receive(arrivals)
             case ("restate_many", arrivals):
                 return self._evaluator.restate_many(arrivals)
             case _:
                 raise AssertionError(f"unknown request {request[0]!r}")
 
-    def answer_each(self, seqs: Sequence[int], snapshot: int, now: datetime, seconds: float) -> Iterator[Outcome]:
+    def answer_each(self, request: tuple[Any, ...]) -> Iterator[Outcome | Received | MessageError]:
+        """Answer a request bit by bit, so that it shows where it takes long."""
+        match request:
+            case ("each", seqs, snapshot, now, seconds):
+                yield from self._evaluate_each(seqs, snapshot, now, seconds)
+            case ("receive_each", arrivals):
+                for arrival in arrivals:
+                    yield from self._receive([arrival])
+            case _:
+                raise AssertionError(f"unknown request {request[0]!r}")
+
+    def _receive(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+        if self._progress is not None:
+            self._progress.begin(f"arrivals in {arrivals[0].queue}", ())
+        found = self._evaluator.receive_many(arrivals)
+        if self._progress is not None:
+            self._progress.end()
+        return found
+
+    def _evaluate_each(self, seqs: Sequence[int], snapshot: int, now: datetime, seconds: float) -> Iterator[Outcome]:
         """Evaluate messages one by one as long as there is time."""
         end = time.monotonic() + seconds
         for message in self._messages(seqs):

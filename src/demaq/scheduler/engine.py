@@ -14,6 +14,7 @@ from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, S
 from demaq.messages import PropertyValue
 from demaq.rounds.evaluator import Evaluator, receive
 from demaq.rounds.outcomes import Arrival, Enqueued, Folded, Outcome, SliceReset
+from demaq.rounds.receiver import Receiver
 from demaq.scheduler.apart import Apart, Lane
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue, expect_repeated
@@ -102,6 +103,8 @@ class Engine:
         self.round_messages_least = ROUND_MESSAGES_LEAST
         self._round_messages = ROUND_MESSAGES_FIRST
         self.receiver = receiver or evaluator
+        self.quick_receiver = receiver.quick if isinstance(receiver, Receiver) else self.receiver
+        """The same for many senders at once: TakesLong is the answer for a message that would hold up the others."""
         self._observe = observe
         self._documents = Documents()
         self._arrivals = Arrivals(self._append)

@@ -32,20 +32,15 @@ from demaq.language.system_properties import ERROR_LEVEL
 from demaq.outages import OVER_AFTER_SECONDS, OutageLog
 from demaq.rounds.child import Spares
 from demaq.rounds.pool import EvaluatorPool, evaluators_here, slow_lanes_here
-from demaq.rounds.process import (
-    RULE_MEMORY_BYTES,
-    RULE_MEMORY_BYTES_MIN,
-    RULE_TIMEOUT_SECONDS,
-    RULE_TIMEOUT_SECONDS_MAX,
-    RULE_TIMEOUT_SECONDS_MIN,
-    ProcessEvaluator,
-)
+from demaq.rounds.process import RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS, ProcessEvaluator
+from demaq.rounds.receiver import Receiver
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.error_messages import kind_of
 from demaq.scheduler.evolution import evolve
 from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
 from demaq.scheduler.receiving import Sent
+from demaq.server.limits import check_limits
 from demaq.server.redelivery import send_again
 from demaq.server.watching import Watch
 from demaq.spark.master import MASTER_DEFAULT, is_local
@@ -109,7 +104,7 @@ class Node:
         `master`, or on whichever is better for each. With `standby`, wait for a store on a server whose writer is
         another node, and go on where that one ends.
         """
-        _check_limits(rule_timeout_seconds, rule_memory_bytes, hops_max, keep)
+        check_limits(rule_timeout_seconds, rule_memory_bytes, hops_max, keep)
         self.place = place_of(store)
         if pipeline != "inline" and not is_local(master) and not self.place.is_on_server:
             raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use PostgreSQL")
@@ -133,6 +128,8 @@ class Node:
             opened.callback(self._evaluator.close)
             opened.callback(self._receiver.close)
             self._evaluator.launch()
+            slow_receiver = self._receiver.twin()
+            opened.callback(slow_receiver.close)
             self._receiver.launch()
             self._evaluator.start()
             self._receiver.start()
@@ -161,7 +158,7 @@ class Node:
                 self._clock,
                 hops_max=hops_max,
                 observe=self._committed,
-                receiver=self._receiver,
+                receiver=Receiver(self._receiver, slow_receiver),
                 elide=not keep,
                 exact=False,
                 fold=not keep,
@@ -192,6 +189,7 @@ class Node:
         self._thread: threading.Thread | None = None
         self._turns = 0
         self._started = self._clock()
+        self._started_monotonic = time.monotonic()
         self.steps = 0
         """How many messages were processed."""
         self.errors: Counter[str] = Counter()
@@ -400,13 +398,18 @@ class Node:
             if self._stopping.is_set() and not (self._draining and (busy or self.engine.apart or not stopping)):
                 return
             if not busy and self.fault is None:
-                self._launch_spares()
-                self._work.wait(self._idle_seconds())
+                self._work.wait(min(self._idle_seconds(), self._launch_spares()))
 
-    def _launch_spares(self) -> None:
-        """Have a process ready for when one must be replaced, unless the node lives for a moment only."""
-        if (self._clock() - self._started).total_seconds() >= SPARES_AFTER_SECONDS:
-            self._evaluator.launch_spares()
+    def _launch_spares(self) -> float:
+        """Have a process ready for when one must be replaced, unless the node lives for a moment only.
+
+        Return after how many seconds to look again.
+        """
+        left = SPARES_AFTER_SECONDS - (time.monotonic() - self._started_monotonic)
+        if left > 0:
+            return left
+        self._evaluator.launch_spares()
+        return IDLE_SECONDS_MAX
 
     def _pause(self, error: Exception, seconds: float) -> None:
         """Wait after a fault: what was not committed will be tried again."""
@@ -477,19 +480,6 @@ class Node:
                     listener(message)
                 except Exception:
                     _log.exception("a subscriber to queue %s failed on message %s", message.queue, message.seq)
-
-
-def _check_limits(seconds: float, memory: int | None, hops: int, keep: timedelta) -> None:
-    """Raises an OperatorError where a limit is no number, or one that nothing could keep to."""
-    if not RULE_TIMEOUT_SECONDS_MIN <= seconds <= RULE_TIMEOUT_SECONDS_MAX:  # nan is in no range
-        least, most = f"{RULE_TIMEOUT_SECONDS_MIN:g}", f"{RULE_TIMEOUT_SECONDS_MAX:,g}"
-        raise OperatorError(f"{seconds} is no time limit for rules: it is a number of seconds from {least} to {most}")
-    if memory is not None and not memory >= RULE_MEMORY_BYTES_MIN:
-        raise OperatorError(f"{memory} is no memory limit for rules: it is at least {RULE_MEMORY_BYTES_MIN:,} bytes")
-    if hops < 1:
-        raise OperatorError(f"{hops} is no limit of hops: it is at least 1")
-    if keep < timedelta(0):
-        raise OperatorError("messages cannot be kept for less than no time")
 
 
 def _utc_now() -> datetime:
