@@ -1,5 +1,11 @@
 """`python -m demaq.cli` is the same as `demaq`."""
 
-from demaq.cli.main import main
+import signal
 
+# Until there is somebody to handle it, Ctrl-C ends the process as it ends any other: without a traceback.
+_handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from demaq.cli.main import main  # noqa: E402  # this is what takes long
+
+signal.signal(signal.SIGINT, _handler)
 main()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -71,11 +73,12 @@ class EvaluatorProcess:
         with theirs, progress_file() as shared:
             descriptors = [theirs.fileno(), shared]
             # A plain process: one of multiprocessing would run the program's main module once more.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, *[str(number) for number in descriptors], _PACKAGE_FOLDER],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-            )
+            with _without_interrupts():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _PROGRAM, *[str(number) for number in descriptors], _PACKAGE_FOLDER],
+                    pass_fds=descriptors,
+                    stdin=subprocess.DEVNULL,
+                )
             self._progress = Progress(shared)
         self._connection = Connection(ours.detach())
         self._connection.send((dict(start.files), str(start.store), start.orphan_seconds))
@@ -158,6 +161,16 @@ class EvaluatorProcess:
         self._process.kill()  # it holds nothing that is not in the store
         self._process.wait()
         self._progress.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let what is started here begin with Ctrl-C blocked: it reaches the whole group, before anybody can ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(slots=True)
