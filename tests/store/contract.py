@@ -626,6 +626,25 @@ class StoreContract:
         assert len(store.identity()) == 32
         assert store.identity() == store.identity() != MemoryStore().identity()
 
+    def test_in_a_new_epoch_new_messages_have_another_name_and_the_older_ones_keep_theirs(self, store: Store):
+        first = store.identity()
+        store.append([new(), new()])
+        second = store.begin_epoch()
+        store.append([new()])
+        assert second == store.identity() != first
+        assert len(second) == 32
+        assert second[:16] == first[:16]  # it is the same store
+        names = [store.epochs().message_name(seq) for seq in (1, 2, 3, 99)]
+        assert names == [f"{first}/1", f"{first}/2", f"{second}/3", f"{second}/99"]
+
+    def test_of_epochs_in_which_nothing_was_stored_only_the_last_one_counts(self, store: Store):
+        store.append([new()])
+        first = store.identity()
+        names = {store.begin_epoch() for _ in range(3)}
+        assert len(names) == 3
+        assert store.epochs().name_of(1) == first
+        assert store.epochs().name_of(2) == store.identity() in names
+
     # timers
 
     def test_timers_come_in_due_order_then_by_age(self, store: Store):

@@ -46,7 +46,7 @@ STATEMENTS: dict[str, Any] = {
     "known_requests": {"after": "r77", "end": "r77 "},
     "requests": {"after": "r77", "end": "r77:"},
     "end_slice": [[NOW], ["s"], ["k"]],
-    "set_processed": [[NOW], [9]],
+    "set_processed": [[NOW], [0], [9]],
     "retire_entry": [[NOW], ["i"], ["k"], [1]],
     "delete_member": [["s"], ["1"], [0], [9]],
     "delete_entry": [["i"], ["1"], [0], [9]],

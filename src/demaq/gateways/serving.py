@@ -209,7 +209,7 @@ class Gateways:
         authenticator = self.authenticator = Authenticator(asking)
         sender = self._http_sender()
         own = {name: self.own_address(name) for name in self._outgoing_names()}
-        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.identity(), settings.mail, own)}
+        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.epochs(), settings.mail, own)}
         outbox = self.outbox = Outbox(
             engine,
             settings,
@@ -292,7 +292,7 @@ class Gateways:
     def _http_sender(self) -> HttpSender:
         outgoing = [self._node.program.queues[name] for name in self._outgoing_names()]
         return HttpSender(
-            self._node.store.identity(),
+            self._node.store.epochs(),
             self._interfaces,
             {queue.name: self.own_address(queue.name) for queue in outgoing},
             {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from demaq.errors import AlreadyProcessed
+from demaq.errors import AlreadyProcessed, StoreDamaged
+from demaq.store.checksums import (
+    body_checksum,
+    checksum_of,
+    message_checksum,
+    request_checksum,
+    state_checksum,
+)
 from demaq.store.encoding import (
     Membership,
     decode_list,
@@ -22,7 +29,7 @@ from demaq.store.encoding import (
 from demaq.store.protocol import Answer, Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, slices_at
 from demaq.store.removal import mark_removed, remove
 from demaq.store.request_names import bounds_of, has_digest, name_of
-from demaq.store.sending import write_attempts
+from demaq.store.sending import outbox_row, write_attempts
 from demaq.store.tables import Tables
 
 
@@ -30,6 +37,7 @@ class _State:
     """What becomes of a message: the part of its row that can change, and what goes with it."""
 
     __slots__ = (
+        "before",
         "delivered",
         "entries",
         "marked",
@@ -56,6 +64,8 @@ class _State:
         self.entries = entries
         self.message: NewMessage | None = None  # for one that is not stored yet
         self.request: str | None = None
+        self.before = 0
+        """The checksum of its state as it was read."""
         self.marked = self.released = self.delivered = False  # what has changed
 
     def leave(self, slice: SliceKey, number: int) -> None:
@@ -63,6 +73,23 @@ class _State:
             if membership[0] == slice[0] and membership[1] == slice[1]:
                 membership[2] = number
         self.released = True
+
+    def checksum(self, at: int) -> int:
+        """Return the checksum of its state; where it has retired, it did `at` that time."""
+        return state_checksum(
+            self.seq,
+            self.processed,
+            self.retired,
+            None if self.retired is None else at,
+            int(self.undelivered and self.retired is None),
+            encode_slices(self.slices),
+            encode_entries(self.entries),
+        )
+
+    def take_difference(self, at: int) -> int:
+        """Return what is to be added to the checksum of its row: all of it the first time, then nothing more."""
+        before, self.before = self.before, self.checksum(at)
+        return self.before - before
 
     def may_retire(self) -> bool:
         return (
@@ -170,14 +197,17 @@ class Changes:
         self._insert([state for state in new if state.retired is None] if elide else new)
         old = [state for state in self._states.values() if state.message is None]
         self._update(self._without_removed(old) if elide else old)
-        many(self._sql["insert_request"], list(self._requests.items()))
+        many(
+            self._sql["insert_request"],
+            [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()],
+        )
         write_attempts(self._tables, self._attempts)
         many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
         many(
             self._sql["insert_answer"],
             [
-                (answer.connection, answer.status, answer.content_type, answer.body, self._at)
-                for answer in self._answers
+                (*row, checksum_of(*row))
+                for row in [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
             ],
         )
         many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
@@ -201,7 +231,11 @@ class Changes:
         seq, queue, processed, undelivered, request, slices, entries = row
         state = self._states.get(seq)
         if state is None:
-            state = _State(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
+            try:
+                state = _State(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
+                state.before = state_checksum(seq, processed, None, None, undelivered, slices, entries)
+            except (ValueError, TypeError):
+                raise StoreDamaged(f"the row of message {seq} is damaged; demaq verify says what that costs") from None
             state.processed = processed
             state.request = request
             self._states[seq] = state
@@ -255,34 +289,54 @@ class Changes:
             message = state.message
             assert message is not None
             timer = message.timer
+            seq, queue = state.seq, state.queue
+            created = microseconds(message.created)
+            origin = seq if message.origin is None else message.origin
+            transient = int(message.transient)  # sqlite3 is slow to adapt a bool
+            undelivered = int(state.undelivered)
+            due, target = (None, None) if timer is None else (microseconds(timer.due), timer.target)
+            rule, trigger, hops, request = message.rule, message.trigger, message.hops, message.request
+            retired_at = None if state.retired is None else self._at
+            slices, entries = encode_slices(state.slices), encode_entries(state.entries)
+            checksum = message_checksum(
+                (seq, queue, created, rule, trigger, origin, hops, transient, due, target, request),
+                state_checksum(seq, state.processed, state.retired, retired_at, undelivered, slices, entries),
+                message.priority,
+            )
             messages.append(
                 (
-                    state.seq,
-                    state.queue,
-                    microseconds(message.created),
-                    message.rule,
-                    message.trigger,
-                    state.seq if message.origin is None else message.origin,
-                    message.hops,
+                    seq,
+                    queue,
+                    created,
+                    rule,
+                    trigger,
+                    origin,
+                    hops,
                     message.priority,
                     state.processed,
                     state.retired,
-                    None if state.retired is None else self._at,
-                    int(message.transient),  # sqlite3 is slow to adapt a bool
-                    int(state.undelivered),
-                    None if timer is None else microseconds(timer.due),
-                    None if timer is None else timer.target,
-                    message.request,
-                    encode_slices(state.slices),
-                    encode_entries(state.entries),
+                    retired_at,
+                    transient,
+                    undelivered,
+                    due,
+                    target,
+                    request,
+                    slices,
+                    entries,
+                    checksum,
                 )
             )
-            bodies.append((state.seq, message.body, encode_properties(message.properties)))
+            properties = encode_properties(message.properties)
+            bodies.append((seq, message.body, properties, body_checksum(seq, message.body, properties)))
         many(self._sql["insert_message"], messages)
         many(self._sql["insert_body"], bodies)
         many(
             self._sql["insert_outbox"],
-            [(s.seq, s.queue, microseconds(s.message.created), 0) for s in states if s.message and s.undelivered],
+            [
+                outbox_row(s.seq, s.queue, microseconds(s.message.created))
+                for s in states
+                if s.message and s.undelivered
+            ],
         )
         many(self._sql["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
         many(
@@ -313,9 +367,16 @@ class Changes:
         others = [state for state in states if state.retired is None]
         many(
             self._sql["set_retired"],
-            [(s.processed, s.retired, self._at, encode_slices(s.slices), s.seq) for s in retired],
+            [
+                (s.processed, s.retired, self._at, encode_slices(s.slices), s.take_difference(self._at), s.seq)
+                for s in retired
+            ],
         )
         many(self._sql["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
-        many(self._sql["set_processed"], [(s.processed, s.seq) for s in others if s.marked])
-        many(self._sql["set_slices"], [(encode_slices(s.slices), s.seq) for s in others if s.released])
-        many(self._sql["set_delivered"], [(s.seq,) for s in others if s.delivered])
+        at = self._at
+        many(self._sql["set_processed"], [(s.processed, s.take_difference(at), s.seq) for s in others if s.marked])
+        many(
+            self._sql["set_slices"],
+            [(encode_slices(s.slices), s.take_difference(at), s.seq) for s in others if s.released],
+        )
+        many(self._sql["set_delivered"], [(s.take_difference(at), s.seq) for s in others if s.delivered])

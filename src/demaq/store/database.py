@@ -10,6 +10,7 @@ import os
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,16 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from demaq.errors import StoreDamaged, StoreError
+from demaq.store.checksums import checksum_of
+from demaq.store.mark import MarkFile
 from demaq.store.statements import script, statements
 
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
 """What SQLite writes first, and copies into the file at times."""
-MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql")
+MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql", "version_4.sql")
 """The script at position n leads from version n to n + 1 and sets it."""
+COUNTING_VERSION = 4
+"""From this version on a store counts its commits."""
 BUSY_SECONDS_MAX = 10.0
 """How long to wait for another process, such as a reader that recovers the log after a crash."""
 
+PROGRESS_STEPS = 20_000
+"""Of SQLite's machine, between two looks at the time."""
 ROWS_MAX = 256
 """So many rows go into one statement at most."""
 ROWS_FEW = 16
@@ -43,11 +50,12 @@ _SQL = {
     **statements("sending.sql"),
 }
 _FULL = "there is no room left for {log}; what was asked was not stored, and can be asked again when there is room"
+_NOT_TEXT = "Could not decode to UTF-8"
 _REASONS = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked may not have been stored",
     sqlite3.SQLITE_NOTADB: "it is not a store of Demaq",
-    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore it from a backup",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; demaq verify says what that costs",
     sqlite3.SQLITE_BUSY: "another process keeps it busy",
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
 }
@@ -56,14 +64,20 @@ _REASONS = {
 class Database:
     """One connection, one caller at a time."""
 
-    def __init__(self, folder: Path, *, read_only: bool) -> None:
+    def __init__(self, folder: Path, *, read_only: bool, any_version: bool = False) -> None:
+        """With `any_version`, read a database however old it is: nothing but the version is certain of it."""
         self.folder = folder
         self.name = str(folder)
         self.sql = _SQL
         self.lock = threading.RLock()
         self.is_new = False
         """Whether the store was made right now."""
+        self.version = 0
         self._connection: sqlite3.Connection | None = None
+        self._any_version = any_version
+        self._mark: MarkFile | None = None
+        self._commits: int | None = None
+        """How many transactions there were, where they are counted."""
         with self._errors():
             self._connection = self._connect_to_read() if read_only else self._connect_to_write()
             try:
@@ -97,6 +111,11 @@ class Database:
             connection.execute(widened, list(chain.from_iterable(parameters[start : start + size])))
             start += size
 
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows one after the other, for who reads many; within `reading`."""
+        with self._errors():
+            yield from self._open().execute(statement)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
@@ -104,7 +123,10 @@ class Database:
             connection = self._open()
             connection.execute(_OPENING["begin"])
             try:
+                before = connection.total_changes
                 yield
+                # A transaction that has changed nothing is not counted: it would be written and synced for that alone.
+                newest = self._count_commit(connection) if connection.total_changes != before else None
                 connection.execute(_OPENING["commit"])
             except BaseException:
                 # SQLite has rolled back by itself after some errors; then there is nothing left to do.
@@ -112,6 +134,56 @@ class Database:
                     with suppress(sqlite3.Error):
                         connection.execute(_OPENING["rollback"])
                 raise
+            if newest is not None and self._mark is not None and self._commits is not None:
+                self._commits += 1
+                self._mark.write(self._commits, newest)  # after the commit: never ahead of it
+
+    def take_any_text(self) -> None:
+        """Let texts be read that are not UTF-8 any more, for who looks for damage."""
+        self._open().text_factory = _any_text
+
+    def check_pages(self, seconds_max: float | None) -> list[str]:
+        """Return what SQLite finds wrong with its file. Raises a TimeoutError if it takes longer than that."""
+        connection = self._open()
+        give_up = time.monotonic() + (seconds_max or 0)
+        if seconds_max is not None:
+            connection.set_progress_handler(lambda: int(time.monotonic() > give_up), PROGRESS_STEPS)
+        try:
+            found = connection.execute(_OPENING["check_pages"]).fetchall()
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise TimeoutError from None
+            return [str(error)]
+        finally:
+            connection.set_progress_handler(None, 0)
+        return [str(line) for (line,) in found if line != "ok"]
+
+    def schema(self) -> tuple[tuple[str, ...], ...]:
+        """Return what the tables are, in the words with which they were made."""
+        with self._errors():
+            return tuple(self._open().execute(_OPENING["schema"]).fetchall())
+
+    def rebuild_indexes(self) -> None:
+        with self._errors():
+            self._open().execute(_OPENING["rebuild_indexes"])
+
+    def keep_mark(self) -> None:
+        """From now on count commits, and let the store's mark say how many there were."""
+        with self.lock, self._errors():
+            commits, newest = self._open().execute(_OPENING["counted"]).fetchone()
+            self._mark = MarkFile(self.folder / FILE_NAME)
+            self._commits = commits
+            self._mark.write(commits, newest)
+            self._mark.sync()
+            _make_lasting(self.folder)
+
+    def _count_commit(self, connection: sqlite3.Connection) -> int | None:
+        if self._commits is None:
+            return None
+        newest = int(connection.execute(_OPENING["newest"]).fetchone()[0])
+        commits = self._commits + 1
+        connection.execute(_OPENING["count_commit"], [commits, checksum_of(commits, newest)])
+        return newest
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -130,6 +202,9 @@ class Database:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+            if self._mark is not None:
+                self._mark.close()
+                self._mark = None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -146,6 +221,9 @@ class Database:
     def _told(self, error: sqlite3.Error) -> StoreError:
         """An error in the operator's words."""
         code = getattr(error, "sqlite_errorcode", None)
+        if str(error).startswith(_NOT_TEXT):
+            # SQLite's words would quote what is stored.
+            return StoreDamaged(f"the store {self.folder} is damaged: a text in it is not UTF-8; see demaq verify")
         # The low byte is the kind of error, the rest says more about it.
         reason = _REASONS.get(code & 0xFF) if code is not None else None
         damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
@@ -187,7 +265,9 @@ class Database:
         connection = self._open()
         if not read_only:
             connection.execute(_OPENING["page_size"])
-        version = self._checked_version()
+        version = self.version = self._checked_version()
+        if self._any_version:
+            return
         for name in ("cache", "temporary"):
             connection.execute(_OPENING[name])
         if read_only:
@@ -234,6 +314,10 @@ def _for_rows(statement: str, rows: int) -> str | None:
     if row is None:
         return None
     return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
+
+
+def _any_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _make_lasting(folder: Path) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from demaq.messages import PropertyValue
+from demaq.store.checksums import body_checksum, checksum_of, priority_checksum, state_checksum
 from demaq.store.encoding import (
     Membership,
     decode_list,
@@ -40,6 +41,7 @@ _ORDER = (
     "set_entries",
     "delete_outbox",
     "set_retired",
+    "add_checksum",
     "retire_entry",  # behind the entries that were just made
     "count",
 )
@@ -79,7 +81,7 @@ def note(tables: Tables, digest: str, messages: Sequence[Restated], done: int) -
         )
         for message in messages
     ]
-    tables.execute_many(tables.sql["insert_restated"], rows)
+    tables.execute_many(tables.sql["insert_restated"], [(*row, checksum_of(*row)) for row in rows])
     tables.execute(tables.sql["set_evolution_done"], [done])
 
 
@@ -94,13 +96,15 @@ def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     tables.execute(tables.sql["decide_evolution"], [number, json.dumps(dict(program.priorities))])
     tables.execute(tables.sql["set_newest_number"], [number])
     tables.execute(tables.sql["delete_complete_indexes"])
-    tables.execute_many(tables.sql["insert_complete_index"], [(name,) for name in dict.fromkeys(program.indexes)])
+    tables.execute_many(
+        tables.sql["insert_complete_index"], [(name, checksum_of(name)) for name in dict.fromkeys(program.indexes)]
+    )
     last = tables.rows(tables.sql["newest_program"])
     if last and last[0][1] == program.digest:
         return int(last[0][0])
     version = int(last[0][0]) + 1 if last else 1
-    values = [version, program.digest, encode_files(program.files), microseconds(at)]
-    tables.execute(tables.sql["insert_program"], values)
+    values = (version, program.digest, encode_files(program.files), microseconds(at))
+    tables.execute(tables.sql["insert_program"], [*values, checksum_of(*values)])
     return version
 
 
@@ -115,12 +119,25 @@ def write_some(tables: Tables, now: int) -> bool:
         _Writer(tables, number, now).write(rows)
         return True
     if priorities:
-        queue, priority = priorities.popitem()
-        tables.execute(tables.sql["set_priority"], {"queue": queue, "priority": priority})
+        queue, priority = next(reversed(priorities.items()))
+        if _set_priority(tables, queue, priority) == RESTATED_BATCH:
+            return True
+        del priorities[queue]
         tables.execute(tables.sql["decide_evolution"], [number, json.dumps(priorities)])
         return True
     tables.execute(tables.sql["delete_evolution"])
     return False
+
+
+def _set_priority(tables: Tables, queue: str, priority: int | None) -> int:
+    """Give some of the unprocessed messages of a queue their priority; return how many there were."""
+    asked = {"queue": queue, "priority": priority, "limit": RESTATED_BATCH}
+    rows = tables.rows(tables.sql["other_priorities"], asked)
+    added = priority_checksum(priority)
+    tables.execute_many(
+        tables.sql["set_priority"], [(priority, added - priority_checksum(before), seq) for seq, before in rows]
+    )
+    return len(rows)
 
 
 class _Writer:
@@ -133,11 +150,12 @@ class _Writer:
         self._todo: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
 
     def write(self, rows: Sequence[Any]) -> None:
-        for seq, properties, slices, entries, discarded, queue, processed, undelivered, had, listed, retired in rows:
+        for row in rows:
+            seq, properties, slices, entries, discarded, queue, processed, undelivered, had, listed, retired, body = row
             if queue is None:
                 continue  # it was removed meanwhile
             if properties is not None:
-                self._do("set_properties", properties, seq)
+                self._do("set_properties", properties, body_checksum(seq, body, properties), seq)
             if retired is not None:
                 continue
             wanted = [] if discarded else decode_list(slices)
@@ -146,8 +164,20 @@ class _Writer:
             free = all([ended for _, _, ended in members])
             if discarded or (processed is not None and free and not undelivered):
                 self._retire(seq, queue, processed, members, kept)
-            elif members != decode_list(had):
-                self._do("set_slices", encode_slices(members), seq)
+                state: tuple[int | None, int | None, int | None, int] = (
+                    processed or self._number,
+                    self._number,
+                    self._now,
+                    0,
+                )
+            else:
+                state = (processed, None, None, undelivered)
+                if members != decode_list(had):
+                    self._do("set_slices", encode_slices(members), 0, seq)
+            after = state_checksum(seq, *state, encode_slices(members), _text(kept))
+            before = state_checksum(seq, processed, None, None, undelivered, had, listed)
+            if after != before:
+                self._do("add_checksum", after - before, seq)
         for name, parameters in self._todo.items():
             self._tables.execute_many(self._tables.sql[name], parameters)
         self._tables.execute_many(self._tables.sql["delete_restated"], [(row[0],) for row in rows])
@@ -183,17 +213,21 @@ class _Writer:
         for entry in wanted:
             if entry not in had:
                 self._do("insert_entry", *entry, 0, seq)
-        self._do("set_entries", encode_entries([(index, value) for index, value in wanted]), seq)
+        self._do("set_entries", _text(wanted), seq)
         return wanted
 
     def _retire(
         self, seq: int, queue: str, processed: int | None, members: list[Membership], entries: list[list[str]]
     ) -> None:
         self._do("delete_outbox", seq)
-        self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), seq)
+        self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), 0, seq)
         for entry in entries:
             self._do("retire_entry", self._number, *entry, seq)
         self._do("count", queue, -1, -1 if processed is None else 0)
+
+
+def _text(entries: Sequence[Sequence[str]]) -> str | None:
+    return encode_entries([(index, value) for index, value in entries])
 
 
 def _newest(tables: Tables) -> int:

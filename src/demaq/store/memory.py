@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
+from demaq.store.epochs import Epochs, new_name, next_name
 from demaq.store.protocol import (
     Answer,
     Attempt,
@@ -90,7 +90,7 @@ class MemoryStore:
         self._programs: list[tuple[int, str, dict[str, str]]] = []
         self._attempts: list[Attempt] = []
         self._answers: dict[str, tuple[datetime, Answer]] = {}
-        self._identity = uuid.uuid4().hex
+        self._epochs = [(0, new_name())]
         self._indexes: frozenset[str] = frozenset()
         self._restated: dict[int, Restated] = {}
         self._evolution: tuple[str, int, int] | None = None
@@ -160,6 +160,12 @@ class MemoryStore:
             if not self._programs or self._programs[-1][1] != program.digest:
                 self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
             return len(self._programs)
+
+    def begin_epoch(self) -> str:
+        with self._lock:
+            name = next_name(self.identity())
+            self._epochs = [*[each for each in self._epochs if each[0] <= self._number], (self._number + 1, name)]
+            return name
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         with self._lock:
@@ -286,7 +292,11 @@ class MemoryStore:
             return None if known is None else known[1]
 
     def identity(self) -> str:
-        return self._identity
+        return self.epochs().current
+
+    def epochs(self) -> Epochs:
+        with self._lock:
+            return Epochs(self._epochs)
 
     def message(self, seq: int) -> StoredMessage | None:
         with self._lock:

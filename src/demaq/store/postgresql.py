@@ -30,6 +30,14 @@ class PostgresqlStore(SqlStore):
         database = ServerDatabase(Address(address), read_only=False, wait=wait, tell=tell)
         super().__init__(database, now=now, read_only=False)
         try:
+            if database.written_at not in (None, database.lies_at):
+                self.begin_epoch()
+                tell(
+                    f"the store {database.name} begins a new epoch after number {self.snapshot():,}: it was copied, "
+                    "restored, or a standby of its server has taken over"
+                )
+            if database.written_at != database.lies_at:
+                database.note_whereabouts()
             self._make_ready()
         except BaseException:
             self.close()

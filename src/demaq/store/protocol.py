@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from demaq.messages import PropertyValue
 from demaq.records import record
+from demaq.store.epochs import Epochs
 
 SliceKey = tuple[str, str]
 """A slicing and a key."""
@@ -285,6 +286,9 @@ class Store(Protocol):
         when it is opened again, before anything else.
         """
 
+    def begin_epoch(self) -> str:
+        """Return a new identity, which holds from the next number on: numbers may have been given out before."""
+
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         """Remove up to so many messages that retired before a time; the answer is how many there were."""
 
@@ -346,7 +350,10 @@ class Store(Protocol):
         """What was answered, as long as it is remembered."""
 
     def identity(self) -> str:
-        """What this store is called by others: 32 characters that no other store has."""
+        """What this store is called by others: 32 characters that no other store has. New messages bear it."""
+
+    def epochs(self) -> Epochs:
+        """Return what others know each message by."""
 
     def message(self, seq: int) -> StoredMessage | None:
         """A message that is still there, retired or not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from demaq.store.checksums import checksum_of
 from demaq.store.encoding import encode_numbers, microseconds, time_at
 from demaq.store.protocol import Answer, Attempt, Postponed, Unsent
 from demaq.store.tables import Tables
@@ -21,22 +22,22 @@ def write_attempts(tables: Tables, attempts: Sequence[Attempt]) -> None:
     """Within a transaction: remember attempts."""
     tables.execute_many(
         tables.sql["insert_attempt"],
-        [
-            (
-                a.message,
-                a.queue,
-                a.number,
-                microseconds(a.at),
-                a.seconds,
-                a.destination,
-                a.result,
-                a.status,
-                a.kind,
-                a.reason,
-            )
-            for a in attempts
-        ],
+        [(*row, checksum_of(*row)) for row in map(_attempt_row, attempts)],
     )
+
+
+def _attempt_row(a: Attempt) -> tuple[str | int | float | None, ...]:
+    at, seconds = microseconds(a.at), float(a.seconds)
+    return a.message, a.queue, a.number, at, seconds, a.destination, a.result, a.status, a.kind, a.reason
+
+
+def outbox_row(seq: int, queue: str, due: int) -> tuple[int, str, int, int, int]:
+    """A message that was not tried to send yet."""
+    return seq, queue, due, 0, checksum_of(seq, due, 0)
+
+
+def _postponed_row(seq: int, due: int, attempts: int) -> tuple[int, int, int, int]:
+    return due, attempts, checksum_of(seq, due, attempts), seq
 
 
 def postpone(tables: Tables, postponed: Sequence[Postponed]) -> None:
@@ -46,7 +47,7 @@ def postpone(tables: Tables, postponed: Sequence[Postponed]) -> None:
     tables.execute_many(
         tables.sql["postpone"],
         [
-            (microseconds(each.due), made[seq] if each.attempt is None else each.attempt.number, seq)
+            _postponed_row(seq, microseconds(each.due), made[seq] if each.attempt is None else each.attempt.number)
             for seq, each in known.items()
         ],
     )
@@ -59,10 +60,10 @@ def send_again(tables: Tables, seq: int, due: datetime) -> bool:
     if not rows:
         return False
     if tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])]):
-        tables.execute_many(tables.sql["postpone"], [(microseconds(due), 0, seq)])
+        tables.execute_many(tables.sql["postpone"], [_postponed_row(seq, microseconds(due), 0)])
     else:
         queue = rows[0][1]
-        tables.execute_many(tables.sql["insert_outbox"], [(seq, queue, microseconds(due), 0)])
+        tables.execute_many(tables.sql["insert_outbox"], [outbox_row(seq, queue, microseconds(due))])
     return True
 
 

@@ -20,11 +20,15 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from demaq.errors import StoreError, StoreTakenOver
+from demaq.errors import StoreDamaged, StoreError, StoreTakenOver
 from demaq.store.address import Address
 from demaq.store.statements import script, statements
 
-MIGRATIONS: tuple[str, ...] = ("postgresql/version_1.sql", "postgresql/version_2.sql")
+MIGRATIONS: tuple[str, ...] = (
+    "postgresql/version_1.sql",
+    "postgresql/version_2.sql",
+    "postgresql/version_3.sql",
+)
 """The script at position n leads from version n to n + 1."""
 COPY_ROWS_MIN = 20
 """So many rows travel by COPY, which takes journeys of its own to the server but costs less for each row."""
@@ -72,6 +76,10 @@ class ServerDatabase:
         self._term: int | None = None
         self._backends: deque[int] = deque(maxlen=OWN_BACKENDS_MAX)
         """The server's processes for our newest connections: one of them may hold the lock when it is lost."""
+        self.written_at: str | None = None
+        """Where the tables lay when they were written last."""
+        self.lies_at = ""
+        """Where they lie now: which database of which cluster in which of its histories, and which table there."""
         self._in_transaction = False
         self._queued: list[tuple[str, _Parameters]] = []
         """Statements of a transaction that nobody waits for: they travel with the next one that has an answer."""
@@ -91,6 +99,11 @@ class ServerDatabase:
             with connection.pipeline():
                 self._send(connection)
                 return connection.execute(statement, parameters, prepare=True).fetchall()
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows one after the other, for who reads many; within `reading`."""
+        with self._errors(), self._open().cursor(name="demaq_rows") as cursor:
+            yield from cursor.execute(statement)
 
     def execute(self, statement: str, parameters: _Parameters = ()) -> None:
         assert self._in_transaction
@@ -175,6 +188,8 @@ class ServerDatabase:
             if self._is_lost(error):
                 self._connection.close()
                 reason = f"the connection was lost; what was asked may not have been stored ({said})"
+            elif isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted):
+                raise StoreDamaged(f"the store {self.name} is damaged: PostgreSQL says: {said}") from None
             elif isinstance(error, psycopg.errors.DiskFull):
                 reason = f"there is no room left on the server's disk; what was asked was not stored ({said})"
             else:
@@ -226,7 +241,23 @@ class ServerDatabase:
                 self.execute(_OPENING["set_version"], [len(MIGRATIONS)])
         if version == 0:
             tell(f"made a new store in {self.name}")
+        self.written_at = self._one("written_at")
+        self.lies_at = self._whereabouts()
         self._term = self._one("next_term")
+
+    def _whereabouts(self) -> str:
+        known = []
+        for name in ("system_identifier", "timeline", "table_identifier"):
+            try:
+                known.append(str(self._one(name)))
+            except psycopg.errors.InsufficientPrivilege:  # a provider may keep it to himself
+                known.append("?")
+        return "/".join(known)
+
+    def note_whereabouts(self) -> None:
+        """From now on the tables belong where they lie."""
+        with self.transaction():
+            self.execute(_OPENING["set_written_at"], [self.lies_at])
 
     def _wait_for_lock(self, tell: Callable[[str], None]) -> None:
         """Stand by until nobody else is the writer, whatever becomes of the server meanwhile."""

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from demaq.errors import StoreError
+from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
 from demaq.store import evolving, sending
 from demaq.store.changes import Changes
+from demaq.store.checksums import body_checksum, checksum_of
 from demaq.store.encoding import (
     decode_files,
     decode_list,
@@ -24,6 +25,7 @@ from demaq.store.encoding import (
     microseconds,
     time_at,
 )
+from demaq.store.epochs import Epochs, next_name
 from demaq.store.protocol import (
     Answer,
     Attempt,
@@ -96,9 +98,11 @@ class SqlStore:
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():
             version = self.collection(name)[0] + 1
-            self._database.execute(self._database.sql["set_collection"], [name, version])
+            self._database.execute(self._database.sql["set_collection"], [name, version, checksum_of(name, version)])
             self._database.execute(self._database.sql["delete_collection_documents"], [name])
-            rows = [(name, position, body) for position, body in enumerate(documents)]
+            rows = [
+                (name, position, body, checksum_of(name, position, body)) for position, body in enumerate(documents)
+            ]
             self._database.execute_many(self._database.sql["insert_collection_document"], rows)
         return version
 
@@ -111,6 +115,13 @@ class SqlStore:
             number = evolving.decide(self._database, program, at)
         self._complete_evolution()
         return number
+
+    def begin_epoch(self) -> str:
+        with self._writing():
+            newest = int(self._database.rows(self._database.sql["newest_number"])[0][0])
+            name = next_name(self.identity())
+            self._write_epoch(newest + 1, name)
+        return name
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         with self._writing():
@@ -189,16 +200,7 @@ class SqlStore:
     def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
         asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
         rows = self._database.rows(self._database.sql["to_send"], asked)
-        return [
-            ToSend(
-                seq=seq,
-                queue=queue,
-                attempts=attempts,
-                properties=decode_properties(properties),
-                slices=_slices(slices, None) if slices else (),
-            )
-            for seq, attempts, properties, slices in rows
-        ]
+        return [_to_send(queue, *row) for row in rows]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         asked = {"queue": queue, "after": microseconds(after)}
@@ -219,7 +221,10 @@ class SqlStore:
         return sending.answer(self._database, connection)
 
     def identity(self) -> str:
-        return str(self._database.rows(self._database.sql["identity"])[0][0])
+        return self.epochs().current
+
+    def epochs(self) -> Epochs:
+        return Epochs(self._database.rows(self._database.sql["epochs"]))
 
     def message(self, seq: int) -> StoredMessage | None:
         rows = self._database.rows(self._database.sql["message"], [seq])
@@ -312,6 +317,12 @@ class SqlStore:
         """What nobody was promised is forgotten, and what was decided is completed, before anything else."""
         self._forget_transient()
         self._complete_evolution()
+        with self._writing():
+            for first, name in self._database.rows(self._database.sql["epochs_without_checksum"]):
+                self._write_epoch(first, name)
+
+    def _write_epoch(self, first: int, name: str) -> None:
+        self._database.execute(self._database.sql["insert_epoch"], [first, name, checksum_of(first, name)])
 
     def _forget_transient(self) -> None:
         removed = TRANSIENT_BATCH
@@ -335,25 +346,47 @@ def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
     """A message as it lies there; without a snapshot, in the slices it is in now."""
     (
         seq, queue, body, properties, created, rule, caused_by, origin, hops, slices,
-        processed, retired, timer_due, timer_target, transient, undelivered, _,
+        processed, retired, timer_due, timer_target, transient, undelivered, _, checksum,
     ) = row  # fmt: skip
-    return StoredMessage(
-        seq=seq,
-        queue=queue,
-        body=body,
-        properties=decode_properties(properties),
-        created=time_at(created),
-        rule=rule,
-        trigger=caused_by,
-        origin=origin,
-        hops=hops,
-        slices=_slices(slices, snapshot) if slices else (),
-        processed=processed,
-        retired=retired,
-        timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
-        transient=bool(transient),
-        undelivered=bool(undelivered),
-    )
+    try:
+        if checksum is not None and checksum != body_checksum(seq, body, properties):
+            raise ValueError
+        return StoredMessage(
+            seq=seq,
+            queue=queue,
+            body=body,
+            properties=decode_properties(properties),
+            created=time_at(created),
+            rule=rule,
+            trigger=caused_by,
+            origin=origin,
+            hops=hops,
+            slices=_slices(slices, snapshot) if slices else (),
+            processed=processed,
+            retired=retired,
+            timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
+            transient=bool(transient),
+            undelivered=bool(undelivered),
+        )
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError):
+        raise _damaged(seq) from None
+
+
+def _to_send(queue: str, seq: int, attempts: int, properties: str, slices: str | None) -> ToSend:
+    try:
+        return ToSend(
+            seq=seq,
+            queue=queue,
+            attempts=attempts,
+            properties=decode_properties(properties),
+            slices=_slices(slices, None) if slices else (),
+        )
+    except (ValueError, TypeError, AttributeError, LookupError):
+        raise _damaged(seq) from None  # without the cause, which may quote what is stored
+
+
+def _damaged(seq: int) -> StoreDamaged:
+    return StoreDamaged(f"what is stored of message {seq} is not what was; demaq verify says what to do")
 
 
 def _slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:

@@ -10,10 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from demaq.store.continuity import examine
 from demaq.store.database import Database
 from demaq.store.folder import expect_database, make_file, make_folder, warn_about_mode
 from demaq.store.sql_store import SqlStore, system_time
+from demaq.store.verify import expect_intact
 from demaq.store.writer_lock import WriterLock
+
+VERIFY_SECONDS_MAX = 5.0
+"""How long a store is verified when it is opened after a stop that was not clean."""
 
 
 class SqliteStore(SqlStore):
@@ -35,16 +40,24 @@ class SqliteStore(SqlStore):
         try:
             expect_database(folder)
             make_file(folder)
+            left = examine(folder)
+            if not left.was_closed:
+                self._verify(folder, tell)
             database = Database(folder, read_only=False)
             super().__init__(database, now=now, read_only=False)
             if database.is_new:
                 tell(f"made a new store in {folder}")
+            if left.epoch_ends is not None:
+                self.begin_epoch()
+                newest = self.snapshot()
+                tell(f"the store {folder} begins a new epoch after number {newest:,}: {left.epoch_ends}")
+            database.keep_mark()
             warning = warn_about_mode(folder)
             if warning is not None:
                 tell(f"warning: {warning}")
             self._make_ready()
         except BaseException:
-            self._lock.release()
+            self.close()
             raise
 
     @classmethod
@@ -55,7 +68,17 @@ class SqliteStore(SqlStore):
         SqlStore.__init__(store, Database(folder, read_only=True), now=system_time, read_only=True)
         return store
 
+    def _verify(self, folder: Path, tell: Callable[[str], None]) -> None:
+        """Look for damage before anything is written, after a stop that was not clean."""
+        report = expect_intact(folder, VERIFY_SECONDS_MAX)
+        if not report.is_complete:
+            tell(
+                f"the last stop was not clean: no damage was found in {VERIFY_SECONDS_MAX:g} s; to look at everything: "
+                f"demaq verify --store {folder}"
+            )
+
     def close(self) -> None:
-        super().close()
+        if hasattr(self, "_database"):  # and not refused before it was opened
+            super().close()
         if self._lock is not None:
             self._lock.release()

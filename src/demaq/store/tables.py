@@ -7,7 +7,7 @@ statements of the same names with the same parameters and columns.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -27,6 +27,9 @@ class Tables(Protocol):
         """The statements, by name."""
 
     def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]: ...
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows one after the other, for who reads many; within `reading`."""
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         """Within a transaction: run a statement that has no answer."""

@@ -26,6 +26,7 @@ from demaq.gateways.settings import Outgoing
 from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
 from demaq.language.endpoints import Destination
 from demaq.masking import mask_address
+from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
 
 AGAIN_STATUSES = (408, 425, 429)
@@ -64,13 +65,13 @@ class HttpSender:
 
     def __init__(
         self,
-        identity: str,
+        epochs: Epochs,
         interfaces: Mapping[str, Interface],
         own_addresses: Mapping[str, str | None],
         wants_reply: Mapping[str, bool],
     ) -> None:
-        """`identity` is the store's name; the rest says, by gateway, how it speaks and what it expects."""
-        self._identity = identity
+        """`epochs` names messages for others; the rest says, by gateway, how it speaks and what it expects."""
+        self._epochs = epochs
         self._interfaces = interfaces
         self._own_addresses = own_addresses
         self._wants_reply = wants_reply
@@ -79,11 +80,12 @@ class HttpSender:
 
     async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
         queue = message.queue
+        name = self._epochs.message_name(message.seq)
         headers = {
             "Content-Type": XML,
             "Accept": "application/soap+xml, application/xml, text/xml",
-            MESSAGE_HEADER: f"{self._identity}/{message.seq}",
-            "Idempotency-Key": f"{self._identity}/{message.seq}",
+            MESSAGE_HEADER: name,
+            "Idempotency-Key": name,
             HOPS_HEADER: str(message.hops + 1),
         }
         sender = message.properties.get("Sender")

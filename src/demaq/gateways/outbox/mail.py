@@ -13,14 +13,15 @@ from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
 from demaq.gateways.settings import Mail, Outgoing
 from demaq.gateways.settings import Relay as RelaySettings
 from demaq.language.endpoints import Destination
+from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
 
 
 class MailSender:
-    def __init__(self, identity: str, settings: Mail, own_addresses: Mapping[str, str | None] | None = None) -> None:
-        """`identity` is the store's name, by which mails that come twice are known; addresses are by gateway."""
+    def __init__(self, epochs: Epochs, settings: Mail, own_addresses: Mapping[str, str | None] | None = None) -> None:
+        """`epochs` has the names by which mails that come twice are known; addresses are by gateway."""
         self._own_addresses = own_addresses or {}
-        self._identity = identity
+        self._epochs = epochs
         self._sender = settings.sender
         self._relay = None if settings.relay is None else _relay(settings.relay)
 
@@ -38,7 +39,7 @@ class MailSender:
                 message.body,
                 recipient=to.address,
                 sender=sender.removeprefix("mailto:"),
-                message_id=f"{message.seq}@{self._identity}.demaq.invalid",
+                message_id=f"{message.seq}@{self._epochs.name_of(message.seq)}.demaq.invalid",
                 date=message.created,
                 headers={HOPS_HEADER: str(message.hops + 1)},
             )

@@ -35,12 +35,14 @@ UPDATE evolution SET number = ?, priorities = ?
 DELETE FROM restated
 
 -- name: insert_restated
-INSERT OR REPLACE INTO restated (seq, properties, slices, entries, discarded) VALUES (?, ?, ?, ?, ?)
+INSERT OR REPLACE INTO restated (seq, properties, slices, entries, discarded, checksum) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: next_restated
 SELECT r.seq, r.properties, r.slices, r.entries, r.discarded,
-       m.queue, m.processed, m.undelivered, m.slices, m.entries, m.retired
-FROM restated AS r LEFT JOIN messages AS m ON m.seq = r.seq ORDER BY r.seq LIMIT ?
+       m.queue, m.processed, m.undelivered, m.slices, m.entries, m.retired,
+       CASE WHEN r.properties IS NOT NULL THEN b.body END
+FROM restated AS r LEFT JOIN messages AS m ON m.seq = r.seq LEFT JOIN bodies AS b ON b.seq = r.seq
+ORDER BY r.seq LIMIT ?
 
 -- name: delete_restated
 DELETE FROM restated WHERE seq = ?
@@ -49,10 +51,10 @@ DELETE FROM restated WHERE seq = ?
 DELETE FROM complete_indexes
 
 -- name: insert_complete_index
-INSERT INTO complete_indexes (name) VALUES (?)
+INSERT INTO complete_indexes (name, checksum) VALUES (?, ?)
 
 -- name: set_properties
-UPDATE bodies SET properties = ? WHERE seq = ?
+UPDATE bodies SET properties = ?, checksum = ? WHERE seq = ?
 
 -- name: set_entries
 UPDATE messages SET entries = ? WHERE seq = ?
@@ -60,6 +62,13 @@ UPDATE messages SET entries = ? WHERE seq = ?
 -- name: end_member
 UPDATE slice_members SET ended = ? WHERE slicing = ? AND ended = 0 AND key = ? AND seq = ?
 
--- name: set_priority
-UPDATE messages SET priority = :priority
+-- name: add_checksum
+UPDATE messages SET checksum = checksum + ? WHERE seq = ?
+
+-- name: other_priorities
+SELECT seq, priority FROM messages
 WHERE queue = :queue AND retired IS NULL AND processed IS NULL AND priority IS NOT :priority
+LIMIT :limit
+
+-- name: set_priority
+UPDATE messages SET priority = ?, checksum = checksum + ? WHERE seq = ?

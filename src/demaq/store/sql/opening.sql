@@ -43,3 +43,21 @@ COMMIT
 
 -- name: rollback
 ROLLBACK
+
+-- name: counted
+SELECT commits, newest FROM numbers
+
+-- name: newest
+SELECT newest FROM numbers
+
+-- name: count_commit
+UPDATE numbers SET commits = ?, checksum = ?
+
+-- name: check_pages
+PRAGMA integrity_check
+
+-- name: schema
+SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master ORDER BY type, name
+
+-- name: rebuild_indexes
+REINDEX

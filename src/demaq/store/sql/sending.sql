@@ -27,17 +27,17 @@ WHERE o.seq = :seq LIMIT :limit
 SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: insert_outbox
-INSERT INTO outbox (seq, queue, due, attempts) VALUES (?, ?, ?, ?)
+INSERT INTO outbox (seq, queue, due, attempts, checksum) VALUES (?, ?, ?, ?, ?)
 
 -- name: delete_outbox
 DELETE FROM outbox WHERE seq IN (VALUES (?))
 
 -- name: postpone
-UPDATE outbox SET due = ?, attempts = ? WHERE seq = ?
+UPDATE outbox SET due = ?, attempts = ?, checksum = ? WHERE seq = ?
 
 -- name: insert_attempt
-INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: attempts
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
@@ -60,7 +60,8 @@ DELETE FROM attempts WHERE number IN (
 )
 
 -- name: insert_answer
-INSERT INTO answers (connection, status, content_type, body, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO answers (connection, status, content_type, body, at, checksum) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
 
 -- name: answer
 SELECT connection, status, content_type, body FROM answers WHERE connection = ?
@@ -68,5 +69,13 @@ SELECT connection, status, content_type, body FROM answers WHERE connection = ?
 -- name: forget_answers
 DELETE FROM answers WHERE at < ?
 
--- name: identity
-SELECT name FROM identity
+-- name: epochs
+SELECT first, name FROM epochs ORDER BY first
+
+-- The first one is made with the tables, which know no checksums.
+-- name: epochs_without_checksum
+SELECT first, name FROM epochs WHERE checksum IS NULL
+
+-- name: insert_epoch
+INSERT INTO epochs (first, name, checksum) VALUES (?, ?, ?)
+ON CONFLICT (first) DO UPDATE SET name = excluded.name, checksum = excluded.checksum

@@ -20,11 +20,11 @@ SELECT request, seq FROM requests WHERE request >= :after AND request < :end
 
 -- name: insert_message
 INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
-                      transient, undelivered, timer_due, timer_target, request, slices, entries)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                      transient, undelivered, timer_due, timer_target, request, slices, entries, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_body
-INSERT INTO bodies (seq, body, properties) VALUES (?, ?, ?)
+INSERT INTO bodies (seq, body, properties, checksum) VALUES (?, ?, ?, ?)
 
 -- name: insert_member
 INSERT INTO slice_members (slicing, key, ended, seq) VALUES (?, ?, ?, ?)
@@ -33,28 +33,30 @@ INSERT INTO slice_members (slicing, key, ended, seq) VALUES (?, ?, ?, ?)
 INSERT INTO index_entries (name, value, retired, seq) VALUES (?, ?, ?, ?)
 
 -- name: insert_request
-INSERT INTO requests (request, seq) VALUES (?, ?)
+INSERT INTO requests (request, seq, checksum) VALUES (?, ?, ?)
 
 -- name: end_slice
 UPDATE slice_members SET ended = ? WHERE slicing = ? AND ended = 0 AND key = ?
 
--- Several narrow statements: each touches only the indexes of the columns it sets.
+-- Several narrow statements: each touches only the indexes of the columns it sets. A checksum is given as what is added.
 -- name: set_processed
-WITH rows (processed, seq) AS (VALUES (?, ?))
-UPDATE messages SET processed = rows.processed FROM rows WHERE messages.seq = rows.seq
+WITH rows (processed, checksum, seq) AS (VALUES (?, ?, ?))
+UPDATE messages SET processed = rows.processed, checksum = messages.checksum + rows.checksum FROM rows WHERE messages.seq = rows.seq
 
 -- name: set_slices
-WITH rows (slices, seq) AS (VALUES (?, ?))
-UPDATE messages SET slices = rows.slices FROM rows WHERE messages.seq = rows.seq
+WITH rows (slices, checksum, seq) AS (VALUES (?, ?, ?))
+UPDATE messages SET slices = rows.slices, checksum = messages.checksum + rows.checksum FROM rows WHERE messages.seq = rows.seq
 
 -- name: set_delivered
-UPDATE messages SET undelivered = 0 WHERE seq IN (VALUES (?))
+WITH rows (checksum, seq) AS (VALUES (?, ?))
+UPDATE messages SET undelivered = 0, checksum = messages.checksum + rows.checksum FROM rows
+WHERE messages.seq = rows.seq
 
 -- name: set_retired
-WITH rows (processed, retired, retired_at, slices, seq) AS (VALUES (?, ?, ?, ?, ?))
+WITH rows (processed, retired, retired_at, slices, checksum, seq) AS (VALUES (?, ?, ?, ?, ?, ?))
 UPDATE messages
 SET processed = rows.processed, retired = rows.retired, retired_at = rows.retired_at, slices = rows.slices,
-    undelivered = 0
+    undelivered = 0, checksum = messages.checksum + rows.checksum
 FROM rows WHERE messages.seq = rows.seq
 
 -- name: retire_entry
@@ -71,16 +73,17 @@ ON CONFLICT (queue) DO UPDATE SET visible = visible + excluded.visible, unproces
 UPDATE numbers SET newest = ?
 
 -- name: set_collection
-INSERT INTO collections (name, version) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version
+INSERT INTO collections (name, version, checksum) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, checksum = excluded.checksum
 
 -- name: delete_collection_documents
 DELETE FROM collection_documents WHERE name = ?
 
 -- name: insert_collection_document
-INSERT INTO collection_documents (name, position, body) VALUES (?, ?, ?)
+INSERT INTO collection_documents (name, position, body, checksum) VALUES (?, ?, ?, ?)
 
 -- name: insert_program
-INSERT INTO programs (number, digest, files, at) VALUES (?, ?, ?, ?)
+INSERT INTO programs (number, digest, files, at, checksum) VALUES (?, ?, ?, ?, ?)
 
 -- name: garbage
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages
@@ -104,7 +107,9 @@ DELETE FROM slice_members WHERE slicing = ? AND key = ? AND ended = ? AND seq = 
 DELETE FROM index_entries WHERE name = ? AND value = ? AND retired = ? AND seq = ?
 
 -- name: mark_request_removed
-UPDATE requests SET removed = ? WHERE request = ?
+WITH rows (removed, request) AS (VALUES (?, ?))
+UPDATE requests SET removed = rows.removed, checksum = requests.checksum + rows.removed - coalesce(requests.removed, 0)
+FROM rows WHERE requests.request = rows.request
 
 -- name: delete_request
 DELETE FROM requests WHERE request = ?

@@ -42,6 +42,23 @@ SELECT term FROM demaq_store
 
 -- The lock belongs to the connection: the server drops it with its holder, however that one ends. Asking again and again
 -- instead of waiting in the server, because a statement that waits keeps the server from clearing away old rows.
+-- name: system_identifier
+SELECT system_identifier::text FROM pg_control_system()
+
+-- Which of the histories of that cluster it is: another one begins where a server is restored or a standby takes over.
+-- name: timeline
+SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
+
+-- name: table_identifier
+SELECT concat((SELECT oid FROM pg_database WHERE datname = current_database()), '/',
+              to_regclass(quote_ident(current_schema()) || '.demaq_store')::oid)
+
+-- name: written_at
+SELECT written_at FROM demaq_store
+
+-- name: set_written_at
+UPDATE demaq_store SET written_at = %s
+
 -- name: try_lock
 SELECT pg_try_advisory_lock(1147498833, hashtext(coalesce(current_schema(), '')))
 

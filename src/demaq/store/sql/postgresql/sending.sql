@@ -30,23 +30,24 @@ WHERE o.seq = %(seq)s LIMIT %(limit)s
 SELECT seq, attempts FROM outbox WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(%s::json)::bigint))
 
 -- name: insert_outbox
-INSERT INTO outbox (seq, queue, due, attempts)
-SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
+INSERT INTO outbox (seq, queue, due, attempts, checksum)
+SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
 
 -- name: insert_outbox_in_bulk
-COPY outbox (seq, queue, due, attempts) FROM STDIN
+COPY outbox (seq, queue, due, attempts, checksum) FROM STDIN
 
 -- name: delete_outbox
 DELETE FROM outbox WHERE seq = ANY (%s::bigint[])
 
 -- name: postpone
-UPDATE outbox AS o SET due = n.due, attempts = n.attempts
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS n (due, attempts, seq) WHERE o.seq = n.seq
+UPDATE outbox AS o SET due = n.due, attempts = n.attempts, checksum = n.checksum
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n (due, attempts, checksum, seq)
+WHERE o.seq = n.seq
 
 -- name: insert_attempt
-INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason)
+INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason, checksum)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::double precision[], %s::text[],
-                     %s::text[], %s::text[], %s::text[], %s::text[])
+                     %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
 
 -- name: attempts
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
@@ -69,8 +70,9 @@ DELETE FROM attempts WHERE number IN (
 )
 
 -- name: insert_answer
-INSERT INTO answers (connection, status, content_type, body, at)
-SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[]) ON CONFLICT DO NOTHING
+INSERT INTO answers (connection, status, content_type, body, at, checksum)
+SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
+ON CONFLICT DO NOTHING
 
 -- name: answer
 SELECT connection, status, content_type, body FROM answers WHERE connection = %s
@@ -78,5 +80,13 @@ SELECT connection, status, content_type, body FROM answers WHERE connection = %s
 -- name: forget_answers
 DELETE FROM answers WHERE at < %s
 
--- name: identity
-SELECT name FROM identity
+-- name: epochs
+SELECT first, name FROM epochs ORDER BY first
+
+-- The first one is made with the tables, which know no checksums.
+-- name: epochs_without_checksum
+SELECT first, name FROM epochs WHERE checksum IS NULL
+
+-- name: insert_epoch
+INSERT INTO epochs (first, name, checksum) VALUES (%s, %s, %s)
+ON CONFLICT (first) DO UPDATE SET name = excluded.name, checksum = excluded.checksum

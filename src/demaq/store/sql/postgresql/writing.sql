@@ -25,20 +25,21 @@ WHERE left(request, 200) >= left(%(after)s, 200) AND left(request, 200) <= left(
 
 -- name: insert_message
 INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
-                      transient, undelivered, timer_due, timer_target, request, slices, entries)
+                      transient, undelivered, timer_due, timer_target, request, slices, entries, checksum)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
                      %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[],
-                     %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
+                     %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
 
 -- name: insert_message_in_bulk
 COPY messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
-               transient, undelivered, timer_due, timer_target, request, slices, entries) FROM STDIN
+               transient, undelivered, timer_due, timer_target, request, slices, entries, checksum) FROM STDIN
 
 -- name: insert_body
-INSERT INTO bodies (seq, body, properties) SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[])
+INSERT INTO bodies (seq, body, properties, checksum)
+SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[])
 
 -- name: insert_body_in_bulk
-COPY bodies (seq, body, properties) FROM STDIN
+COPY bodies (seq, body, properties, checksum) FROM STDIN
 
 -- name: insert_member
 INSERT INTO slice_members (slicing, key, ended, seq)
@@ -55,7 +56,7 @@ SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
 COPY index_entries (name, value, retired, seq) FROM STDIN
 
 -- name: insert_request
-INSERT INTO requests (request, seq) SELECT * FROM unnest(%s::text[], %s::bigint[])
+INSERT INTO requests (request, seq, checksum) SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[])
 
 -- name: end_slice
 UPDATE slice_members AS s SET ended = n.ended
@@ -63,21 +64,23 @@ FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS n (ended, slicing, key)
 WHERE s.slicing = n.slicing AND s.ended = 0 AND left(s.key, 200) = left(n.key, 200) AND s.key = n.key
 
 -- name: set_processed
-UPDATE messages AS m SET processed = n.processed
-FROM unnest(%s::bigint[], %s::bigint[]) AS n (processed, seq) WHERE m.seq = n.seq
+UPDATE messages AS m SET processed = n.processed, checksum = m.checksum + n.checksum
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS n (processed, checksum, seq) WHERE m.seq = n.seq
 
 -- name: set_slices
-UPDATE messages AS m SET slices = n.slices
-FROM unnest(%s::text[], %s::bigint[]) AS n (slices, seq) WHERE m.seq = n.seq
+UPDATE messages AS m SET slices = n.slices, checksum = m.checksum + n.checksum
+FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS n (slices, checksum, seq) WHERE m.seq = n.seq
 
 -- name: set_delivered
-UPDATE messages SET undelivered = 0 WHERE seq = ANY (%s::bigint[])
+UPDATE messages AS m SET undelivered = 0, checksum = m.checksum + n.checksum
+FROM unnest(%s::bigint[], %s::bigint[]) AS n (checksum, seq) WHERE m.seq = n.seq
 
 -- name: set_retired
 UPDATE messages AS m
-SET processed = n.processed, retired = n.retired, retired_at = n.retired_at, slices = n.slices, undelivered = 0
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
-     AS n (processed, retired, retired_at, slices, seq)
+SET processed = n.processed, retired = n.retired, retired_at = n.retired_at, slices = n.slices, undelivered = 0,
+    checksum = m.checksum + n.checksum
+FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[])
+     AS n (processed, retired, retired_at, slices, checksum, seq)
 WHERE m.seq = n.seq
 
 -- name: retire_entry
@@ -97,19 +100,21 @@ SET visible = c.visible + excluded.visible, unprocessed = c.unprocessed + exclud
 UPDATE numbers SET newest = %s
 
 -- name: set_collection
-INSERT INTO collections (name, version) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET version = excluded.version
+INSERT INTO collections (name, version, checksum) VALUES (%s, %s, %s)
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, checksum = excluded.checksum
 
 -- name: delete_collection_documents
 DELETE FROM collection_documents WHERE name = %s
 
 -- name: insert_collection_document
-INSERT INTO collection_documents (name, position, body) SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[])
+INSERT INTO collection_documents (name, position, body, checksum)
+SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::bigint[])
 
 -- name: insert_collection_document_in_bulk
-COPY collection_documents (name, position, body) FROM STDIN
+COPY collection_documents (name, position, body, checksum) FROM STDIN
 
 -- name: insert_program
-INSERT INTO programs (number, digest, files, at) VALUES (%s, %s, %s, %s)
+INSERT INTO programs (number, digest, files, at, checksum) VALUES (%s, %s, %s, %s, %s)
 
 -- name: garbage
 SELECT seq, queue, processed, retired, request, slices, entries FROM messages
@@ -139,7 +144,7 @@ WHERE e.name = n.name AND e.retired = n.retired AND left(e.value, 200) = left(n.
   AND e.seq = n.seq
 
 -- name: mark_request_removed
-UPDATE requests AS r SET removed = n.removed
+UPDATE requests AS r SET removed = n.removed, checksum = r.checksum + n.removed - coalesce(r.removed, 0)
 FROM unnest(%s::bigint[], %s::text[]) AS n (removed, request)
 WHERE left(r.request, 200) = left(n.request, 200) AND r.request = n.request
 

@@ -1,0 +1,63 @@
+"""`demaq verify`: is what is stored what was stored?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import counted, json_option, show_json, store_option, told
+from demaq.errors import OperatorError
+from demaq.store.place import Place
+from demaq.store.repair import accept_loss
+from demaq.store.verification import Report
+from demaq.store.verify import FINDINGS_SHOWN_MAX, verify_store
+
+
+@click.command(cls=ExampleFirst, example="$ demaq verify --store orders")
+@store_option
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Let a store that has lost something go on without it. Needs a store that no node runs on.",
+)
+@json_option
+def verify(place: Place, accept_loss: bool, as_json: bool) -> int:
+    """Verify a store: every row by its checksum, and that nothing acknowledged is missing.
+
+    It may run beside a node and changes nothing, but with --accept-loss.
+    """
+    with told():
+        if accept_loss:
+            _accept(place)
+        report = verify_store(place.where)
+    if as_json:
+        show_json({"store": str(place), **asdict(report)})
+    else:
+        _show(place, report)
+    return 1 if report.findings else 0
+
+
+def _accept(place: Place) -> None:
+    if place.is_on_server:
+        raise OperatorError("a loss is accepted for a store in a folder; PostgreSQL has tools of its own")
+    for line in accept_loss(place.folder):
+        click.echo(line, err=True)
+
+
+def _show(place: Place, report: Report) -> None:
+    for finding in report.findings[:FINDINGS_SHOWN_MAX]:
+        click.echo(str(finding))
+    if report.without_checksum:
+        rows = counted(report.without_checksum, "row")
+        click.echo(f"{rows} from before there were checksums: nothing is known of them", err=True)
+    sizes = f"{counted(report.messages, 'message')}, {counted(report.rows, 'row')}, newest number {report.newest:,}"
+    result = counted(len(report.findings), "problem") if report.findings else "no damage"
+    click.echo(f"{place}: {sizes}: {result}")
+    if report.findings:
+        click.echo(
+            "restore a backup (demaq restore BACKUP --store STORE), or go on without what is lost: "
+            f"demaq verify --accept-loss --store {place}",
+            err=True,
+        )

@@ -1,0 +1,118 @@
+"""Whether a store in a folder goes on where it was: looked at before it is opened for writing, without changing it.
+
+What was acknowledged and is gone makes a store be refused, until its operator accepts the loss. One that may have gone
+back, because it was copied or restored, begins a new epoch: see `epochs.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from demaq.errors import StoreDamaged
+from demaq.store.database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
+from demaq.store.mark import MARK_NAME, Mark, read_mark
+from demaq.store.statements import statements
+
+SET_ASIDE = ".damaged"
+"""What the name of a log that was set aside ends with."""
+
+_SQL = statements("opening.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Continuity:
+    """How a store was left."""
+
+    epoch_ends: str | None = None
+    """Why its messages need another name from now on, if they do."""
+    was_closed: bool = True
+    """Whether nothing was going on when it was left."""
+
+
+def examine(folder: Path) -> Continuity:
+    """Return how a store was left. Raises StoreDamaged if commits are missing."""
+    counted = _count(folder)
+    if counted is None:
+        return Continuity()  # new, or of a version that did not count
+    commits, newest = counted
+    mark, fault = _mark_of(folder)
+    if mark is None:
+        return Continuity(f"its {MARK_NAME} is {fault}, so that nobody knows whether it is complete", was_closed=False)
+    if mark.commits > commits:
+        raise StoreDamaged(_loss(folder, mark, commits, newest))
+    inode = (folder / FILE_NAME).stat().st_ino
+    reason = None
+    if mark.inode != inode or not mark.is_untouched or (mark.is_closed and mark.commits != commits):
+        reason = "it was copied, moved or brought back from elsewhere"
+    return Continuity(reason, mark.is_closed)
+
+
+def accept_loss(folder: Path) -> str | None:
+    """Let a store be opened although commits are missing; the caller holds its lock. Return what was done.
+
+    A log that was damaged may hold older pages than the database, which has all of them up to the last checkpoint. So
+    the log is set aside if the database alone knows as much.
+    """
+    counted = _count(folder)
+    mark, _ = _mark_of(folder)
+    if counted is None or mark is None or mark.commits <= counted[0]:
+        return None
+    alone = _count_without_log(folder)
+    if alone is not None and alone[0] >= counted[0]:
+        log = folder / LOG_NAME
+        log.replace(log.with_name(LOG_NAME + SET_ASIDE))
+        (folder / f"{FILE_NAME}-shm").unlink(missing_ok=True)
+        counted = alone
+    (folder / MARK_NAME).unlink()
+    missing = mark.commits - counted[0]
+    return f"went back by {missing:,} commits, from number {mark.newest:,} to {counted[1]:,}"
+
+
+def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
+    missing = mark.commits - commits
+    numbers = f"with the numbers {newest + 1:,} to {mark.newest:,}" if mark.newest > newest else "which took no numbers"
+    alone = _count_without_log(folder)
+    if alone is not None and alone[0] >= mark.commits:
+        return (
+            f"the log of the store {folder} is damaged, but its database has everything: nothing is lost. "
+            f"To go on without the log: demaq verify --accept-loss --store {folder}"
+        )
+    return (
+        f"the store {folder} has lost its newest commits: {missing:,} that were acknowledged are missing, {numbers}. "
+        f"Its log ({LOG_NAME}) was damaged or cut, or an older {FILE_NAME} was put in its place. Messages that came "
+        "with them are gone, and what was processed with them would be processed again. Nothing was changed. "
+        f"Restore a backup (demaq restore BACKUP --store STORE), or accept the loss: "
+        f"demaq verify --accept-loss --store {folder}"
+    )
+
+
+def _mark_of(folder: Path) -> tuple[Mark | None, str]:
+    try:
+        return read_mark(folder), "missing"
+    except ValueError:
+        return None, "damaged"
+
+
+def _count(folder: Path) -> tuple[int, int] | None:
+    """Return how many commits the database knows, and its newest number; None if it does not count them yet."""
+    if not os.path.getsize(folder / FILE_NAME):
+        return None
+    # A connection that only reads leaves the log as it is, also when it is the last one.
+    with closing(Database(folder, read_only=True, any_version=True)) as database:
+        if database.version < COUNTING_VERSION:
+            return None
+        commits, newest = database.rows(_SQL["counted"])[0]
+        return (commits, newest) if commits else None
+
+
+def _count_without_log(folder: Path) -> tuple[int, int] | None:
+    with suppress(sqlite3.Error, IndexError):
+        address = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            commits, newest = connection.execute(_SQL["counted"]).fetchone()
+            return commits, newest
+    return None

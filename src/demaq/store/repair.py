@@ -1,0 +1,119 @@
+"""Let a damaged store go on without what it has lost, because its operator says so.
+
+What is not certain is removed, what follows from the messages is written anew, and a new epoch begins: nobody knows
+which numbers were given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from demaq.errors import StoreDamaged, StoreError
+from demaq.store import continuity
+from demaq.store.checksums import ROW_TABLES, checksum_of, request_checksum
+from demaq.store.database import FILE_NAME, Database
+from demaq.store.encoding import decode_list
+from demaq.store.epochs import new_name
+from demaq.store.folder import expect_database
+from demaq.store.mark import MARK_NAME
+from demaq.store.statements import statements
+from demaq.store.verification import Report
+from demaq.store.verify import verify_folder
+from demaq.store.writer_lock import WriterLock
+
+_SQL = statements("repairing.sql")
+
+
+def accept_loss(folder: Path) -> Iterator[str]:
+    """Make a store usable that has lost something; yield what was done. Raises StoreDamaged where it cannot be."""
+    if not (folder / FILE_NAME).exists():
+        raise StoreError(f"there is no store in {folder}")
+    lock = WriterLock(folder)
+    try:
+        expect_database(folder)
+        went_back = continuity.accept_loss(folder)
+        if went_back is not None:
+            yield went_back
+        report = verify_folder(folder)
+        if report.findings:
+            yield from _repair(folder, report)
+        if went_back is not None or report.findings:
+            (folder / MARK_NAME).unlink(missing_ok=True)  # so that a new epoch begins when it is opened
+        else:
+            yield "nothing is lost"
+    finally:
+        lock.release()
+
+
+def _repair(folder: Path, report: Report) -> Iterator[str]:
+    database = Database(folder, read_only=False)
+    try:
+        database.take_any_text()
+        database.rebuild_indexes()
+        with database.transaction():
+            removed = _remove_messages(database, report)
+            rows = _remove_rows(database)
+            _derive(database)
+    finally:
+        database.close()
+    yield f"removed {removed:,} damaged messages and {rows:,} other rows"
+    left = verify_folder(folder).findings
+    if left:
+        raise StoreDamaged(f"the store {folder} cannot be mended. {left[0]}. Restore a backup")
+
+
+def _remove_messages(database: Database, report: Report) -> int:
+    damaged = {*report.damaged, *[seq for (seq,) in database.rows(_SQL["incomplete"])]}
+    for name in ("delete_message", "delete_body", "delete_outbox"):
+        database.execute_many(_SQL[name], [(seq,) for seq in sorted(damaged)])
+    newest = max([report.newest, *[seq for (seq,) in database.rows(_SQL["highest"]) if seq is not None]])
+    database.execute(_SQL["set_numbers"], [newest, newest])
+    return len(damaged)
+
+
+def _remove_rows(database: Database) -> int:
+    """Remove the rows of other tables that are not what was written."""
+    removed = 0
+    for table, columns in ROW_TABLES.items():
+        key = ", ".join(columns)
+        rows = database.rows(f"SELECT {key}, checksum FROM {table}")
+        intact = [row for row in rows if row[-1] is None or _checksum(*row[:-1]) == row[-1]]
+        removed += len(rows) - len(intact)
+        if len(intact) == len(rows):
+            continue
+        if table == "outbox":  # whose checksums leave out the queue: rows that are missing follow from the messages
+            kept = {row[0] for row in intact}
+            database.execute_many(_SQL["delete_outbox"], [(row[0],) for row in rows if row[0] not in kept])
+        else:
+            places = ", ".join("?" * (len(columns) + 1))
+            database.execute(f"DELETE FROM {table}")
+            database.execute_many(f"INSERT INTO {table} ({key}, checksum) VALUES ({places})", intact)
+    if not database.rows(_SQL["epochs"]):
+        name = new_name()
+        database.execute(_SQL["insert_epoch"], [name, checksum_of(0, name)])
+    return removed
+
+
+def _derive(database: Database) -> None:
+    """Write anew what follows from the messages."""
+    for name in ("clear_members", "clear_entries", "clear_counts", "clear_requests"):
+        database.execute(_SQL[name])
+    members, entries, requests = [], [], []
+    for seq, retired, request, slices, listed in database.rows(_SQL["messages"]):
+        members += [(slicing, key, ended, seq) for slicing, key, ended in decode_list(slices)]
+        entries += [(name, value, retired or 0, seq) for name, value in decode_list(listed)]
+        if request is not None:
+            requests.append((request, seq, request_checksum(request, seq, None)))
+    database.execute_many(database.sql["insert_member"], members)
+    database.execute_many(database.sql["insert_entry"], entries)
+    database.execute_many(database.sql["insert_request"], requests)
+    database.execute(_SQL["count_anew"])
+    database.execute(_SQL["send_anew"])
+
+
+def _checksum(*values: str | int | float | None) -> int | None:
+    try:
+        return checksum_of(*values)
+    except ValueError:
+        return None
