@@ -36,10 +36,12 @@ class Continuity:
 def examine(folder: Path) -> Continuity:
     """Return how a store was left. Raises StoreDamaged if commits are missing."""
     counted = _count(folder)
+    mark, fault = _mark_of(folder)
     if counted is None:
+        if mark is not None and mark.commits:
+            raise StoreDamaged(_loss(folder, mark, 0, 0))  # all of it was in the log
         return Continuity()  # new, or of a version that did not count
     commits, newest = counted
-    mark, fault = _mark_of(folder)
     if mark is None:
         return Continuity(f"its {MARK_NAME} is {fault}, so that nobody knows whether it is complete", was_closed=False)
     if mark.commits > commits:
