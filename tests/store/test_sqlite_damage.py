@@ -90,7 +90,7 @@ def test_flipped_bits_are_noticed_or_change_nothing(left: Path, seed: int, bits:
         else:
             noticed += 1
             assert SECRET not in problem, where
-            assert len(problem.splitlines()) == 1, where
+            assert len(problem.splitlines()) == 1, f"{where}: {problem}"
     assert noticed, f"seed {seed}: none of {ROUNDS} damages was noticed"
 
 
@@ -172,7 +172,7 @@ def test_a_store_without_the_end_of_its_log_is_refused_until_the_loss_is_accepte
             StoreDamaged, match=rf"acknowledged are missing, with the numbers [\d,]+ to {newest:,}\."
         ) as no:
             SqliteStore(folder)
-    for word in ("demaq restore", "demaq verify --accept-loss", "would be processed again", "Nothing was changed"):
+    for word in ("Restore a backup", "demaq verify --accept-loss", "would be processed again", "Nothing was changed"):
         assert word in str(no.value)
     assert (folder / LOG_NAME).read_bytes() == cut
     assert verify_store(folder).findings

@@ -110,7 +110,7 @@ def test_a_log_without_its_database_is_refused_and_left_alone(tmp_path: Path, st
     else:
         (tmp_path / FILE_NAME).write_bytes(b"")
     for _ in range(2):
-        with pytest.raises(StoreDamaged, match=f"{FILE_NAME} is {state}.*demaq restore"):
+        with pytest.raises(StoreDamaged, match=f"{FILE_NAME} is {state}.*restore a backup"):
             SqliteStore(tmp_path)
     assert (tmp_path / LOG_NAME).read_bytes() == log
 

@@ -58,7 +58,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collections": ("demaq.cli.collections:collections", "Load and list the collections that rules read."),
     "status": ("demaq.cli.status:status", "Show what a running node is doing."),
     "gc": ("demaq.cli.gc:gc", "Remove messages that are done with, now."),
-    "verify": ("demaq.cli.verify:verify", "Verify a store: is everything there, and is it what was stored?"),
+    "verify": (
+        "demaq.cli.verify:verify",
+        "Verify a store: every row by its checksum, and that nothing acknowledged is missing.",
+    ),
     "tokens": ("demaq.cli.tokens:tokens", "Add, list and remove tokens with which others may send."),
     "users": ("demaq.cli.users:users", "Add, list and remove users who may send with a password."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),

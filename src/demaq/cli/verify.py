@@ -57,7 +57,7 @@ def _show(place: Place, report: Report) -> None:
     click.echo(f"{place}: {sizes}: {result}")
     if report.findings:
         click.echo(
-            "restore a backup (demaq restore BACKUP --store STORE), or go on without what is lost: "
+            "restore a backup of the folder, or go on without what is lost: "
             f"demaq verify --accept-loss --store {place}",
             err=True,
         )

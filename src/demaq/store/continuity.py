@@ -87,7 +87,7 @@ def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
         f"the store {folder} has lost its newest commits: {missing:,} that were acknowledged are missing, {numbers}. "
         f"Its log ({LOG_NAME}) was damaged or cut, or an older {FILE_NAME} was put in its place. Messages that came "
         "with them are gone, and what was processed with them would be processed again. Nothing was changed. "
-        f"Restore a backup (demaq restore BACKUP --store STORE), or accept the loss: "
+        "Restore a backup, or accept the loss: "
         f"demaq verify --accept-loss --store {folder}"
     )
 

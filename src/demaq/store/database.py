@@ -35,6 +35,8 @@ BUSY_SECONDS_MAX = 10.0
 
 PROGRESS_STEPS = 20_000
 """Of SQLite's machine, between two looks at the time."""
+WORDS_MAX = 200
+"""So many characters of what SQLite says are shown."""
 ROWS_MAX = 256
 """So many rows go into one statement at most."""
 ROWS_FEW = 16
@@ -229,7 +231,9 @@ class Database:
         damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
         kind = StoreDamaged if damaged else StoreError
         said = (reason or "SQLite says").replace("{log}", str(self.folder / LOG_NAME))
-        return kind(f"the store {self.folder} cannot do it: {said} ({error})")
+        # On one line, and short: about a damaged file SQLite may quote a whole table.
+        words = " ".join(str(error).split())[:WORDS_MAX]
+        return kind(f"the store {self.folder} cannot do it: {said} ({words})")
 
     def _connect_to_write(self) -> sqlite3.Connection:
         return self._connect((self.folder / FILE_NAME).absolute().as_uri())

@@ -61,7 +61,7 @@ def expect_intact(folder: Path, seconds_max: float) -> Report:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
         raise StoreDamaged(
             f"the store {folder} is damaged. {report.findings[0]}{more}. Nothing was changed. To see all of it: "
-            f"demaq verify --store {folder}; to go on: demaq restore BACKUP --store STORE"
+            f"demaq verify --store {folder}; restore a backup, or: demaq verify --accept-loss --store {folder}"
         )
     return report
 
