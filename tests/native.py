@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from demaq.compiler.context import contexts
 from demaq.compiler.planner import make_plan
@@ -16,11 +15,11 @@ from demaq.language.program import Program
 from demaq.rounds.compiled import CompiledProgram, compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome
+from demaq.rounds.outcomes import Outcome
 from demaq.rounds.saxon import Saxon
+from demaq.rounds.simple.self_check import describe_outcome
 from demaq.testing.lab import load_text
 from tests.programs import NOW
-from tests.reference.rule_oracle import canonical
 
 _SAXON: list[Saxon] = []
 
@@ -83,16 +82,16 @@ def compare(
         translated = native.queue(name)
         assert translated is not None, "it was translated before"
         outcomes = [Outcome() for _ in bodies]
-        odd = set(native.run(translated, messages[name], outcomes, memory))
+        odd = set(native.run(translated, messages[name], outcomes, memory, NOW))
         found.fallbacks += len(odd)
         for number, (message, outcome) in enumerate(zip(messages[name], outcomes, strict=True)):
             theirs = expected.pop(0)
             if number in odd:
                 continue
             found.compared += 1
-            if described(outcome) != described(theirs):
+            if describe_outcome(outcome) != describe_outcome(theirs):
                 found.differences.append(
-                    f"{text}\non {message.document.text}\nnative: {described(outcome)}\nsaxon:  {described(theirs)}"
+                    f"{text}\non {message.document.text}\nnative: {describe_outcome(outcome)}\nsaxon:  {describe_outcome(theirs)}"
                 )
     return found
 
@@ -135,18 +134,3 @@ def _native(rules: list[str], checked: Program, found: Comparison) -> tuple[list
         except NotSimple as reason:
             found.left[rule] = str(reason)
     return kept, len(kept) == len(rules)
-
-
-def described(outcome: Outcome) -> tuple[Any, ...]:
-    return (
-        outcome.fired,
-        [describe_action(each) for each in outcome.actions],
-        [(error.rule, error.code) for error in outcome.errors],
-    )
-
-
-def describe_action(each: Any) -> tuple[Any, ...]:
-    if isinstance(each, Enqueued):
-        properties = [(n, v.type, v.text, v.key) for n, v in each.properties.items()]
-        return each.rule, each.queue, canonical(each.document.text), properties, each.entries
-    return each.rule, each.slicing, each.key

@@ -15,6 +15,7 @@ import click
 
 from demaq.cli.applications import show
 from demaq.cli.durations import Duration
+from demaq.cli.evaluator_options import check_every_option, evaluator_option
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
 from demaq.cli.limits import Seconds, Size
@@ -29,6 +30,7 @@ from demaq.rounds.process import (
     RULE_TIMEOUT_SECONDS_MAX,
     RULE_TIMEOUT_SECONDS_MIN,
 )
+from demaq.rounds.simple.settings import EvaluatorName
 from demaq.scheduler.engine import HOPS_MAX
 from demaq.server.control import ControlServer
 from demaq.server.node import Node
@@ -79,6 +81,8 @@ LOOK_EVERY_SECONDS = 0.2
 @pipeline_option("auto")
 @master_option
 @conf_option
+@evaluator_option
+@check_every_option
 @click.option(
     "--http",
     type=ListenAddress(),
@@ -103,6 +107,8 @@ def run(
     pipeline: PipelineName,
     master: str,
     conf: tuple[SparkOption, ...],
+    evaluator: EvaluatorName,
+    check_every: int,
     http: Address | None,
     smtp: Address | None,
     settings: Path | None,
@@ -131,6 +137,8 @@ def run(
             master=master,
             spark_options=dict(conf),
             standby=standby,
+            evaluator=evaluator,
+            check_every=check_every,
         )
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])

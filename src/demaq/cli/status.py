@@ -44,9 +44,22 @@ def status(place: Place, as_json: bool) -> None:
     apart = found["apart"]
     if apart["queues"]:
         click.echo(f"apart      {counted(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
+    for line in _native_lines(found["native"]):
+        click.echo(line)
     for line in _gateway_lines(found["gateways"]) if found["gateways"] is not None else []:
         click.echo(line)
     click.echo(f"fault      {found['fault'] or 'none'}")
+
+
+def _native_lines(native: Mapping[str, Any]) -> Iterator[str]:
+    """How native rules fare, where there are any."""
+    if native["answers"] or native["fallbacks"]:
+        yield f"native     {counted(native['answers'], 'message')}, {native['fallbacks']:,} left to Saxon"
+    if native["checked"] or native["checks_failed"]:
+        ended = "; there are no more, because one did not end" if native["checks_failed"] else ""
+        yield f"checked    {counted(native['checked'], 'answer')}, {native['differences']:,} different{ended}"
+    for queue, reason in native["withdrawn"].items():
+        yield f"left       {queue} to Saxon: {reason}"
 
 
 def _gateway_lines(gateways: Mapping[str, Any]) -> Iterator[str]:

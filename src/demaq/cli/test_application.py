@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from demaq.cli.applications import loaded, show
+from demaq.cli.evaluator_options import evaluator_option
 from demaq.cli.example_first import ExampleFirst
 from demaq.errors import OperatorError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.program import Program
 from demaq.rounds.compiled import static_check
+from demaq.rounds.simple.settings import EvaluatorName
 from demaq.testing.scenarios import Failure, Result, ScenarioError, ScenarioFile, read_scenarios, run_scenarios
 
 SUFFIXES = (".yaml", ".yml")
@@ -31,8 +33,11 @@ SUFFIXES = (".yaml", ".yml")
 @click.argument("application", nargs=-1, required=True, metavar="APP... SCENARIOS.yaml...")
 @click.option("--scenario", metavar="NAME", help="Only scenarios with this in their name.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first scenario that fails.")
+@evaluator_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
-def test_application(application: tuple[str, ...], scenario: str | None, fail_fast: bool, as_json: bool) -> int:
+def test_application(
+    application: tuple[str, ...], scenario: str | None, fail_fast: bool, evaluator: EvaluatorName, as_json: bool
+) -> int:
     """Run the scenarios of an application.
 
     APP is a .dmq file or a folder of them; what ends in .yaml or .yml are scenarios. Exit 1 when a scenario fails, and
@@ -53,7 +58,7 @@ def test_application(application: tuple[str, ...], scenario: str | None, fail_fa
     if not any([file.scenarios for file in selected]):
         raise click.UsageError(f'no scenario has "{scenario}" in its name')
     try:
-        return _run(paths, [file for file in selected if file.scenarios], fail_fast, as_json)
+        return _run(paths, [file for file in selected if file.scenarios], fail_fast, evaluator, as_json)
     except OperatorError as error:
         raise click.ClickException(str(error)) from None
 
@@ -73,12 +78,14 @@ def _selected(file: ScenarioFile, name: str | None) -> tuple[Any, ...]:
     return tuple([scenario for scenario in file.scenarios if name is None or name in scenario.name])
 
 
-def _run(paths: tuple[str, ...], files: list[ScenarioFile], fail_fast: bool, as_json: bool) -> int:
+def _run(
+    paths: tuple[str, ...], files: list[ScenarioFile], fail_fast: bool, evaluator: EvaluatorName, as_json: bool
+) -> int:
     done: list[tuple[ScenarioFile, list[Result]]] = []
     for file in files:
         results: list[Result] = []
         done.append((file, results))
-        for result in _until_failure(run_scenarios(paths, file.scenarios), fail_fast):
+        for result in _until_failure(run_scenarios(paths, file.scenarios, evaluator), fail_fast):
             results.append(result)
             if result.failure is not None and not as_json:
                 _print_failure(result, result.failure)

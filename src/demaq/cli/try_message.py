@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from demaq.cli.applications import loaded, show
+from demaq.cli.evaluator_options import evaluator_option
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.properties import given_properties
 from demaq.cli.standard_input import STDIN, read_stdin
@@ -23,6 +24,7 @@ from demaq.rounds.compiled import CompiledProgram, compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 from demaq.rounds.outcomes import Enqueued, Outcome, RuleError
+from demaq.rounds.simple.settings import EvaluatorName, native_settings
 from demaq.scheduler.intake import explicit_properties
 
 COLLECTIONS = "collections"
@@ -49,6 +51,7 @@ COLLECTIONS = "collections"
 )
 @click.option("--with", "properties", multiple=True, metavar="NAME=VALUE", help="Set a property of the message.")
 @click.option("--now", metavar="DATETIME", help="What the time is; by default what the clock says.")
+@evaluator_option
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def try_message(
     application: tuple[str, ...],
@@ -56,6 +59,7 @@ def try_message(
     state: Path | None,
     properties: tuple[str, ...],
     now: str | None,
+    evaluator: EvaluatorName,
     as_json: bool,
 ) -> int:
     """Show which rules fire on a message and what they would do.
@@ -78,16 +82,16 @@ def try_message(
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
-    evaluator = SaxonEvaluator(compiled)
+    rules = SaxonEvaluator(compiled, simple=native_settings(evaluator).is_native)
     time = _time(now)
-    memory = MemoryState(evaluator, {s.name: s.property for s in program.slicings.values()}, time)
+    memory = MemoryState(rules, {s.name: s.property for s in program.slicings.values()}, time)
     if state is not None:
         _load(state, memory, program)
     try:
         message = memory.add(queue, parse_document(body), explicit)
     except MessageError as error:
         return _refused(queue, error, as_json)
-    outcome = evaluator.evaluate([message], memory, time)[0]
+    outcome = rules.evaluate([message], memory, time)[0]
     if as_json:
         click.echo(json.dumps(_json(compiled, message, outcome), indent=2, ensure_ascii=False))
     else:

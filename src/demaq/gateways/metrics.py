@@ -32,6 +32,16 @@ Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 T = TypeVar("T", CounterMetricFamily, GaugeMetricFamily)
 
 
+_NATIVE = (
+    ("demaq_native_answers", "answers", "Messages that native rules have answered."),
+    ("demaq_native_fallbacks", "fallbacks", "Messages that native rules have left to Saxon."),
+    ("demaq_native_exceptions", "exceptions", "Exceptions in native rules."),
+    ("demaq_native_checks", "checked", "Answers of native rules that were compared with Saxon's."),
+    ("demaq_native_checks_skipped", "skipped", "Answers that were to be compared when there was no room for them."),
+    ("demaq_native_differences", "differences", "Native rules whose answer was not Saxon's."),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """What is looked at."""
@@ -154,7 +164,18 @@ class _NodeCollector(Collector):
             GaugeMetricFamily("demaq_evaluator_resident_memory_bytes", "Memory of evaluators.", labels=["evaluator"]),
             {(name,): _resident_bytes(pid) for name, pid in node.evaluator_pids().items()},
         )
+        yield from self._of_native_rules()
         yield GaugeMetricFamily("demaq_fault", "Whether a fault keeps the node from going on.", node.fault is not None)
+
+    def _of_native_rules(self) -> Iterator[Family]:
+        counts = self._node.native.counts
+        for name, key, said in _NATIVE:
+            yield CounterMetricFamily(name, said, counts[key])
+        said = "Queues that are left to Saxon, because a native rule of theirs failed or differed."
+        yield _labelled(
+            GaugeMetricFamily("demaq_native_withdrawn", said, labels=["queue"]),
+            {(queue,): 1 for queue in self._node.native.withdrawn},
+        )
 
     # gateways
 

@@ -18,6 +18,8 @@ from typing import Any
 
 from demaq.errors import EvaluatorUnavailable, OperatorError, ProgramError
 from demaq.rounds.progress import Progress, progress_file
+from demaq.rounds.simple.ledger import NativeNotes
+from demaq.rounds.simple.settings import DEFAULT, NativeSettings
 
 START_TIMEOUT_SECONDS = 120.0
 LOOK_EVERY_SECONDS = 0.05
@@ -63,6 +65,7 @@ class Start:
     store: str | Path
     orphan_seconds: float
     """How long a request may take at most, so that a process whose caller was killed ends by itself."""
+    native: NativeSettings = DEFAULT
 
 
 class EvaluatorProcess:
@@ -81,7 +84,7 @@ class EvaluatorProcess:
                 )
             self._progress = Progress(shared)
         self._connection = Connection(ours.detach())
-        self._connection.send((dict(start.files), str(start.store), start.orphan_seconds))
+        self._connection.send((dict(start.files), str(start.store), start.orphan_seconds, start.native))
         self._is_welcome = False
         """Whether the process has said that it is ready."""
 
@@ -127,12 +130,15 @@ class EvaluatorProcess:
             raise self._gone() from None
         return _Watch(time.monotonic(), _resident_bytes(self.pid))
 
-    def receive(self, watch: _Watch, limits: Limits) -> tuple[str, Any]:
-        """Return the next answer to a request. Raises EvaluatorGone; then the process is to be closed."""
+    def receive(self, watch: _Watch, limits: Limits) -> tuple[str, Any, NativeNotes | None]:
+        """Return the next answer to a request, and with the last one notes about native rules.
+
+        Raises EvaluatorGone; then the process is to be closed.
+        """
         try:
             while not self._connection.poll(max(0.0, min(LOOK_EVERY_SECONDS, watch.left(limits)))):
                 self._look(watch, limits)
-            answer: tuple[str, Any] = self._connection.recv()
+            answer: tuple[str, Any, NativeNotes | None] = self._connection.recv()
             return answer
         except (EOFError, OSError):
             raise self._gone() from None

@@ -33,8 +33,9 @@ from demaq.rounds.progress import Progress
 from demaq.rounds.records import RecordWriter
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.rounds.schemas import Schemas
-from demaq.rounds.simple.health import NativeHealth
+from demaq.rounds.simple.health import NativeHealth, NativeReport
 from demaq.rounds.simple.rules import SimpleRules
+from demaq.rounds.simple.self_check import SelfCheck, show_outcome
 from demaq.rounds.state import Job, StateBuilder, Wanted
 from demaq.rounds.state_argument import with_state, without_state
 
@@ -87,8 +88,18 @@ class SaxonEvaluator:
     messages_max = ROUND_MESSAGES_MAX
     rounds_max = 1
 
-    def __init__(self, compiled: CompiledProgram, *, simple: bool = True, progress: Progress | None = None) -> None:
-        """Without `simple` everything is left to Saxon. What it is busy with is noted in `progress`."""
+    def __init__(
+        self,
+        compiled: CompiledProgram,
+        *,
+        simple: bool = True,
+        progress: Progress | None = None,
+        self_check: SelfCheck | None = None,
+    ) -> None:
+        """Without `simple` everything is left to Saxon. What it is busy with is noted in `progress`.
+
+        A self-check is given native answers, and run by `check`.
+        """
         self._progress = progress
         self.compiled = compiled
         self.program = compiled.plan.program
@@ -97,7 +108,10 @@ class SaxonEvaluator:
         self._answers = AnswerReader(compiled, self.schemas)
         self.health = NativeHealth()
         """How native rules fare."""
-        self._simple = SimpleRules(compiled.plan, compiled.modules, self.schemas, self.health) if simple else None
+        self.self_check = self_check
+        self._simple: SimpleRules | None = None
+        if simple:
+            self._simple = SimpleRules(compiled.plan, compiled.modules, self.schemas, self.health, self_check)
         self._arrivals = Arrivals(compiled, self.records, self._answers, self._simple)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
@@ -130,14 +144,11 @@ class SaxonEvaluator:
                 continue
             self._note(name, [messages[n] for n in numbers])
             if not is_node:
-                numbers = self._without_simple(name, numbers, messages, outcomes, reader)
+                numbers = self._without_simple(name, numbers, messages, outcomes, (reader, now))
             if not numbers:
                 continue
             self._note_end()
-            queue = self.compiled.queue(name)
-            for start in range(0, len(numbers), BATCH_MESSAGES_MAX):
-                part = numbers[start : start + BATCH_MESSAGES_MAX]
-                self._run(queue, [messages[n] for n in part], [outcomes[n] for n in part], reader, now)
+            self._run_all(name, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader, now)
         self._note_end()
         for message, outcome in zip(messages, outcomes, strict=True):
             outcome.members = message.slices
@@ -160,14 +171,53 @@ class SaxonEvaluator:
         numbers: list[int],
         messages: Sequence[Message],
         outcomes: Sequence[Outcome],
-        reader: StateReader,
+        at: tuple[StateReader, datetime],
     ) -> list[int]:
         """Have messages done that simple rules can do, all of one queue. The others are left."""
         rules = None if self._simple is None else self._simple.queue(queue)
         if self._simple is None or rules is None:
             return numbers
-        odd = self._simple.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader)
+        odd = self._simple.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
         return [numbers[n] for n in odd]
+
+    def _run_all(
+        self, name: str, messages: list[Message], outcomes: list[Outcome], reader: StateReader, now: datetime
+    ) -> None:
+        """Have Saxon evaluate messages of one queue."""
+        for start in range(0, len(messages), BATCH_MESSAGES_MAX):
+            end = start + BATCH_MESSAGES_MAX
+            self._run(self.compiled.queue(name), messages[start:end], outcomes[start:end], reader, now)
+
+    def check(self) -> None:
+        """Compare some native answers with Saxon's. What differs is reported, and its queue is left to Saxon."""
+        if self.self_check is None:
+            return
+        for found in self.self_check.run(self._by_saxon):
+            message = found.answer.message
+            names = [rule.name for rule in self.rules(message)]
+            name = found.rule or names[0]
+            at = next((rule.at for rule in self.rules(message) if rule.name == name), None)
+            self.health.note_difference(
+                NativeReport(
+                    kind="difference",
+                    queue=message.queue,
+                    rule=name,
+                    at=at,
+                    description=f"its answer to message {message.id} is not Saxon's, so its queue is left to Saxon",
+                    message=message.document.text,
+                    native=show_outcome(found.answer.outcome),
+                    saxon=found.saxon,
+                )
+            )
+
+    def _by_saxon(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        outcomes = [Outcome() for _ in messages]
+        by_queue: dict[str, list[int]] = {}
+        for number, message in enumerate(messages):
+            by_queue.setdefault(message.queue, []).append(number)
+        for name, numbers in by_queue.items():
+            self._run_all(name, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader, now)
+        return outcomes
 
     def is_simple(self, queue: str) -> bool:
         """Whether the rules of a queue are simple, so that Saxon is hardly ever asked."""

@@ -53,6 +53,18 @@ class EvaluatorPool(Delegating):
     def rounds_max(self) -> int:
         return 1 + len(self._others)
 
+    def check_when_idle(self) -> None:
+        """Have native answers checked that wait for it, where nobody else asks something."""
+        for evaluator in (self._first, *self._others):
+            with self._given_back:
+                if evaluator not in self._free or not evaluator.has_checks:
+                    continue
+                self._free.remove(evaluator)
+            try:
+                evaluator.check_when_idle()
+            finally:
+                self._give_back(evaluator)
+
     def close(self) -> None:
         for other in self._others:
             other.close()
@@ -74,9 +86,12 @@ class EvaluatorPool(Delegating):
         try:
             yield evaluator
         finally:
-            with self._given_back:
-                self._free.append(evaluator)
-                self._given_back.notify()
+            self._give_back(evaluator)
+
+    def _give_back(self, evaluator: ProcessEvaluator) -> None:
+        with self._given_back:
+            self._free.append(evaluator)
+            self._given_back.notify()
 
     def _next(self) -> ProcessEvaluator | None:
         """One that has nothing to do and is ready; where there is none, others begin to start."""

@@ -12,6 +12,7 @@ for others to evaluate apart (`demaq.scheduler.apart`), and asks again about the
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -32,6 +33,8 @@ from demaq.rounds.outcomes import (
     StateReader,
     insert_outcomes,
 )
+from demaq.rounds.simple.ledger import NativeLedger
+from demaq.rounds.simple.settings import DEFAULT, NativeSettings
 from demaq.scheduler.reading import SnapshotReader, numbers_of
 
 RULE_TIMEOUT_SECONDS = 30.0
@@ -46,10 +49,14 @@ SIFT_SECONDS = 0.25
 """How long messages are evaluated one by one before those that are done are committed."""
 ATTEMPTS_MAX = 5
 """So often a rule or a message from outside is tried that is alone in a process when that ends."""
+CHECK_TIMEOUT_SECONDS = 10.0
+"""How long it may take to check native answers, with all that Saxon compiles for it."""
 RULES_GIVEN_UP_MAX = 5
 """When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
 SUSPECTS_MAX = 1000
 """Of so many messages it is remembered which rules did not come back."""
+
+_log = logging.getLogger("demaq.node")
 
 
 class ProcessEvaluator:
@@ -66,12 +73,19 @@ class ProcessEvaluator:
         rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
         spares: Spares | None = None,
         is_patient: bool = True,
+        native: NativeSettings = DEFAULT,
+        ledger: NativeLedger | None = None,
     ) -> None:
         """`files` are the program's modules by path, as they were when it was checked.
 
-        One that is not patient defers messages of its cascades which take unusually long.
+        One that is not patient defers messages of its cascades which take unusually long. The ledger is told how
+        native rules fare, and knows which are left to Saxon.
         """
-        self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds)
+        self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds, native=native)
+        self._ledger = ledger or NativeLedger()
+        self._withdrawn: dict[str, str] = {}
+        """Queues of which the process knows that they are left to Saxon."""
+        self._checks_waiting = 0
         self._rule_timeout_seconds = rule_timeout_seconds
         self._rule_memory_bytes = rule_memory_bytes
         self._spares = spares or Spares()
@@ -102,6 +116,8 @@ class ProcessEvaluator:
             self._rule_memory_bytes,
             self._spares,
             self._is_patient if is_patient is None else is_patient,
+            self._start.native,
+            self._ledger,
         )
         twin._given_up = self._given_up
         return twin
@@ -317,30 +333,64 @@ class ProcessEvaluator:
     def _ask_each(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
         """Yield the answers to a request. Raises EvaluatorGone behind the last one that came."""
         with self._asking:
-            process = self._connected()
-            try:
-                watch = process.send(request)
-                kind = "one"
-                while kind == "one":
-                    kind, answer = process.receive(watch, limits)
-                    if kind == "fault":
-                        raise answer
-                    if kind != "last":
-                        yield answer
-            except EvaluatorGone:
-                self._replace()
-                raise
-            except GeneratorExit:
-                self.close()
-                raise
-            if kind == "recycle" or (kind == "last" and answer):
-                self.close()
+            yield from self._exchange(request, limits)
+
+    def _exchange(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+        process = self._connected()
+        withdrawn = self._ledger.withdrawn
+        if withdrawn != self._withdrawn:
+            self._withdrawn = withdrawn
+            list(self._exchange(("withdraw", withdrawn), limits))
+        try:
+            watch = process.send(request)
+            kind = "one"
+            while kind == "one":
+                kind, answer, notes = process.receive(watch, limits)
+                if notes is not None:
+                    self._ledger.add(notes)
+                    self._checks_waiting = notes.waiting
+                if kind == "fault":
+                    raise answer
+                if kind != "last":
+                    yield answer
+        except EvaluatorGone:
+            self._replace()
+            raise
+        except GeneratorExit:
+            self.close()
+            raise
+        if kind == "recycle" or (kind == "last" and answer):
+            self.close()
+
+    # native rules
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether native answers wait to be checked."""
+        return self._checks_waiting > 0 and not self._ledger.checks_failed and not self._is_stopped
+
+    def check_when_idle(self) -> None:
+        """Have native answers checked that wait for it, unless somebody else asks something."""
+        if not self.has_checks or not self._asking.acquire(blocking=False):
+            return
+        try:
+            seconds = min(CHECK_TIMEOUT_SECONDS, self._rule_timeout_seconds)
+            list(self._exchange(("check",), Limits(seconds, self._rule_memory_bytes)))
+        except EvaluatorGone as gone:  # it is alone in the process: nobody else has to suffer from it again
+            if not self._is_stopped:
+                self._ledger.checks_failed = True
+                _log.warning("native rules are not checked any more, because a check failed: %s", gone)
+        finally:
+            self._asking.release()
+
+    # its life
 
     def _launched(self) -> EvaluatorProcess:
         if self._is_stopped:
             raise EvaluatorUnavailable("the node stops")
         if self._process is None:
             self._process = self._spares.take(self._start)
+            self._withdrawn = {}
         return self._process
 
     def _connected(self) -> EvaluatorProcess:
@@ -364,6 +414,7 @@ class ProcessEvaluator:
             process.kill()
 
     def close(self) -> None:
+        self._checks_waiting = 0
         if self._process is not None:
             self._process.close()
             self._process = None

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,6 +22,10 @@ from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import Arrival, Outcome, Received
 from demaq.rounds.progress import Progress
+from demaq.rounds.simple.health import NativeReport
+from demaq.rounds.simple.ledger import NativeNotes
+from demaq.rounds.simple.self_check import SelfCheck
+from demaq.rounds.simple.settings import DEFAULT, NativeSettings
 from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store.opening import open_store_readonly
 
@@ -42,9 +46,9 @@ def main(descriptor: int, shared: int) -> None:
     os.environ["TZ"] = "UTC"
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
-        files, store, limit_seconds = connection.recv()
+        files, store, limit_seconds, native = connection.recv()
         try:
-            worker = Worker(files, store, Progress(shared))
+            worker = Worker(files, store, native, Progress(shared))
         except ProgramError as error:
             connection.send([error, *error.others])
             return
@@ -59,26 +63,41 @@ def main(descriptor: int, shared: int) -> None:
             try:
                 if request[0] in ("each", "receive_each"):
                     for answer in worker.answer_each(request):
-                        connection.send(("one", answer))
-                    connection.send(("last", worker.has_grown()))
+                        connection.send(("one", answer, None))
+                    connection.send(("last", worker.has_grown(), worker.notes()))
                     continue
                 answer = worker.answer(request)
             except StoreError as error:  # no rule's fault
-                connection.send(("fault", error))
+                connection.send(("fault", error, worker.notes()))
                 continue
             finally:
                 signal.alarm(0)
-            connection.send(("recycle" if worker.has_grown() else "fine", answer))
+            connection.send(("recycle" if worker.has_grown() else "fine", answer, worker.notes()))
             del answer
 
 
 class Worker:
     """A program on a store that it reads, in a process that does nothing else."""
 
-    def __init__(self, files: dict[str, str], store: str | Path, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        files: dict[str, str],
+        store: str | Path,
+        native: NativeSettings = DEFAULT,
+        progress: Progress | None = None,
+    ) -> None:
         """What it is busy with is noted in `progress`."""
         self._progress = progress
-        self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)), progress=progress)
+        compiled = compile_program(load_program_texts(files))
+        self._self_check = SelfCheck(native)
+        self._evaluator = SaxonEvaluator(
+            compiled, simple=native.is_native, progress=progress, self_check=self._self_check
+        )
+        self._reports: list[NativeReport] = []
+        self._evaluator.health.report = self._reports.append
+        self._noted = NativeNotes()
+        self._busy_seconds = 0.0
+        self._check_seconds = 0.0
         self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
@@ -100,6 +119,10 @@ class Worker:
                 return self._receive(arrivals)
             case ("restate_many", arrivals):
                 return self._evaluator.restate_many(arrivals)
+            case ("check",):
+                return self._evaluator.check()
+            case ("withdraw", queues):
+                return self.withdraw(queues)
             case _:
                 raise AssertionError(f"unknown request {request[0]!r}")
 
@@ -141,6 +164,45 @@ class Worker:
 
     def _reader(self, snapshot: int) -> SnapshotReader:
         return SnapshotReader(self._store, snapshot, self._documents)
+
+    # native rules
+
+    def withdraw(self, queues: Mapping[str, str]) -> None:
+        """Leave queues to Saxon, which another process has found a reason for."""
+        self._evaluator.health.withdrawn |= queues
+
+    def notes(self) -> NativeNotes:
+        """What has happened since this was last asked."""
+        health, check, before = self._evaluator.health, self._self_check, self._noted
+        exceptions = sum(health.faults.values())
+        self._noted = NativeNotes(
+            answers=health.answers,
+            fallbacks=health.fallbacks,
+            exceptions=exceptions,
+            checked=check.checked,
+            skipped=check.skipped,
+            withdrawn=tuple(health.withdrawn.items()),
+        )
+        reports = tuple(self._reports)
+        self._reports.clear()
+        return NativeNotes(
+            answers=health.answers - before.answers,
+            fallbacks=health.fallbacks - before.fallbacks,
+            exceptions=exceptions - before.exceptions,
+            checked=check.checked - before.checked,
+            skipped=check.skipped - before.skipped,
+            waiting=len(check),
+            reports=reports,
+            withdrawn=tuple([each for each in self._noted.withdrawn if each not in before.withdrawn]),
+        )
+
+    def check_within(self, share: float, seconds: float) -> None:
+        """Check answers, if that has taken less than this share of the seconds that the process was asked for."""
+        self._busy_seconds += seconds
+        if len(self._self_check) and self._check_seconds < share * self._busy_seconds:
+            began = time.monotonic()
+            self._evaluator.check()
+            self._check_seconds += time.monotonic() - began
 
     def has_grown(self) -> bool:
         return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES

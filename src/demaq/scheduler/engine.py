@@ -69,6 +69,7 @@ class Engine:
         ahead: bool = False,
         lanes: Sequence[Lane] = (),
         wake: Callable[[], None] = lambda: None,
+        native: bool = True,
     ) -> None:
         """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
 
@@ -77,6 +78,7 @@ class Engine:
         conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
         nothing is left is one step, and `observe` does not hear of the messages that came and went in it. With `ahead`
         the next rounds are evaluated while one is committed, by an evaluator that takes calls from other threads.
+        Without `native` the evaluator is asked about everything that arrives.
 
         `lanes` evaluate what the evaluator of the rounds defers, at least two where it does; `wake` is called, from
         other threads, when a round is to be run because of that.
@@ -97,7 +99,7 @@ class Engine:
         self.store = store
         self.clock = clock
         self.hops_max = hops_max
-        self.maker = Maker(plan, receiver or evaluator)
+        self.maker = Maker(plan, receiver or evaluator, native)
         self.round_messages_max: int | None = None
         """Fewer messages in a round than the evaluator takes."""
         self.round_messages_least = ROUND_MESSAGES_LEAST

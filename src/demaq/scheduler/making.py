@@ -27,7 +27,9 @@ from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
 class Maker:
     """Makes the messages of one program."""
 
-    def __init__(self, plan: Plan, evaluator: Evaluator) -> None:
+    def __init__(self, plan: Plan, evaluator: Evaluator, native: bool = True) -> None:
+        """With `native`, what is a plain path of a message is computed here."""
+        self._is_native = native
         self.plan = plan
         self.program = plan.program
         self._evaluator = evaluator
@@ -55,7 +57,7 @@ class Maker:
     def _intake(self, queue: str) -> SimpleIntake | None:
         """What is computed of a queue's messages, if nothing else is checked and it takes no longer than parsing."""
         declared = self.program.queues[queue]
-        if declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
+        if not self._is_native or declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
         intake = simple_intake(queue, self.plan, contexts(self.program.modules), self._health)
         return intake if intake is not None and intake.is_linear else None

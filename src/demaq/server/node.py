@@ -34,6 +34,8 @@ from demaq.rounds.child import Spares
 from demaq.rounds.pool import EvaluatorPool, evaluators_here, slow_lanes_here
 from demaq.rounds.process import RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS, ProcessEvaluator
 from demaq.rounds.receiver import Receiver
+from demaq.rounds.simple.ledger import NativeLedger
+from demaq.rounds.simple.settings import CHECK_EVERY, EvaluatorName, native_settings
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.scheduler.error_messages import kind_of
@@ -42,6 +44,7 @@ from demaq.scheduler.intake import expect_program, expect_queue, explicit_proper
 from demaq.scheduler.receiving import Sent
 from demaq.server.limits import check_limits
 from demaq.server.redelivery import send_again
+from demaq.server.self_check_thread import SelfCheckThread
 from demaq.server.watching import Watch
 from demaq.spark.master import MASTER_DEFAULT, is_local
 from demaq.spark.pipeline import Pipeline, PipelineName
@@ -96,15 +99,21 @@ class Node:
         master: str = MASTER_DEFAULT,
         spark_options: Mapping[str, str] | None = None,
         standby: bool = False,
+        evaluator: EvaluatorName = "auto",
+        check_every: int = CHECK_EVERY,
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError.
 
         `tell` hears what is different from the program that ran last; `discard` names queues that it has given up and
         whose messages may go with them. `pipeline` says where rounds are evaluated: beside the node, on Spark at that
         `master`, or on whichever is better for each. With `standby`, wait for a store on a server whose writer is
-        another node, and go on where that one ends.
+        another node, and go on where that one ends. With the evaluator `saxon` no rule is evaluated natively;
+        otherwise one in `check_every` native answers, and the first of each rule, are compared with Saxon's.
         """
         check_limits(rule_timeout_seconds, rule_memory_bytes, hops_max, keep)
+        native = native_settings(evaluator, check_every)
+        self.native = NativeLedger()
+        """How native rules fare."""
         self.place = place_of(store)
         if pipeline != "inline" and not is_local(master) and not self.place.is_on_server:
             raise OperatorError(f"the store is a folder, which executors of {master} cannot read; use PostgreSQL")
@@ -123,8 +132,8 @@ class Node:
             limits = rule_timeout_seconds, rule_memory_bytes
             self._spares = Spares(SPARES)
             opened.callback(self._spares.close)
-            self._evaluator = ProcessEvaluator(files, where, *limits, self._spares, is_patient=False)
-            self._receiver = ProcessEvaluator(files, where, *limits, self._spares)
+            self._evaluator = ProcessEvaluator(files, where, *limits, self._spares, False, native, self.native)
+            self._receiver = ProcessEvaluator(files, where, *limits, self._spares, True, native, self.native)
             opened.callback(self._evaluator.close)
             opened.callback(self._receiver.close)
             self._evaluator.launch()
@@ -144,11 +153,15 @@ class Node:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
                 beside, timeout = self._evaluator, rule_timeout_seconds
                 shared = address_for_executors(where)
-                on_spark = SparkEvaluator(spark.session, self.program, files, shared, beside, timeout)
+                on_spark = SparkEvaluator(
+                    spark.session, self.program, files, shared, beside, timeout, native, self.native
+                )
                 return on_spark, spark.close
 
             self.pipeline = Pipeline(pipeline, pool, start, tell)
             opened.callback(self.pipeline.close)
+            self._self_check = SelfCheckThread(pool.check_when_idle)
+            opened.callback(self._self_check.close)
             plan = make_plan(self.program)
             evolve(plan, self._evaluator, self.store, self._clock, discard, tell)
             self.engine = Engine(
@@ -165,6 +178,7 @@ class Node:
                 ahead=True,
                 lanes=self._lanes,
                 wake=self.look_for_work,
+                native=native.is_native,
             )
             self._opened = opened.pop_all()
         self.failure: BaseException | None = None
@@ -205,6 +219,7 @@ class Node:
             raise RuntimeError("a node is started once; make another one to go on")
         self._thread = threading.Thread(target=self._run, name="demaq-node", daemon=True)
         self._thread.start()
+        self._self_check.start()
 
     def stop(self, drain: bool = False) -> None:
         """Stop behind the current round; with `drain` behind the last message that can be processed now."""
@@ -342,6 +357,7 @@ class Node:
             "why": pipeline.why,
             "apart": {"messages": len(self.engine.apart), "queues": list(self.engine.apart.suspected)},
             "fault": self.fault,
+            "native": self.native.status(),
             "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
 

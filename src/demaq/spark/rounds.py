@@ -25,6 +25,8 @@ from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Outcome, StateReader, insert_outcomes
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.rounds.simple.ledger import NativeLedger
+from demaq.rounds.simple.settings import DEFAULT, NativeSettings
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
@@ -40,6 +42,9 @@ SPARK_MESSAGES_MAX = 5000
 """How many messages a round on Spark may have."""
 RECYCLE_SECONDS = 0.5
 """How long after its task a worker that has grown ends itself."""
+
+CHECK_SHARE = 0.01
+"""Of the time of a worker's tasks: what it takes to check native answers."""
 
 _log = logging.getLogger("demaq.node")
 
@@ -58,13 +63,17 @@ class SparkEvaluator(Delegating):
         store: str | Path,
         beside: Evaluator,
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+        native: NativeSettings = DEFAULT,
+        ledger: NativeLedger | None = None,
     ) -> None:
+        self._native = native
+        self._ledger = ledger or NativeLedger()
         self._session = session
         self._slicings = {name: slicing.property for name, slicing in program.slicings.items()}
         self._files = dict(files)
         # On this machine everything is where it is.
         self._companions = {} if is_local(str(session.sparkContext.master)) else companion_files(files)
-        known = sorted(self._files.items()), sorted(self._companions.items())
+        known = sorted(self._files.items()), sorted(self._companions.items()), native
         self._digest = hashlib.sha256(repr(known).encode()).hexdigest()
         self._store = str(store if is_address(store) else Path(store).resolve())
         super().__init__(beside)
@@ -110,7 +119,9 @@ class SparkEvaluator(Delegating):
         outcomes: list[Outcome | None] = [None] * len(messages)
         for number, share in enumerate(shares):
             if number in answers:
-                insert_outcomes(outcomes, share, pickle.loads(answers[number]))
+                found, notes = pickle.loads(answers[number])
+                self._ledger.add(notes)
+                insert_outcomes(outcomes, share, found)
         lost = [position for number, share in enumerate(shares) if number not in answers for position in share]
         if lost:
             self.lost_tasks += len(shares) - len(answers)
@@ -124,7 +135,7 @@ class SparkEvaluator(Delegating):
 
     def _assignment(self, seqs: list[int], *asked: object) -> bytes:
         limit = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
-        program = (self._digest, self._files, self._companions)
+        program = (self._digest, self._files, self._companions, self._native, self._ledger.withdrawn)
         return pickle.dumps((program, self._store, limit, ("cascade", seqs, *asked)))
 
     def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
@@ -176,19 +187,22 @@ def evaluate_share(assignment: bytes) -> bytes:
 
     from demaq.rounds.worker import Worker
 
-    (digest, files, companions), store, limit, request = pickle.loads(assignment)
+    (digest, files, companions, native, withdrawn), store, limit, request = pickle.loads(assignment)
     if (digest, store) not in _workers:
         _workers.clear()  # another application or a newer version: what was there is not needed again
         files_here, root = unpacked(files, companions, Path(SparkFiles.getRootDirectory()))
-        _workers[(digest, store)] = Worker(files_here, store), root
+        _workers[(digest, store)] = Worker(files_here, store, native), root
     worker, root = _workers[(digest, store)]
     # Python cannot interrupt a rule, the system can.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limit)
     try:
+        began = time.monotonic()
+        worker.withdraw(withdrawn)
         outcomes = worker.answer(request)
         with_own_places(outcomes, root)
-        answer = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
+        worker.check_within(CHECK_SHARE, time.monotonic() - began)  # a worker without a task is asked nothing
+        answer = pickle.dumps((outcomes, worker.notes()), pickle.HIGHEST_PROTOCOL)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if worker.has_grown():

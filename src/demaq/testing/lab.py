@@ -24,6 +24,7 @@ from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import Evaluator, SaxonEvaluator
+from demaq.rounds.simple.settings import EvaluatorName, native_settings
 from demaq.rounds.slice_keys import SliceKeys
 from demaq.scheduler.collection_documents import collection_texts
 from demaq.scheduler.engine import HOPS_MAX, Engine
@@ -65,6 +66,7 @@ class Lab:
         pipeline: Literal["serial", "inline", "spark"] = "serial",
         hops_max: int = HOPS_MAX,
         discard: Sequence[str] = (),
+        evaluator: EvaluatorName = "auto",
     ) -> None:
         """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store.
 
@@ -73,10 +75,13 @@ class Lab:
 
         With the pipeline `serial` messages are processed one at a time, in the order that the language defines. With
         `inline` and `spark` they are processed in rounds, as by a node, with the same result.
+
+        With the evaluator `saxon` no rule is evaluated natively.
         """
         if pipeline not in PIPELINES:
             known = ", ".join([repr(name) for name in PIPELINES])
             raise ValueError(f"pipeline {pipeline!r} is not known here; there are {known}")
+        self._native = native_settings(evaluator)
         self._pipeline = pipeline
         self.now = START
         self._hops_max = hops_max
@@ -111,7 +116,10 @@ class Lab:
     def _start(self) -> Engine:
         evaluator = self._evaluator()
         evolve(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
-        engine = Engine(self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note)
+        native = self._native.is_native
+        engine = Engine(
+            self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note, native=native
+        )
         engine.round_messages_max = self._round_messages_max
         return engine
 
@@ -120,7 +128,7 @@ class Lab:
         return 1 if self._pipeline == "serial" else None
 
     def _evaluator(self) -> Evaluator:
-        beside = SaxonEvaluator(self._compiled)
+        beside = SaxonEvaluator(self._compiled, simple=self._native.is_native)
         if self._pipeline != "spark":
             return beside
         if self._folder is None:
@@ -128,7 +136,8 @@ class Lab:
         from demaq.spark.rounds import SparkEvaluator
         from demaq.spark.shared import shared_session
 
-        return SparkEvaluator(shared_session(), self.program, self.program.files(), self._folder, beside)
+        files = self.program.files()
+        return SparkEvaluator(shared_session(), self.program, files, self._folder, beside, native=self._native)
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
         """Load all collections, or none where one of them is refused."""

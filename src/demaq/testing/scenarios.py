@@ -19,6 +19,7 @@ from demaq.documents import Document
 from demaq.errors import MessageError, StillBusy
 from demaq.language.source import Place
 from demaq.language.system_properties import ERROR_LEVEL
+from demaq.rounds.simple.settings import EvaluatorName
 from demaq.store.memory import MemoryStore
 from demaq.testing.lab import START, Lab, LabMessage
 from demaq.testing.scenarios_diff import difference
@@ -70,14 +71,16 @@ class Result:
     failure: Failure | None
 
 
-def run_scenarios(application: Application, scenarios: Iterable[Scenario]) -> Iterator[Result]:
+def run_scenarios(
+    application: Application, scenarios: Iterable[Scenario], evaluator: EvaluatorName = "auto"
+) -> Iterator[Result]:
     """Run scenarios one after the other, each when its result is asked for."""
     for scenario in scenarios:
-        yield Result(scenario=scenario, failure=_failure(application, scenario))
+        yield Result(scenario=scenario, failure=_failure(application, scenario, evaluator))
 
 
-def _failure(application: Application, scenario: Scenario) -> Failure | None:
-    with _lab(application, scenario) as lab:
+def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> Failure | None:
+    with _lab(application, scenario, evaluator) as lab:
         run = _Run(lab, scenario)
         for number, step in enumerate(scenario.steps):
             following = scenario.steps[number + 1] if number + 1 < len(scenario.steps) else None
@@ -96,7 +99,7 @@ def _failure(application: Application, scenario: Scenario) -> Failure | None:
         return Failure(at=step.at, step=str(step), message=message, errors=errors)
 
 
-def _lab(application: Application, scenario: Scenario) -> Lab:
+def _lab(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> Lab:
     """A laboratory; on a disk if something crashes, else in memory, which spares the waiting."""
     lab: Lab | None = None
 
@@ -104,7 +107,8 @@ def _lab(application: Application, scenario: Scenario) -> Lab:
         return lab.now if lab is not None else START
 
     crashes = any([isinstance(step, Crash) for step in scenario.steps])
-    lab = Lab(application, None if crashes else MemoryStore(now=now), scenario.collections)
+    store = None if crashes else MemoryStore(now=now)
+    lab = Lab(application, store, scenario.collections, evaluator=evaluator)
     if scenario.begins is not None:
         lab.now = scenario.begins
     return lab

@@ -21,6 +21,7 @@ from demaq.compiler.simple.code import (
     new_name,
     truth,
 )
+from demaq.compiler.simple.dependence import must_depend_on_focus
 from demaq.compiler.simple.scope import Scope
 from demaq.compiler.trees import calls
 from demaq.language import ast
@@ -183,6 +184,7 @@ class Paths:
             return replace(made, is_single=True)
         if calls(condition, self._names, "last", arity=0):
             return replace(listed(f"{found.listed}[-1:]", found.type), is_single=True)
+        must_depend_on_focus(condition, self._names)
         if not self._asks_for_position(condition):
             loop = looped(found)
             inner = self._translate(condition, scope.within(Code(loop.item, found.type)))

@@ -25,6 +25,7 @@ from demaq.compiler.simple.code import (
     truth,
 )
 from demaq.compiler.simple.constructors import Constructors, sequence
+from demaq.compiler.simple.dependence import must_depend_on, uses
 from demaq.compiler.simple.functions import FUNCTIONS, concat, string_of
 from demaq.compiler.simple.operators import GENERAL, SINGLE, compared, computed
 from demaq.compiler.simple.paths import Paths, root_of, within
@@ -146,6 +147,8 @@ class Translation:
     def _flwor(self, node: ast.Flwor, scope: Scope) -> Code:
         loop = Code("", Type.EMPTY, is_list=True, is_single=True)
         is_single = True
+        innermost: set[ast.Node] = set()
+        """The variable of the innermost loop, and those that depend on it."""
         for clause in node.clauses:
             match clause:
                 case ast.LetClause():
@@ -157,12 +160,17 @@ class Translation:
                         loop = _going_on(loop, f"for {name} in ({bound.text},)")
                         known = replace(bound, item=name, clauses="", is_iterator=False, is_new=False)
                         scope = scope.binding(let, known)
+                        if uses(let.expr, innermost, self._names):
+                            innermost.add(let)
                 case ast.ForClause():
                     is_single = False
                     for each in clause.bindings:
                         loop, scope = self._for(each, scope, loop)
+                        innermost = {each}
                 case ast.WhereClause():
                     is_single = False
+                    if innermost:
+                        must_depend_on(clause.condition, innermost, self._names)
                     loop = _going_on(loop, f"if {truth(self.code(clause.condition, scope))}")
                 case _:
                     raise NotSimple("a clause that groups, orders, counts or makes windows")
@@ -191,6 +199,7 @@ class Translation:
             each = _each(self.code(binding.expr, scope))
             clauses.append(each.clauses)
             scope = scope.binding(binding, Code(each.item, each.type, name=each.name))
+        must_depend_on(node.condition, node.bindings[-1:], self._names)
         how = "any" if node.kind == "some" else "all"
         condition = truth(self.code(node.condition, scope))
         return Code(f"{how}([{condition} {' '.join(clauses)}])", Type.BOOLEAN)

@@ -36,7 +36,10 @@ class NativeReport:
 
 
 def log_report(report: NativeReport) -> None:
-    _log.warning("%s", report)
+    if report.kind == "difference":
+        _log.error("%s\nmessage: %s\nnative: %s\nSaxon: %s", report, report.message, report.native, report.saxon)
+    else:
+        _log.warning("%s", report)
 
 
 class NativeHealth:
@@ -53,6 +56,13 @@ class NativeHealth:
         """Exceptions by queue and rule."""
         self.withdrawn: dict[str, str] = {}
         """Queues that are left to Saxon, with the reason."""
+
+    def note_difference(self, difference: NativeReport) -> None:
+        """An answer that is not Saxon's: native rules are not trusted with the queue any more."""
+        first = difference.queue not in self.withdrawn
+        self.withdrawn.setdefault(difference.queue, f"rule {difference.rule} differs from Saxon")
+        if first:
+            self.report(difference)
 
     def note_fault(self, queue: str, rule: str, at: Location | None, error: Exception) -> None:
         """An exception that no native rule should raise. The message goes to Saxon."""

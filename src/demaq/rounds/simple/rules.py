@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lxml.etree import _Element
 
@@ -29,6 +30,7 @@ from demaq.rounds.schemas import Schemas
 from demaq.rounds.simple.functions import function
 from demaq.rounds.simple.health import NativeHealth
 from demaq.rounds.simple.intake import Entries, Properties, SimpleIntake, simple_intake
+from demaq.rounds.simple.self_check import SelfCheck
 from demaq.rounds.simple.values import Odd
 from demaq.rounds.state import Job, StateBuilder, Wanted
 
@@ -167,9 +169,16 @@ class SimpleRules:
     """All simple rules of a plan, translated when they are first needed."""
 
     def __init__(
-        self, plan: Plan, modules: Sequence[CompilerContext], schemas: Schemas, health: NativeHealth | None = None
+        self,
+        plan: Plan,
+        modules: Sequence[CompilerContext],
+        schemas: Schemas,
+        health: NativeHealth,
+        self_check: SelfCheck | None = None,
     ) -> None:
-        self.health = health or NativeHealth()
+        """With a self-check it is given the answers that are to be checked."""
+        self.health = health
+        self._self_check = self_check
         self._plan = plan
         self._modules = modules
         self._schemas = schemas
@@ -199,7 +208,12 @@ class SimpleRules:
         return self._queues[name]
 
     def run(
-        self, queue: SimpleQueue, messages: Sequence[Message], outcomes: Sequence[Outcome], reader: StateReader
+        self,
+        queue: SimpleQueue,
+        messages: Sequence[Message],
+        outcomes: Sequence[Outcome],
+        reader: StateReader,
+        now: datetime,
     ) -> list[int]:
         """Put into outcomes what the rules do with messages of their queue. Returns the positions of odd messages."""
         runs: dict[int, _Run] = {}
@@ -217,6 +231,7 @@ class SimpleRules:
             for rule, keys in asked:
                 wanted.append(Wanted(number, message, rule.plan, keys))
                 waiting.append(rule)
+        jobs: list[Job] = []
         if wanted:
             jobs = StateBuilder(self._plan, reader).jobs(wanted)
             for job, rule in zip(jobs, waiting, strict=True):
@@ -229,6 +244,9 @@ class SimpleRules:
                 self._in_rule_order(queue, outcomes[number])
         self.health.answers += len(messages) - len(odd)
         self.health.fallbacks += len(odd)
+        if self._self_check is not None:
+            for number in runs:
+                self._keep(self._self_check, queue, messages[number], outcomes[number], now, (number, wanted, jobs))
         for number in odd:
             outcome = outcomes[number]
             outcome.fired, outcome.actions, outcome.reads = [], [], NOTHING_READ
@@ -236,6 +254,22 @@ class SimpleRules:
             if not message.slices:  # else it will be met again
                 message.document.forget_tree()
         return odd
+
+    def _keep(
+        self,
+        self_check: SelfCheck,
+        queue: SimpleQueue,
+        message: Message,
+        outcome: Outcome,
+        now: datetime,
+        read: tuple[int, list[Wanted], list[Job]],
+    ) -> None:
+        """Keep an answer that is to be checked."""
+        number, wanted, jobs = read
+        rules = [r.plan.rule.name for r in queue.rules if r.slicing is None or self._is_in(message, r.slicing)]
+        if message.only_rule is None and self_check.is_due(rules):
+            mine = [(each, job) for each, job in zip(wanted, jobs, strict=True) if each.number == number]
+            self_check.keep(message, outcome, now, mine)
 
     def _asked(self, queue: SimpleQueue, run: _Run) -> list[tuple[_Rule, list[list[str]]]]:
         """Run the rules that need nothing but the message; the others are returned with the keys of what they need."""
