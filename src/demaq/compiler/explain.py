@@ -68,7 +68,7 @@ def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
         asked = f", {len(item.always)} always" if item.always else ""
         lines.append(f"  a filter picks the rules to ask by {len(item.picks)} features{asked}")
     reason = _why_not_simple(plan, item)
-    lines.append(f"  left to Saxon: {reason}" if reason is not None else "  all of them are simple")
+    lines.append(f"  left to Saxon: {reason}" if reason is not None else "  all of them are native")
     return lines
 
 

@@ -197,7 +197,7 @@ class SimpleRules:
         return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
 
     def queue(self, name: str) -> SimpleQueue | None:
-        """The rules of a queue, if all of them are simple."""
+        """The rules of a queue, if all of them are native."""
         if name in self.health.withdrawn:
             return None
         if name not in self._queues:
