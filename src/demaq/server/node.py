@@ -225,6 +225,7 @@ class Node:
         """Stop behind the current round; with `drain` behind the last message that can be processed now."""
         self._draining = drain
         self._stopping.set()
+        self._self_check.stop()
         self._work.set()
         if self._thread is not None:
             self._thread.join()

@@ -25,8 +25,12 @@ class SelfCheckThread:
     def start(self) -> None:
         self._thread.start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Let no other check begin, without waiting for one that has."""
         self._closing.set()
+
+    def close(self) -> None:
+        self.stop()
         if self._thread.ident is not None:
             self._thread.join()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from demaq.compiler.simple.code import (
@@ -20,6 +21,7 @@ from demaq.compiler.simple.code import (
     values,
 )
 
+_LITERAL = re.compile(r"\[?[0-9.e+-]+\]?")
 _NUMERIC = NUMBERS | {Type.DECIMAL}
 GENERAL = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 SINGLE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -43,7 +45,8 @@ def compared(operator: str, left: Code, right: Code) -> Code:
             return Code(f"any_unequal({one.text}, {other.text})", Type.BOOLEAN)
         raise NotSimple("an order of strings")
     if one.type in _NUMERIC or other.type in _NUMERIC:
-        one, other = _comparable(*operands(left, right))
+        are_untyped = one.type is Type.UNTYPED, other.type is Type.UNTYPED
+        one, other = _comparable(*operands(left, right), *are_untyped)
         if not left.is_list and not right.is_list and left.type in NUMBERS and right.type in NUMBERS:
             one, other = _comparable(left, right)
             return Code(f"({one.item} {sign} {other.item})", Type.BOOLEAN)
@@ -78,19 +81,20 @@ def computed(sign: str, left: Code, right: Code) -> Code:
     return Code(f"({outer.item} {sign} {inner.item})", kind, is_list=True, clauses=both, is_single=True)
 
 
-def _comparable(one: Code, other: Code) -> tuple[Code, Code]:
-    """Numbers that Python compares as XQuery does: it compares an integer with a double exactly, XQuery as doubles."""
-    if one.type is other.type and one.type is not Type.NUMERIC:
+def _comparable(one: Code, other: Code, one_is_cast: bool = False, other_is_cast: bool = False) -> tuple[Code, Code]:
+    """Numbers that Python compares as Saxon does: see `comparable`. What was cast for it is an ordinary double."""
+    is_alike = one.type is other.type and one.type is not Type.NUMERIC
+    if is_alike and not one_is_cast and not other_is_cast:
         return one, other
-    return _small(one), _small(other)
+    return one if one_is_cast else _checked(one), other if other_is_cast else _checked(other)
 
 
-def _small(code: Code) -> Code:
-    if code.type is Type.DOUBLE or (not code.is_list and code.item.isdigit()):
+def _checked(code: Code) -> Code:
+    if not code.clauses and _LITERAL.fullmatch(code.item):
         return code
     if not code.is_list:
-        return replace(code, item=f"small({code.item})")
-    return mapped(code, "small({})", code.type)
+        return replace(code, item=f"comparable({code.item})")
+    return mapped(code, "comparable({})", code.type)
 
 
 def _sum_type(one: Type, other: Type) -> Type:

@@ -141,7 +141,7 @@ def double(text: str) -> float:
     except ValueError:
         raise Odd("no number") from None
     # What Python takes for a number and XQuery does not, or not for this one. XML has no other white space inside.
-    if not text.isascii() or "_" in text or not math.isfinite(value):
+    if not text.isascii() or "_" in text or not math.isfinite(value) or _is_negative_zero(value):
         raise Odd("no ordinary number")
     return value
 
@@ -172,7 +172,7 @@ def decimal_text(text: str) -> str:
 
 def double_text(value: float) -> str:
     """A double as XQuery writes it."""
-    if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
+    if not math.isfinite(value) or _is_negative_zero(value):
         raise Odd("no ordinary number")
     if value == 0:
         return "0"
@@ -195,11 +195,18 @@ def is_true_number(value: float) -> bool:
     return value == value and value != 0  # NaN is false, and not itself
 
 
-def small(value: float) -> float:
-    """A number that is compared with one of another type."""
-    if isinstance(value, int) and abs(value) > _EXACT_MAX:
-        raise Odd("an integer that no double may be equal to")
+def comparable(value: float) -> float:
+    """A number that is compared with one of another type, or of none: then -0 is less than 0 for Saxon."""
+    if isinstance(value, int):
+        if abs(value) > _EXACT_MAX:
+            raise Odd("an integer that no double may be equal to")
+    elif _is_negative_zero(value):
+        raise Odd("no ordinary number")
     return value
+
+
+def _is_negative_zero(value: float) -> bool:
+    return value == 0 and math.copysign(1, value) < 0
 
 
 def certain_double(value: float) -> float:
@@ -219,7 +226,7 @@ def min_double(values: Sequence[float]) -> float:
 
 def _ordinary(values: Sequence[float]) -> Sequence[float]:
     """Numbers that have one order."""
-    if any([math.isnan(value) or (value == 0 and math.copysign(1, value) < 0) for value in values]):
+    if any([math.isnan(value) or _is_negative_zero(value) for value in values]):
         raise Odd("no ordinary number")
     return values
 
@@ -353,7 +360,7 @@ _CALLED = (
     total,
     number_text,
     is_true_number,
-    small,
+    comparable,
     certain_double,
     max_double,
     min_double,
