@@ -14,11 +14,12 @@ import pytest
 from demaq import Node
 from demaq.cli.status import _native_lines
 from demaq.documents import parse_document
+from demaq.rounds.child import EvaluatorGone, Limits
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
 from demaq.rounds.outcomes import Enqueued, Outcome
-from demaq.rounds.process import EvaluatorGone, ProcessEvaluator
+from demaq.rounds.process import ProcessEvaluator
 from demaq.rounds.simple import rules, self_check, values
 from demaq.rounds.simple.health import NativeReport
 from demaq.rounds.simple.ledger import NativeLedger, NativeNotes
@@ -188,7 +189,7 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
     )
     with closing(first), closing(first.twin()) as second:
         request = ("evaluate", seqs, 1, NOW)
-        assert made(first._ask(request, 30)[0]) == ["<o>4</o>"]
+        assert made(first._ask(request, Limits(30))[0]) == ["<o>4</o>"]
         assert ledger.counts["answers"] == 1
         assert first.has_checks
         first.check_when_idle()
@@ -196,13 +197,13 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
         assert (ledger.counts["checked"], ledger.counts["differences"]) == (1, 0)
         ledger.add(NativeNotes(withdrawn=(("q", "somebody else has found a reason"),)))
         for evaluator in (first, second):
-            assert made(evaluator._ask(request, 30)[0]) == ["<o>4</o>"]
+            assert made(evaluator._ask(request, Limits(30))[0]) == ["<o>4</o>"]
         assert ledger.counts["answers"] == 1, "Saxon has answered"
 
 
 def test_after_a_check_that_does_not_end_there_are_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     class Stuck(ProcessEvaluator):
-        def _asked(self, request: tuple[Any, ...], limit_seconds: float) -> Any:
+        def _exchange(self, request: tuple[Any, ...], limits: Limits) -> Any:
             raise EvaluatorGone("it did not end")
 
     evaluator = Stuck({}, tmp_path)

@@ -192,7 +192,9 @@ class SaxonEvaluator:
         """Compare some native answers with Saxon's. What differs is reported, and its queue is left to Saxon."""
         if self.self_check is None:
             return
-        for found in self.self_check.run(self._by_saxon):
+        differences = self.self_check.run(self._by_saxon)
+        self._note_end()
+        for found in differences:
             message = found.answer.message
             names = [rule.name for rule in self.rules(message)]
             name = found.rule or names[0]
