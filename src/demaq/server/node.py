@@ -151,12 +151,9 @@ class Node:
 
             def start() -> tuple[SparkEvaluator, Callable[[], None]]:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
-                beside, timeout = self._evaluator, rule_timeout_seconds
                 shared = address_for_executors(where)
-                on_spark = SparkEvaluator(
-                    spark.session, self.program, files, shared, beside, timeout, native, self.native
-                )
-                return on_spark, spark.close
+                given = files, shared, self._evaluator, rule_timeout_seconds, native, self.native
+                return SparkEvaluator(spark.session, self.program, *given), spark.close
 
             self.pipeline = Pipeline(pipeline, pool, start, tell)
             opened.callback(self.pipeline.close)
