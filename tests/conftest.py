@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
 
-# On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder.
-# By default the same examples every time: what is found belongs to the change that brought it, not to whoever is next.
-settings.register_profile(
-    "default", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder. Every run
+# draws new examples from one seed, which is printed when a test fails.
+settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 # To find out whether anything is wrong, before it is made small: shrinking can take longer than everything else.
 settings.register_profile("quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
@@ -28,6 +28,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept-golden", action="store_true", help="record golden files anew; the diff is the review")
+
+
+SEED_VARIABLE = "DEMAQ_TEST_SEED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed for all processes of a run, so that a failure can be repeated."""
+    seed = os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1 << 32)))
+    core: Any = hypothesis.core
+    if core.global_force_seed is None:  # --hypothesis-seed was not given
+        core.global_force_seed = int(seed)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    if exitstatus:
+        terminalreporter.write_line(f"examples were drawn with {SEED_VARIABLE}={os.environ[SEED_VARIABLE]}")
 
 
 # Tests that share something slow to start run in one process: they are told by where they are.
@@ -68,6 +84,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((shared for shared, places in KEPT_TOGETHER.items() if nodeid.startswith(places)), nodeid)
 
     return KeepingTogether(config, log)
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers for one test, others in every run."""
+    return random.Random(f"{os.environ[SEED_VARIABLE]} {request.node.nodeid}")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Whatever rounds assume, fold and evaluate ahead: what they commit is what one message at a time does.
 
-Every run draws new applications. `SERIAL_SEED` repeats a run that failed, `SERIAL_PROGRAMS` is how many are drawn:
+Every run draws new applications. `DEMAQ_TEST_SEED` repeats a run that failed, `SERIAL_PROGRAMS` is how many are drawn:
 
     SERIAL_PROGRAMS=20000 ./test tests/properties/test_meetings_are_serial.py -s
 """
@@ -198,8 +198,8 @@ def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
 
 
 def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: Any) -> None:
-    seed = int(os.environ.get("SERIAL_SEED", random.SystemRandom().randrange(1 << 40)))
-    print(f"SERIAL_SEED={seed}")
+    seed = int(os.environ["DEMAQ_TEST_SEED"])
+    print(f"DEMAQ_TEST_SEED={seed}")
     counts: Counter[str] = Counter()
     count_reasons(counts, monkeypatch)
     for number in range(PROGRAMS):
@@ -220,7 +220,7 @@ def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: 
             try:
                 run.run()
             except AssertionError as error:
-                repeat = f"SERIAL_SEED={seed}, program {number}"
+                repeat = f"DEMAQ_TEST_SEED={seed}, program {number}"
                 shown = f"{meeting.text}\n{history}\n{run.settings}"
                 raise AssertionError(f"{repeat}: {error}\n{shown}") from error
     print(dict(counts))

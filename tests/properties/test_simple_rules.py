@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from demaq.compiler.simple.queues import intake_text
@@ -316,7 +316,6 @@ def rules(random: Random, count: int) -> str:
 
 
 @given(seed=st.integers(min_value=0, max_value=2**48))
-@settings(deadline=None, derandomize=False)
 def test_outcomes_are_the_same_with_and_without_simple_rules(seed: int):
     event(f"simple: {compare(seed)}")
 

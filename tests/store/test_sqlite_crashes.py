@@ -24,9 +24,8 @@ LARGE = f"<order>{'x' * 100_000}</order>"
 WRITER = Path(__file__).with_name("crash_writer.py")
 
 
-def test_a_killed_writer_loses_nothing_it_was_told_and_leaves_nothing_half(tmp_path: Path):
+def test_a_killed_writer_loses_nothing_it_was_told_and_leaves_nothing_half(tmp_path: Path, chance: random.Random):
     folder, acknowledged = tmp_path / "store", tmp_path / "acknowledged"
-    chance = random.Random(7)
     lengths = []
     for _ in range(KILLS):
         before = acknowledged.stat().st_size if acknowledged.exists() else 0

@@ -122,7 +122,7 @@ def test_an_envelope_without_body_is_a_document_like_any_other_until_it_is_opene
 
 
 def test_long_names_are_not_repeated_in_full():
-    name = "n" * 5000
+    name = "n" * 999
     for inside in (f"<{name}/>", f"<e:Header><{name} e:mustUnderstand='1'/></e:Header><e:Body/>"):
         assert len(refusal(envelope("1.1", inside)).message) < 700
     assert len(refusal(f"<{name}/>").message) < 700
@@ -168,7 +168,7 @@ def test_hundreds_of_namespaces_are_refused(inside):
         declared = "".join([f' xmlns:p{number}="urn:p{number}"' for number in range(count)])
         return f'<e:Envelope xmlns:e="{ENVELOPES["1.2"]}"{declared}>{inside}</e:Envelope>'
 
-    error = refusal(with_namespaces(500))
+    error = refusal(with_namespaces(230))
     assert (error.fault, error.version) == ("Client", "1.2")
     assert "more than 200 namespaces" in error.message
     found = read(with_namespaces(NAMESPACES_MAX - 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
@@ -217,8 +216,8 @@ def test_a_wsdl_that_is_missing_is_said_to_be(tmp_path):
 
 
 @pytest.mark.parametrize("text", [wsdls.BOTH_VERSIONS, wsdls.RPC], ids=["document", "rpc"])
-def test_a_damaged_wsdl_can_be_used_or_is_refused_and_nothing_else(tmp_path, text):
-    rng = random.Random(11)
+def test_a_damaged_wsdl_can_be_used_or_is_refused_and_nothing_else(tmp_path, text, chance):
+    rng = chance
     words = re.findall(r"[\w:]+|[<>\"/]", text)
     for _ in range(DAMAGED):
         damaged = text
