@@ -37,7 +37,7 @@ from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
 from demaq.store.place import Place
 
-DRAIN_QUIET_SECONDS = 1.0
+DRAIN_QUIET_SECONDS = 3.0
 """A backlog that takes longer to work off is talked about."""
 LOOK_EVERY_SECONDS = 0.2
 
