@@ -82,26 +82,27 @@ def write_private(path: Path, text: str) -> None:
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """One process at a time changes this file."""
-    lock = _lock(Path(os.path.realpath(path)))
+    lock = _lock(path)
     try:
         yield
     finally:
         os.close(lock)
 
 
-def _lock(real: Path) -> int:
+def _lock(path: Path) -> int:
     """Return a descriptor that holds the lock: on the file, or on its folder where there is no file yet.
 
     The file is replaced when it is written, so a lock counts only if the file is still the one of that name. A folder
     may be locked for long by a node whose store is there, and so is not waited for without a bound.
     """
+    real = Path(os.path.realpath(path))
     give_up = time.monotonic() + FOLDER_SECONDS_MAX
     while True:
         try:
             exists = real.exists()
             lock = os.open(real if exists else real.parent, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise OperatorError(f"{real}: {error.strerror}") from None
+            raise OperatorError(f"{path}: {error.strerror}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if exists else fcntl.LOCK_NB))
             if not exists and not real.exists():
@@ -111,7 +112,7 @@ def _lock(real: Path) -> int:
         except BlockingIOError:
             if time.monotonic() > give_up:
                 os.close(lock)
-                raise OperatorError(f"{real}: another process uses the folder; make the file elsewhere") from None
+                raise OperatorError(f"{path}: another process uses the folder; make the file elsewhere") from None
             time.sleep(0.05)
         except FileNotFoundError:
             pass  # it was removed meanwhile: look again
