@@ -30,6 +30,7 @@ from demaq.language.system_properties import (
 )
 from demaq.rounds.compiled import static_check
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
+from demaq.rounds.name_count import NAMES_KEPT_MAX
 from demaq.rounds.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX
 from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
@@ -271,6 +272,7 @@ def test_every_limit_in_the_reference_is_the_real_one() -> None:
         "how often a rule is asked that ends its process": f"{ATTEMPTS_MAX:,} |",
         "rules of one message that are waited for in vain": f"{RULES_GIVEN_UP_MAX:,} |",
         "growth of an evaluator process": f"{GROWTH_MAX_MEGABYTES:,} MB",
+        "new names of elements and attributes in an evaluator process": f"{NAMES_KEPT_MAX:,} |",
     }
 
     for what, limit in limits.items():

@@ -17,6 +17,7 @@ import saxonche
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.errors import OperatorError
+from demaq.rounds.name_count import NameCount
 
 BATCH_MESSAGES_MAX = 200
 """So many messages go in at once."""
@@ -77,6 +78,7 @@ class Saxon:
             ) from None
         self.parsed = 0
         """How many documents were parsed or made: the number of the last one in document order."""
+        self.names = NameCount()
         for name, value in _SETTINGS.items():
             self._processor.set_configuration_property(_FEATURE + name, value)
         self._empty_map, self._apart, self._texts = self.functions(f"[map {{}}, {_APART}, {_TEXTS}]")
@@ -116,6 +118,7 @@ class Saxon:
 
     def parse(self, text: str) -> Any:
         """A document node. Raises ValueError where Saxon's parser refuses the text."""
+        self.names.look_at(text)
         with _quiet_stderr():
             try:
                 node = self._processor.parse_xml(xml_text=text)

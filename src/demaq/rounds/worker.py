@@ -205,6 +205,9 @@ class Worker:
             self._check_seconds += time.monotonic() - began
 
     def has_grown(self) -> bool:
+        """Whether the process is to be replaced: for its memory, or for the names that Saxon keeps in it."""
+        if self._evaluator.compiled.saxon.names.is_full:
+            return True
         return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
 
 

@@ -1,0 +1,80 @@
+"""How many different names a processor of Saxon has seen, about.
+
+Saxon keeps every name in a table for as long as its process lives. The table takes about a million, and names that are
+made to have one hash in Java make it slow after a few thousand. So processes are replaced after some thousand names.
+
+To look at all texts would cost a third of parsing them. Where names have stopped being new, a random part of the text
+is looked at, and what is new in it counts as often as such a part fits into the whole: nobody who writes texts can tell
+which part. A name counts once for each namespace that its text declares, and no text counts more than it has names.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+NAMES_KEPT_MAX = 20_000
+"""After so many new names a processor is to be replaced."""
+SHARE = 48
+"""One part in so many is looked at, where names are not new."""
+PART_CHARACTERS = 1_000
+"""A part has at least so many characters: fewer begin and end too often."""
+WHOLE_CHARACTERS = 200_000
+"""So many characters without a new name make parts enough. A new one, and texts are looked at as a whole again."""
+PAIRS_MAX = 10_000
+"""So many names with namespaces of one part are remembered; more all count as new."""
+
+_ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
+_ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
+_NAMESPACE = re.compile(r"xmlns(?::[^\s=]*)?\s*=\s*[\"']([^\"']*)")
+
+
+class NameCount:
+    """Counts the names in the texts that one processor parses."""
+
+    def __init__(self, draw: Callable[[], float] = random.random) -> None:
+        """`draw` returns a number from 0 up to 1, another one each time."""
+        self.count = 0
+        """At least about as many as there are, rather more."""
+        self._draw = draw
+        self._known: set[tuple[str, str]] = set()
+        self._whole_characters = WHOLE_CHARACTERS
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= NAMES_KEPT_MAX
+
+    def look_at(self, text: str) -> None:
+        """Count what is new in a text, or do not, if enough of the others are looked at."""
+        length = len(text)
+        start, end, weight = 0, length, 1
+        if self._whole_characters > 0:
+            self._whole_characters -= length
+        else:
+            size = max(PART_CHARACTERS, length // SHARE)
+            if self._draw() * size * SHARE > max(length, PART_CHARACTERS):
+                return
+            parts = max(length // size, 1)
+            part = int(self._draw() * parts)
+            start, end, weight = part * size, length if part == parts - 1 else (part + 1) * size, SHARE
+        new = self._new_names(text, start, end)
+        if new:
+            self.count += new * weight
+            self._whole_characters = WHOLE_CHARACTERS
+
+    def _new_names(self, text: str, start: int, end: int) -> int:
+        """Return how many names in a part have not been there before, and remember them."""
+        if end < len(text):
+            end = text.find("<", end)  # no name is cut in two
+            end = len(text) if end < 0 else end
+        found = _ELEMENT_NAME.findall(text, start, end)
+        if text.find("=", start, end) >= 0:
+            found += _ATTRIBUTE_NAME.findall(text, start, end)
+        namespaces = set(_NAMESPACE.findall(text) if "xmlns" in text else ()) or {""}
+        names = set(found)
+        if len(names) * len(namespaces) > PAIRS_MAX:
+            return len(found)
+        pairs = {(name, namespace) for name in names for namespace in namespaces} - self._known
+        self._known |= pairs
+        return min(len(found), len(pairs))
