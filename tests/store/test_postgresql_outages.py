@@ -37,10 +37,10 @@ create queue parcels (: demaq:ignore DQ1501 :)
 create queue ship kind outgoingGateway endpoint "ADDRESS/ship"
 create property number as xs:string queue work value /*/@id
 create slicing byNumber on number
-create rule take for orders if (/order) then do enqueue <work id="{/order/@id}"/> into work
+create rule take for orders if (/order) then do enqueue <job id="{/order/@id}"/> into work
 create rule done for byNumber
-  if (qs:slice()/work) then (do enqueue <parcel id="{/work/@id}"/> into parcels,
-                             do enqueue <go id="{/work/@id}"/> into ship, do reset)
+  if (qs:slice()/job) then (do enqueue <parcel id="{/job/@id}"/> into parcels,
+                             do enqueue <go id="{/job/@id}"/> into ship, do reset)
 """
 SENDERS = 3
 START_SECONDS_MAX = 60.0

@@ -136,7 +136,7 @@ class Apart:
         """Take messages that a round has deferred, each with the reason."""
         for message, reason in deferred:
             if message.queue not in self.suspected:
-                _log.warning(
+                _log.info(
                     "messages of queue %s are evaluated apart, as message %d: %s", message.queue, message.seq, reason
                 )
             self._suspect(message.queue)
