@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PRIVATE_FILE = 0o600
@@ -29,3 +29,14 @@ def write_private_text(path: Path, text: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, PRIVATE_FILE)  # one that was there may have had another mode
             file.write(text)
+
+
+def make_lasting(folder: Path) -> None:
+    """Let a folder and what it names survive power loss: a new file does only when the folders that name it do."""
+    for each in (folder, folder.absolute().parent):
+        with suppress(OSError):  # a folder we may not read: its owner has made it long ago
+            descriptor = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "demaq.cli.verify:verify",
         "Verify a store: every row by its checksum, and that nothing acknowledged is missing.",
     ),
+    "backup": ("demaq.cli.backup:backup", "Back a store up into a new folder: all of it, as it is at one moment."),
+    "restore": ("demaq.cli.restore:restore", "Make a store of a backup, where there is none yet."),
     "tokens": ("demaq.cli.tokens:tokens", "Add, list and remove tokens with which others may send."),
     "users": ("demaq.cli.users:users", "Add, list and remove users who may send with a password."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),

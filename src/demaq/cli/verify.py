@@ -56,8 +56,13 @@ def _show(place: Place, report: Report) -> None:
     result = counted(len(report.findings), "problem") if report.findings else "no damage"
     click.echo(f"{place}: {sizes}: {result}")
     if report.findings:
-        click.echo(
-            "restore a backup of the folder, or go on without what is lost: "
-            f"demaq verify --accept-loss --store {place}",
-            err=True,
-        )
+        click.echo(_advice(place), err=True)
+
+
+def _advice(place: Place) -> str:
+    if place.is_on_server:
+        return "restore a backup into a database or schema without a store: demaq restore BACKUP --store STORE"
+    return (
+        f"move the folder away and restore a backup: demaq restore BACKUP --store {place}; "
+        f"or go on without what is lost: demaq verify --accept-loss --store {place}"
+    )

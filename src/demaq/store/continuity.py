@@ -35,8 +35,8 @@ class Continuity:
 
 def examine(folder: Path) -> Continuity:
     """Return how a store was left. Raises StoreDamaged if commits are missing."""
+    mark, fault = _mark_of(folder)  # first: what a running node commits meanwhile is not missing
     counted = _count(folder)
-    mark, fault = _mark_of(folder)
     if counted is None:
         if mark is not None and mark.commits:
             raise StoreDamaged(_loss(folder, mark, 0, 0))  # all of it was in the log
@@ -87,7 +87,7 @@ def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
         f"the store {folder} has lost its newest commits: {missing:,} that were acknowledged are missing, {numbers}. "
         f"Its log ({LOG_NAME}) was damaged or cut, or an older {FILE_NAME} was put in its place. Messages that came "
         "with them are gone, and what was processed with them would be processed again. Nothing was changed. "
-        "Restore a backup, or accept the loss: "
+        "Restore a backup (demaq restore), or accept the loss: "
         f"demaq verify --accept-loss --store {folder}"
     )
 

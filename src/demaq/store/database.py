@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from demaq.errors import StoreDamaged, StoreError
+from demaq.files import make_lasting
 from demaq.store.checksums import checksum_of
 from demaq.store.mark import MarkFile
 from demaq.store.statements import script, statements
@@ -37,6 +38,8 @@ PROGRESS_STEPS = 20_000
 """Of SQLite's machine, between two looks at the time."""
 WORDS_MAX = 200
 """So many characters of what SQLite says are shown."""
+PAGES_AT_ONCE = 4096
+"""So many pages are copied without a pause."""
 ROWS_MAX = 256
 """So many rows go into one statement at most."""
 ROWS_FEW = 16
@@ -118,6 +121,19 @@ class Database:
         with self._errors():
             yield from self._open().execute(statement)
 
+    def copy_pages(self, target: sqlite3.Connection) -> None:
+        """Copy the whole database as it is at one moment. Raises sqlite3.Error, whichever of the two is at fault."""
+        with self.lock:
+            source = self._open()
+            source.execute(_OPENING["begin_reading"])
+            try:
+                source.execute(_OPENING["newest"]).fetchone()  # the moment
+                # In pieces, so that Ctrl-C is heard between them.
+                source.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
+            finally:
+                with suppress(sqlite3.Error):
+                    source.execute(_OPENING["commit"])
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
@@ -177,7 +193,7 @@ class Database:
             self._commits = commits
             self._mark.write(commits, newest)
             self._mark.sync()
-            _make_lasting(self.folder)
+            make_lasting(self.folder)
 
     def _count_commit(self, connection: sqlite3.Connection) -> int | None:
         if self._commits is None:
@@ -290,7 +306,7 @@ class Database:
                     for statement in script(migration):
                         connection.execute(statement)
         if version == 0:
-            _make_lasting(self.folder)
+            make_lasting(self.folder)
             self.is_new = True
 
     def _checked_version(self) -> int:
@@ -322,14 +338,3 @@ def _for_rows(statement: str, rows: int) -> str | None:
 
 def _any_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
-
-
-def _make_lasting(folder: Path) -> None:
-    """A new file is safe from power loss only when the folders that name it are."""
-    for each in (folder, folder.absolute().parent):
-        with suppress(OSError):  # a folder we may not read: its owner has made it long ago
-            descriptor = os.open(each, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)

@@ -14,6 +14,9 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from demaq.store.checksums import checksum_of
+from demaq.store.tables import Tables
+
 STORE_LENGTH = 16
 
 
@@ -46,3 +49,15 @@ def new_name() -> str:
 def next_name(current: str) -> str:
     """Return a name for the epoch after this one."""
     return current[:STORE_LENGTH] + uuid.uuid4().hex[STORE_LENGTH:]
+
+
+def begin_epoch(tables: Tables) -> str:
+    """Within a transaction: let new messages have another name, and return it."""
+    newest = int(tables.rows(tables.sql["newest_number"])[0][0])
+    name = next_name(Epochs(tables.rows(tables.sql["epochs"])).current)
+    write_epoch(tables, newest + 1, name)
+    return name
+
+
+def write_epoch(tables: Tables, first: int, name: str) -> None:
+    tables.execute(tables.sql["insert_epoch"], [first, name, checksum_of(first, name)])

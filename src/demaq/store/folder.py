@@ -37,7 +37,7 @@ def expect_database(folder: Path) -> None:
         raise StoreDamaged(
             f"the store {folder} has lost its database: {FILE_NAME} is {state}, but {' and '.join(remains)} "
             f"{'is' if len(remains) == 1 else 'are'} there. Nothing was changed. Put {FILE_NAME} back, or move the "
-            "folder away and restore a backup"
+            "folder away and restore a backup (demaq restore)"
         )
 
 

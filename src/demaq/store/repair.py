@@ -60,7 +60,7 @@ def _repair(folder: Path, report: Report) -> Iterator[str]:
     yield f"removed {removed:,} damaged messages and {rows:,} other rows"
     left = verify_folder(folder).findings
     if left:
-        raise StoreDamaged(f"the store {folder} cannot be mended. {left[0]}. Restore a backup")
+        raise StoreDamaged(f"the store {folder} cannot be mended. {left[0]}. Restore a backup (demaq restore)")
 
 
 def _remove_messages(database: Database, report: Report) -> int:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -115,9 +115,13 @@ class ServerDatabase:
         if len(parameters) < COPY_ROWS_MIN or statement not in _IN_BULK:
             self.execute(statement, [list(column) for column in zip(*parameters, strict=True)])
             return
+        self.copy_rows(_IN_BULK[statement], parameters)
+
+    def copy_rows(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Within a transaction: let a COPY statement have these rows."""
         self._flush()
-        with self._connection.cursor() as cursor, cursor.copy(_IN_BULK[statement]) as copy:
-            for row in parameters:
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
                 copy.write_row(row)
 
     @contextmanager

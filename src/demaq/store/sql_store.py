@@ -25,7 +25,7 @@ from demaq.store.encoding import (
     microseconds,
     time_at,
 )
-from demaq.store.epochs import Epochs, next_name
+from demaq.store.epochs import Epochs, begin_epoch, write_epoch
 from demaq.store.protocol import (
     Answer,
     Attempt,
@@ -118,10 +118,7 @@ class SqlStore:
 
     def begin_epoch(self) -> str:
         with self._writing():
-            newest = int(self._database.rows(self._database.sql["newest_number"])[0][0])
-            name = next_name(self.identity())
-            self._write_epoch(newest + 1, name)
-        return name
+            return begin_epoch(self._database)
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         with self._writing():
@@ -319,10 +316,7 @@ class SqlStore:
         self._complete_evolution()
         with self._writing():
             for first, name in self._database.rows(self._database.sql["epochs_without_checksum"]):
-                self._write_epoch(first, name)
-
-    def _write_epoch(self, first: int, name: str) -> None:
-        self._database.execute(self._database.sql["insert_epoch"], [first, name, checksum_of(first, name)])
+                write_epoch(self._database, first, name)
 
     def _forget_transient(self) -> None:
         removed = TRANSIENT_BATCH

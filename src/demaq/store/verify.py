@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from demaq.errors import StoreDamaged
-from demaq.store.address import SCHEMES, Address
+from demaq.store.address import Address, is_address
 from demaq.store.continuity import examine
 from demaq.store.database import FILE_NAME, MIGRATIONS, Database
 from demaq.store.folder import expect_database
@@ -24,7 +24,7 @@ _SQL = statements("opening.sql")
 
 def verify_store(where: str | Path, seconds_max: float | None = None) -> Report:
     """Return what is damaged in a store, looking for so many seconds at most."""
-    if isinstance(where, str) and where.startswith(SCHEMES):
+    if is_address(where):
         with closing(ServerDatabase(Address(str(where)), read_only=True)) as server:
             return verify_tables(server, seconds_max)
     folder = Path(where)
@@ -61,7 +61,8 @@ def expect_intact(folder: Path, seconds_max: float) -> Report:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
         raise StoreDamaged(
             f"the store {folder} is damaged. {report.findings[0]}{more}. Nothing was changed. To see all of it: "
-            f"demaq verify --store {folder}; restore a backup, or: demaq verify --accept-loss --store {folder}"
+            f"demaq verify --store {folder}; restore a backup (demaq restore), or: "
+            f"demaq verify --accept-loss --store {folder}"
         )
     return report
 

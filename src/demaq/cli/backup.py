@@ -1,0 +1,27 @@
+"""`demaq backup`: all of a store as it is at one moment."""
+
+from __future__ import annotations
+
+import click
+
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import StorePlace, counted, store_option, told
+from demaq.errors import OperatorError
+from demaq.store.backup import back_up
+from demaq.store.place import Place
+
+
+@click.command(cls=ExampleFirst, example="$ demaq backup --store orders backups/monday")
+@click.argument("destination", type=StorePlace())
+@store_option
+def backup(destination: Place, place: Place) -> None:
+    """Back a store up into a new folder: all of it, as it is at one moment.
+
+    Works beside a running node and on a store at rest. The backup is verified before it gets its name.
+    """
+    with told():
+        if destination.is_on_server:
+            raise OperatorError("a backup is a folder: give the name of a new one")
+        made = back_up(place, destination.folder)
+    sizes = f"{counted(made.messages, 'message')}, newest number {made.newest:,}, {made.size:,} bytes"
+    click.echo(f"{place}: {sizes} in {destination}")

@@ -1,0 +1,28 @@
+"""`demaq restore`: a store of a backup."""
+
+from __future__ import annotations
+
+import click
+
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import StorePlace, counted, store_option, told
+from demaq.errors import OperatorError
+from demaq.store import restore as restoring
+from demaq.store.place import Place
+
+
+@click.command(cls=ExampleFirst, example="$ demaq restore backups/monday --store orders")
+@click.argument("backup", type=StorePlace())
+@store_option
+def restore(backup: Place, place: Place) -> None:
+    """Make a store of a backup, where there is none yet.
+
+    The backup is verified before, the store after. A new epoch begins: other nodes take none of its new messages for
+    one that they know.
+    """
+    with told():
+        if backup.is_on_server:
+            raise OperatorError("a backup is a folder, as demaq backup makes it")
+        restored = restoring.restore(backup.folder, place)
+    sizes = f"{counted(restored.messages, 'message')}, newest number {restored.newest:,}"
+    click.echo(f"{place}: {sizes} from {backup}; a new epoch begins")

@@ -1,0 +1,117 @@
+"""Back a store up, beside a running node or at rest: into a folder that holds all of it as it is at one moment.
+
+A backup is a store on SQLite without a mark, whatever the store is kept on. So whoever opens it, by `demaq restore` or
+directly, begins an epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from demaq.errors import StoreDamaged, StoreError
+from demaq.files import PRIVATE_FILE, make_lasting
+from demaq.store.address import Address
+from demaq.store.continuity import examine
+from demaq.store.copying import copy_from_folder, copy_from_server
+from demaq.store.database import FILE_NAME, Database
+from demaq.store.folder import expect_database
+from demaq.store.place import Place
+from demaq.store.server_database import ServerDatabase
+from demaq.store.statements import statements
+from demaq.store.verification import Report
+from demaq.store.verify import verify_folder
+
+_SQL = statements("copying.sql")
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup holds."""
+
+    messages: int
+    newest: int
+    """The newest number."""
+    size: int
+    """In bytes."""
+
+
+def back_up(place: Place, destination: Path) -> Backup:
+    """Write a backup into a folder that is not there yet. Raises StoreDamaged if the store is damaged."""
+    with new_folder(destination) as unfinished:
+        file = unfinished / FILE_NAME
+        if place.is_on_server:
+            server = ServerDatabase(Address(str(place.where)), read_only=True)
+            with closing(server), new_file(file, place.name) as target:
+                copy_from_server(server, target)
+        else:
+            copy_folder(place.folder, file)
+        report = verify_folder(unfinished)
+        expect_no_findings(report, f"the store {place} is damaged, so no backup was made", f"--store {place}")
+        return Backup(report.messages, report.newest, file.stat().st_size)
+
+
+def copy_folder(folder: Path, file: Path) -> None:
+    """Copy the database of a store in a folder into a new file. Raises StoreDamaged if commits are missing."""
+    if folder.is_dir():
+        expect_database(folder)
+    with closing(Database(folder, read_only=True)) as source, new_file(file, str(folder)) as target:
+        examine(folder)
+        copy_from_folder(source, target)
+
+
+def expect_no_findings(report: Report, what: str, where: str) -> None:
+    """Raise StoreDamaged with what was found, if anything was."""
+    if report.findings:
+        more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
+        raise StoreDamaged(f"{what}. {report.findings[0]}{more}. To see all of it: demaq verify {where}")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write to, its owner's alone, which gets its name when the block has ended well."""
+    if os.path.lexists(folder):
+        raise StoreError(f"{folder} exists already; give the name of a new folder")
+    unfinished = None
+    try:
+        parent = folder.absolute().parent
+        parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.absolute().name}.unfinished-", dir=parent))
+        yield unfinished
+        make_lasting(unfinished)
+        unfinished.rename(folder)
+        make_lasting(folder)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+@contextmanager
+def new_file(file: Path, source: str) -> Iterator[sqlite3.Connection]:
+    """Yield a new database to fill, which is durable when the block has ended well."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    os.close(descriptor)
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None)) as target:
+            for name in ("page_size", "no_journal", "no_sync"):
+                target.execute(_SQL[name]).fetchall()
+            yield target
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _NO_ROOM:
+            raise StoreError(f"{file} could not be written: the disk is full or faulty ({error})") from error
+        if code in _DAMAGED:
+            raise StoreDamaged(f"the store {source} is damaged ({error}); see demaq verify") from error
+        raise StoreError(f"{source} could not be copied: SQLite says: {error}") from error
+    with file.open("rb") as written:
+        os.fsync(written.fileno())

@@ -1,0 +1,75 @@
+"""Copy a store from one database into another, whole and as it is at one moment.
+
+Rows travel as they are, with their checksums, so whoever verifies the copy verifies the way as well. The tables and
+columns are those of SQLite; PostgreSQL has the same ones, but for the count of commits, which is SQLite's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from demaq.errors import StoreError
+from demaq.store.checksums import checksum_of
+from demaq.store.database import MIGRATIONS, Database
+from demaq.store.epochs import begin_epoch
+from demaq.store.server_database import ServerDatabase
+from demaq.store.statements import script, statements
+
+_SQL = statements("copying.sql")
+_OWN_COLUMNS = {("attempts", "number"), ("numbers", "commits"), ("numbers", "checksum")}
+"""What each database counts by itself."""
+_ORDERS = {"messages": " ORDER BY seq", "bodies": " ORDER BY seq", "attempts": " ORDER BY number"}
+_MADE_WITH_A_ROW = ("numbers", "epochs")
+"""Tables that even a new store has a row in."""
+
+
+def copy_from_folder(source: Database, target: sqlite3.Connection) -> None:
+    """Fill an empty file page by page."""
+    source.copy_pages(target)
+    target.execute(_SQL["without_log"])
+
+
+def copy_from_server(source: ServerDatabase, target: sqlite3.Connection) -> None:
+    """Fill an empty file row by row."""
+    for migration in MIGRATIONS:
+        for statement in script(migration):
+            target.execute(statement)
+    target.execute(_SQL["begin"])
+    with source.reading():
+        for table, columns in _tables(target).items():
+            target.execute(f"DELETE FROM {table}")
+            places = ", ".join("?" * len(columns))
+            insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"
+            target.executemany(insert, source.stream(_select(table, columns)))
+    # A store that has counted no commit would be taken for a new one.
+    [newest] = target.execute(_SQL["newest"]).fetchone()
+    target.execute(_SQL["set_commits"], [1, checksum_of(1, newest)])
+    target.execute(_SQL["commit"])
+
+
+def copy_to_server(source: Database, target: ServerDatabase) -> None:
+    """Fill a store that holds nothing, and begin an epoch in it: all of it or nothing."""
+    with source.reading(), target.transaction():
+        tables = _tables(source)
+        for table in tables:
+            if table not in _MADE_WITH_A_ROW and target.rows(f"SELECT 1 FROM {table} LIMIT 1"):
+                raise StoreError(f"the store {target.name} is not empty; restore into a database or schema without one")
+        for table, columns in tables.items():
+            target.execute(f"DELETE FROM {table}")
+            rows = source.stream(_select(table, columns))
+            target.copy_rows(f"COPY {table} ({', '.join(columns)}) FROM STDIN", rows)
+        begin_epoch(target)
+
+
+def _tables(known: sqlite3.Connection | Database) -> dict[str, list[str]]:
+    """Return the tables of a store with those of their columns that are copied."""
+    rows = known.rows(_SQL["columns"]) if isinstance(known, Database) else known.execute(_SQL["columns"]).fetchall()
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        if (table, column) not in _OWN_COLUMNS:
+            found.setdefault(table, []).append(column)
+    return found
+
+
+def _select(table: str, columns: list[str]) -> str:
+    return f"SELECT {', '.join(columns)} FROM {table}{_ORDERS.get(table, '')}"
