@@ -22,7 +22,7 @@ STATEMENTS: dict[str, Any] = {
     "slices": {"slicing": "s", "wanted": '["k", "none"]', "snapshot": 10**6},
     "lookups": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
     "pending": {"limit": 5},
-    "other_pending": {"limit": 5, "but": "[1, 2, 3]"},
+    "other_pending": {"limit": 5, "but": "[1, 2, 3]", "but_of": '["other"]'},
     "waiting": {"queue": "mailbox", "limit": 5},
     "due_timers": {"now": 0, "limit": 5},
     "first_timers": {"limit": 5},

@@ -43,6 +43,7 @@ def plan(folder: Path, statement: str) -> list[str]:
     names = {
         "queue",
         "but",
+        "but_of",
         "snapshot",
         "slicing",
         "key",
