@@ -16,6 +16,7 @@ from lxml import etree
 from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
 from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, check_text, check_tree
+from demaq.xml_names import check_names
 from demaq.xml_parsers import parse_characters
 from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype
 
@@ -197,6 +198,7 @@ def _parsed(data: bytes) -> _Element:
 
 def _checked(text: str, root: _Element) -> Document:
     check_tree(text, root)
+    check_names(text, root)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Document(text.strip(" \t\n"), root.getroottree())

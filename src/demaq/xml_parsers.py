@@ -45,6 +45,12 @@ def _characters_parser() -> etree.XMLParser:
     return parser
 
 
+def parse_made(text: str) -> etree._Element:
+    """Return the root of a document that rules have made, which may be deeper and longer than one from outside."""
+    parser = etree.XMLParser(encoding="utf-8", **{**OPTIONS, "huge_tree": True})
+    return etree.fromstring(text.encode("utf-8"), parser)
+
+
 def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
     """Return a parser for files of an application, such as schemas and interfaces, in the encoding they declare.
 

@@ -21,7 +21,7 @@ MAKERS = {
 MODULES = {"etree", "objectify", "saxonche", "expat", "minidom", "pulldom", "sax", "xmlrpc", "ElementTree"}
 """Things of these modules, or of the processor, count."""
 PLACES = {
-    "xml_parsers.py": ["etree.XMLParser", "etree.XMLParser", "etree.XMLPullParser", "etree.fromstring", "etree.parse"],
+    "xml_parsers.py": [*["etree.XMLParser"] * 3, "etree.XMLPullParser", *["etree.fromstring"] * 2, "etree.parse"],
     "rounds/saxon.py": ["_processor.parse_xml", "saxonche.PySaxonProcessor"],
     "gateways/soap/files.py": ["etree.fromstring"],
     "gateways/soap/schema.py": ["etree.fromstring"],

@@ -282,3 +282,13 @@ def test_a_laboratory_leaves_everything_to_saxon_if_it_is_told_so(monkeypatch: p
             assert [message.body for message in lab.messages("o")] == [f"<o>{length}</o>"]
     with pytest.raises(ValueError, match="evaluator 'other' is not known; there are 'auto', 'saxon'"):
         Lab(PROGRAM, evaluator="other")  # type: ignore[arg-type]
+
+
+def test_answers_with_namespaces_that_are_relative_addresses_can_be_compared():
+    text = "create queue q create queue o create rule r for q if (/m) then do enqueue <o>{/m}</o> into o"
+    checked = Checked(text)
+    checked.run("<m xmlns:p='u'><p:a/></m>")
+    checked.evaluator.check()
+
+    assert checked.check.checked == 1
+    assert checked.reports == []

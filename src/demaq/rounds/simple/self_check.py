@@ -21,6 +21,7 @@ from demaq.records import record
 from demaq.rounds.outcomes import Enqueued, Outcome, StateReader
 from demaq.rounds.simple.settings import FIRST_CHECKS, NativeSettings
 from demaq.rounds.state import Job, Wanted
+from demaq.xml_parsers import parse_made
 
 WAITING_MAX = 200
 """So many answers wait to be checked."""
@@ -219,8 +220,11 @@ def _describe_action(action: Any) -> tuple[Any, ...]:
 
 def _canonical(text: str) -> bytes:
     """Equal for documents that are equal."""
-    tree = etree.fromstring(text.encode("utf-8"), etree.XMLParser(resolve_entities=False, huge_tree=True))
-    return bytes(etree.tostring(tree.getroottree(), method="c14n"))
+    tree = parse_made(text).getroottree()
+    try:
+        return bytes(etree.tostring(tree, method="c14n"))
+    except etree.C14NError:  # a namespace is a relative address
+        return bytes(etree.tostring(tree, method="c14n2"))
 
 
 def _differing_rule(one: Outcome, other: Outcome) -> str | None:
