@@ -11,7 +11,7 @@ import pytest
 
 from demaq.cli import main as cli
 from demaq.errors import StoreDamaged, StoreError
-from demaq.store import SqliteStore, continuity
+from demaq.store import SqliteStore, continuity, database
 from demaq.store.backup import back_up
 from demaq.store.database import LOG_NAME
 from demaq.store.place import Place, place_of
@@ -22,6 +22,7 @@ from tests.store.backup_contract import BackupContract, fill
 from tests.store.contract import new
 from tests.store.damage import written_store
 
+PAGES_MAX = 1000
 RECEIVER = "create queue inbox kind incomingGateway endpoint '/inbox'"
 SENDER = """
 create queue orders
@@ -71,6 +72,25 @@ def test_a_store_that_has_lost_the_end_of_its_log_is_not_backed_up(tmp_path: Pat
     with pytest.raises(StoreDamaged, match="nothing was restored"):
         restore(tmp_path / "store", place_of(tmp_path / "again"))
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_backup_ends_while_a_node_commits_after_each_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = SqliteStore(tmp_path / "store")
+    store.append([new(body=f"<m>{'x' * 50_000}</m>") for _ in range(10)])
+    pages = 0
+
+    def commit(*_: int) -> None:
+        nonlocal pages
+        pages += 1
+        assert pages < PAGES_MAX, "it begins again with each commit"
+        store.append([new()])
+
+    monkeypatch.setattr(database, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(database, "_listen", commit)
+    made = back_up(place_of(tmp_path / "store"), tmp_path / "backup")
+    assert pages > 100
+    assert (made.newest, store.snapshot()) == (10, 10 + pages)
+    store.close()
 
 
 def test_commits_while_a_store_is_examined_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

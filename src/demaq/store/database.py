@@ -128,8 +128,7 @@ class Database:
             source.execute(_OPENING["begin_reading"])
             try:
                 source.execute(_OPENING["newest"]).fetchone()  # the moment
-                # In pieces, so that Ctrl-C is heard between them.
-                source.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
+                source.backup(target, pages=PAGES_AT_ONCE, progress=_listen)
             finally:
                 with suppress(sqlite3.Error):
                     source.execute(_OPENING["commit"])
@@ -334,6 +333,10 @@ def _for_rows(statement: str, rows: int) -> str | None:
     if row is None:
         return None
     return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
+
+
+def _listen(*_: int) -> None:
+    """Do nothing, in Python: so Ctrl-C is heard in the middle of a long copy."""
 
 
 def _any_text(raw: bytes) -> str:
