@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
-from demaq.spark.jobs import run_tasks
+from demaq.spark.jobs import JobFailed, run_tasks
 from demaq.spark.session import RunningSpark, SparkFailed, start_spark
 from tests.spark.listening import tcp_addresses, unix_paths, with_descendants
 from tests.spark.strangers import ask_gateway, ask_to_deserialise
@@ -25,6 +27,12 @@ def is_running(pid: int) -> bool:
 
 def own_handler(*_: object) -> None:
     """Of SIGINT."""
+
+
+def wait(data: bytes) -> bytes:
+    """Take longer than Java lives."""
+    time.sleep(60)
+    return data
 
 
 def exposure(spark: RunningSpark) -> dict[str, Any]:
@@ -68,6 +76,18 @@ def main(folder: Path) -> None:
         handler_is_ours=signal.getsignal(signal.SIGINT) is own_handler,
         java_home=os.environ.get("JAVA_HOME"),
     )
+
+    with start_spark("local[1]") as spark:
+        run_tasks(spark.session, [b""], bytes)
+        threading.Timer(1.0, os.kill, [spark.java_pid, signal.SIGKILL]).start()
+        reasons = []
+        for _ in range(2):
+            try:
+                run_tasks(spark.session, [b""], wait)
+            except JobFailed as failed:
+                reasons.append(str(failed))
+        private = spark.private_folder
+    say(step="java killed", reasons=reasons, folder_exists=private.exists())
 
     again = start_spark("local[*]", options={"spark.app.name": "mine"}, folder=folder / "kept")
     (answer,) = run_tasks(again.session, [b""], lambda _: str(os.getpid()).encode())

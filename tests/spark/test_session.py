@@ -106,6 +106,12 @@ def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):
     assert Path(seen.facts["again"]["log"]).read_text() != ""
 
 
+def test_a_killed_java_is_told_in_one_line_and_leaves_no_traceback(seen):
+    ended = "Spark could not run a job of 1 tasks: its Java has ended"
+    assert seen.facts["java killed"] == {"reasons": [ended, ended], "folder_exists": False}
+    assert seen.stderr == ""
+
+
 def test_java_and_workers_end_with_a_process_that_is_killed(seen):
     assert seen.left_after_kill == []
 

@@ -18,7 +18,7 @@ from demaq.language.program import Program
 from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.rounds.time_limit import at_most
 from demaq.scheduler.backfill import Restatement, Restater, Restating
-from demaq.spark.jobs import JobFailed, TasksFailed, run_tasks
+from demaq.spark.jobs import JobFailed, TasksFailed, cores, run_tasks
 from demaq.spark.rounds import divided
 from demaq.store.protocol import Restated, StoredMessage
 
@@ -47,7 +47,7 @@ class SparkRestater:
         self._old_files = old_files
         self._known_slicings = tuple(known_slicings)
         self._beside = beside
-        self._tasks = max(int(session.sparkContext.defaultParallelism), 1)
+        self._tasks = max(cores(session), 1)
 
     @property
     def batch_messages(self) -> int:

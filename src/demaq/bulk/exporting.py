@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from demaq.bulk.columns import PropertyColumn, arrow_table
 from demaq.errors import OperatorError
 from demaq.files import name_in_errors
+from demaq.spark.jobs import summary_of
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 
@@ -71,8 +72,8 @@ def write_parquet(
         try:
             frame = session.createDataFrame(arrow_table(table, columns))
             frame.write.mode("append").parquet(folder.absolute().as_uri())
-        except (PySparkException, Py4JError) as error:
-            raise ExportFailed(f"Spark cannot write to {folder}: {str(error).strip().splitlines()[0]}") from None
+        except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
+            raise ExportFailed(f"Spark cannot write to {folder}: {summary_of(error)}") from None
         written += len(table)
         advance(len(table))
     return written

@@ -19,6 +19,7 @@ from demaq.bulk.checking import Assignment, Checked, check
 from demaq.bulk.executors import spread
 from demaq.bulk.sources import Item
 from demaq.errors import MessageError, OperatorError
+from demaq.spark.jobs import cores
 from demaq.store.protocol import NewMessage
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Load:
                 self._store(checking.result(), report)
 
     def _waves(self, items: Iterable[Item]) -> Iterator[list[tuple[Item, ...]]]:
-        tasks = TASKS_FOR_EACH_CORE * max(self.session.sparkContext.defaultParallelism, 1)
+        tasks = TASKS_FOR_EACH_CORE * max(cores(self.session), 1)
         small = parts(items, TASK_MESSAGES_MAX, TASK_BYTES_MAX, _size)
         tuples = (tuple(part) for part in small)
         return parts(tuples, tasks, WAVE_BYTES_MAX, lambda part: sum([_size(item) for item in part]))

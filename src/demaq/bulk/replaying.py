@@ -25,6 +25,7 @@ from demaq.rounds.time_limit import at_most
 from demaq.scheduler.error_messages import read_error
 from demaq.scheduler.making import Maker
 from demaq.scheduler.running_again import REQUESTS, Original, arrival, copy, failed_original, stored_original
+from demaq.spark.jobs import cores
 from demaq.store.protocol import NewMessage, Store, StoredMessage
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class OnSpark:
     def __init__(self, session: SparkSession, place: Place) -> None:
         self._session = session
         self._place = place
-        self._wave = WAVE_TASKS_FOR_EACH_CORE * max(session.sparkContext.defaultParallelism, 1)
+        self._wave = WAVE_TASKS_FOR_EACH_CORE * max(cores(session), 1)
 
     def find(self, filters: Filters, last: int, advance: Callable[[int], None]) -> Finding:
         finding = Finding()

@@ -9,6 +9,7 @@ On a cluster without executors Spark itself would wait for ever. A job that nobo
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 import traceback
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 IDLE_SECONDS_MAX = 30.0
 """How long a job may be there without any executor working on it. A new executor on a new machine may take a while."""
 LOOK_SECONDS = 2.0
+ENDING_SECONDS_MAX = 1.0
+"""How long after its last connection a process that was killed may still be there."""
 
 Work = Callable[[bytes], bytes]
 """A function that can be imported where the executors are, or one that carries all it needs."""
@@ -102,7 +105,7 @@ def _collect(session: SparkSession, assignments: Sequence[bytes], work: Work) ->
             found: list[Any] = context.parallelize(numbered, len(numbered)).mapPartitions(_Task(work)).collect()
     except (Py4JError, PySparkException, OSError, EOFError, AttributeError) as error:
         # A context that was stopped has no parts left: AttributeError.
-        reason = f"no executor has worked on it for {IDLE_SECONDS_MAX:g} s" if given_up.is_set() else _summary(error)
+        reason = f"no executor has worked on it for {IDLE_SECONDS_MAX:g} s" if given_up.is_set() else summary_of(error)
         raise JobFailed(f"Spark could not run a job of {len(numbered)} tasks: {reason}") from error
     return found
 
@@ -164,7 +167,24 @@ class _Task:
             return number, _FAILED, traceback.format_exc().encode("utf-8", "replace")
 
 
-def _summary(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
+    """Return in one line why Spark did not do what it was asked."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    is_cut_off = isinstance(error, ConnectionError | EOFError | Py4JNetworkError)
+    if is_cut_off or (isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and _java_has_ended()):
+        return "its Java has ended"
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage()) if java is not None else str(error)
-    return text.strip().split("\n")[0]
+    return text.strip().split("\n")[0] or type(error).__name__
+
+
+def _java_has_ended() -> bool:
+    """Return whether it is gone. py4j itself says no more than that it got no answer."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return process is not None and process.wait(ENDING_SECONDS_MAX) is not None
+    except subprocess.TimeoutExpired:
+        return False

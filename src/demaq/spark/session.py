@@ -9,6 +9,7 @@ closes. Each start has a Java of its own, so that settings of memory and logging
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -195,6 +196,7 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
             _check_secret(gateway, master, settings)
             with _ending_when_refused(gateway, log, start_of_log):
                 context = SparkContext(conf=conf, gateway=gateway)
+            _keep_quiet(context)
             session = SparkSession(context)
             _check_version(context.version)
             if not is_local(master):
@@ -222,6 +224,19 @@ def _remove_with(gateway: Any, private: Path) -> None:
     gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
         gateway.jvm.java.io.File(str(private))
     )
+
+
+def _keep_quiet(context: SparkContext) -> None:
+    """Let no part of PySpark print a traceback when Java is gone: whoever waits for an answer hears of it."""
+    from py4j import java_gateway
+
+    server: Any = context._accumulatorServer
+    server.handle_error = lambda request, address: None
+    quiet = logging.getLogger("demaq.spark.py4j")
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    module: Any = java_gateway
+    module.logging = quiet  # by itself it logs as root, and makes root print what is logged anywhere
 
 
 def _check_secret(gateway: Any, master: str, settings: Mapping[str, str]) -> None:
@@ -321,9 +336,12 @@ def _tail(log: Path, start: int) -> str:
 def _stop(session: SparkSession) -> None:
     import warnings
 
-    with warnings.catch_warnings(), suppress(Exception):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Java is gone already is no news to who stops it
-        session.stop()
+        with suppress(Exception):
+            session.stop()
+        with suppress(Exception):
+            session.sparkContext.stop()  # without Java the first attempt leaves what is open in this process
 
 
 def _end(gateway: Any) -> None:
