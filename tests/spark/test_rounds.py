@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,30 +58,44 @@ def test_a_lab_on_spark_ends_like_one_without(spark: RunningSpark) -> None:
     assert run("spark") == run("inline")
 
 
-ENDLESS = """
+COSTLY = """
 declare function local:forever($n) { if ($n < 0) then $n else local:forever($n + 1) };
+declare function local:much($n) { count(fold-left(1 to $n, (), function($all, $n) { $all, <a>{$n}</a> })) };
 create queue a create queue b create queue e
 create rule endless for a errorqueue e if (//endless) then do enqueue <x>{local:forever(1)}</x> into b
+create rule large for a errorqueue e if (//large) then do enqueue <x>{local:much(200000000)}</x> into b
 create rule copy for a if (true()) then do enqueue <copy>{//n}</copy> into b
 """
 
 
 @pytest.mark.slow
-def test_a_rule_that_never_ends_on_spark_costs_itself_and_nobody_else(tmp_path: Path, spark: RunningSpark) -> None:
-    application = tmp_path / "endless.dmq"
-    application.write_text(ENDLESS)
+@pytest.mark.parametrize(
+    ("culprit", "limits", "reason"),
+    [
+        ("endless", (2.0, None), "it did not end within 2 s"),
+        ("large", (300.0, 60_000_000), "it took more than 60 MB of memory, which --rule-memory allows"),
+    ],
+)
+def test_a_rule_that_takes_too_much_on_spark_costs_itself_and_nobody_else(
+    culprit: str, limits: tuple[float, int | None], reason: str, tmp_path: Path, spark: RunningSpark
+) -> None:
+    application = tmp_path / "costly.dmq"
+    application.write_text(COSTLY)
     program = load_program(application)
-    files = {str(application): ENDLESS}
+    files = {str(application): COSTLY}
     store = SqliteStore(tmp_path / "store")
-    with closing(store), closing(ProcessEvaluator(files, tmp_path / "store", 2)) as beside:
-        on_spark = SparkEvaluator(spark.session, program, files, tmp_path / "store", beside, 2)
+    with closing(store), closing(ProcessEvaluator(files, tmp_path / "store", *limits)) as beside:
+        on_spark = SparkEvaluator(spark.session, program, files, tmp_path / "store", beside, *limits)
         engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC))
         for n in range(20):
-            engine.enqueue("a", f"<m><n>{n}</n>{'<endless/>' if n == 7 else ''}</m>")
+            engine.enqueue("a", f"<m><n>{n}</n>{f'<{culprit}/>' if n == 7 else ''}</m>")
+        began = time.monotonic()
         while engine.run_round():
             pass
+        assert time.monotonic() - began < 240.0, "nobody has waited for the limit of time"
         copies = [message.body for message in store.queue("b", store.snapshot())]
         assert copies == [f"<copy><n>{n}</n></copy>" for n in range(20)]
         (error,) = [message.body for message in store.queue("e", store.snapshot())]
-        assert "<rule>endless</rule>" in error
-        assert on_spark.lost_tasks >= 1
+        assert error.startswith(f"<error><systemError/><rule>{culprit}</rule>")
+        assert reason in error
+        assert on_spark.lost_tasks == 1

@@ -31,7 +31,7 @@ _PROGRAM = (
 )
 _PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class EvaluatorGone(Exception):
@@ -128,7 +128,7 @@ class EvaluatorProcess:
             self._connection.send(request)
         except OSError:
             raise self._gone() from None
-        return _Watch(time.monotonic(), _resident_bytes(self.pid))
+        return _Watch(time.monotonic(), resident_bytes(self.pid))
 
     def receive(self, watch: _Watch, limits: Limits) -> tuple[str, Any, NativeNotes | None]:
         """Return the next answer to a request, and with the last one notes about native rules.
@@ -192,7 +192,7 @@ class _Watch:
 
     def growth_bytes(self, pid: int) -> int:
         """Return by how much the process has grown; 0 where the system does not tell."""
-        resident = _resident_bytes(pid) or _resident_bytes_by_ps(pid)
+        resident = resident_bytes(pid) or _resident_bytes_by_ps(pid)
         if self.resident_bytes is None:
             self.resident_bytes = resident
         return 0 if resident is None or self.resident_bytes is None else resident - self.resident_bytes
@@ -248,11 +248,11 @@ def _cpu_seconds(pid: int) -> float | None:
         return None
 
 
-def _resident_bytes(pid: int) -> int | None:
+def resident_bytes(pid: int) -> int | None:
     """Return how much memory a process has; None where the system does not tell in this way."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
-            return int(file.read().split()[1]) * _PAGE_BYTES
+            return int(file.read().split()[1]) * PAGE_BYTES
     except (OSError, IndexError, ValueError):
         return None
 

@@ -152,7 +152,7 @@ class Node:
             def start() -> tuple[SparkEvaluator, Callable[[], None]]:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
                 shared = address_for_executors(where)
-                given = files, shared, self._evaluator, rule_timeout_seconds, native, self.native
+                given = files, shared, self._evaluator, *limits, native, self.native
                 return SparkEvaluator(spark.session, self.program, *given), spark.close
 
             self.pipeline = Pipeline(pipeline, pool, start, tell)

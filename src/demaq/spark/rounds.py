@@ -14,7 +14,8 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +25,14 @@ from demaq.messages import Message
 from demaq.rounds.delegating import Delegating
 from demaq.rounds.evaluator import Evaluator
 from demaq.rounds.outcomes import Outcome, StateReader, insert_outcomes
-from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
+from demaq.rounds.process import FURTHER_MESSAGE_SECONDS, RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS
 from demaq.rounds.simple.ledger import NativeLedger
 from demaq.rounds.simple.settings import DEFAULT, NativeSettings
 from demaq.scheduler.reading import SnapshotReader
 from demaq.spark.companions import companion_files, unpacked, with_own_places
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.master import is_local
+from demaq.spark.memory import MemoryWatch
 from demaq.store.address import is_address
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class SparkEvaluator(Delegating):
         store: str | Path,
         beside: Evaluator,
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+        rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
         native: NativeSettings = DEFAULT,
         ledger: NativeLedger | None = None,
     ) -> None:
@@ -78,6 +81,7 @@ class SparkEvaluator(Delegating):
         self._store = str(store if is_address(store) else Path(store).resolve())
         super().__init__(beside)
         self._rule_timeout_seconds = rule_timeout_seconds
+        self._rule_memory_bytes = rule_memory_bytes
         self.tasks = cores(session)
         """Into how many tasks a round is divided."""
         self.lost_tasks = 0
@@ -134,9 +138,10 @@ class SparkEvaluator(Delegating):
         return [(name, message.properties[self._slicings[name]].key) for name in message.slices or ()]
 
     def _assignment(self, seqs: list[int], *asked: object) -> bytes:
-        limit = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
+        seconds = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
+        limits = seconds, self._rule_memory_bytes
         program = (self._digest, self._files, self._companions, self._native, self._ledger.withdrawn)
-        return pickle.dumps((program, self._store, limit, ("cascade", seqs, *asked)))
+        return pickle.dumps((program, self._store, limits, ("cascade", seqs, *asked)))
 
     def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
         try:
@@ -175,6 +180,7 @@ def divided(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[lis
 
 _workers: dict[tuple[str, str], tuple[Worker, str]] = {}
 """Compiled programs on open stores: they live as long as the process. With what stands in front of their paths here."""
+_memory = MemoryWatch()
 
 
 def nothing(assignment: bytes) -> bytes:
@@ -187,24 +193,31 @@ def evaluate_share(assignment: bytes) -> bytes:
 
     from demaq.rounds.worker import Worker
 
-    (digest, files, companions, native, withdrawn), store, limit, request = pickle.loads(assignment)
+    (digest, files, companions, native, withdrawn), store, limits, request = pickle.loads(assignment)
     if (digest, store) not in _workers:
         _workers.clear()  # another application or a newer version: what was there is not needed again
         files_here, root = unpacked(files, companions, Path(SparkFiles.getRootDirectory()))
         _workers[(digest, store)] = Worker(files_here, store, native), root
     worker, root = _workers[(digest, store)]
-    # Python cannot interrupt a rule, the system can.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
+    with _limited(*limits):
         began = time.monotonic()
         worker.withdraw(withdrawn)
         outcomes = worker.answer(request)
         with_own_places(outcomes, root)
         worker.check_within(CHECK_SHARE, time.monotonic() - began)  # a worker without a task is asked nothing
         answer = pickle.dumps((outcomes, worker.notes()), pickle.HIGHEST_PROTOCOL)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
     if worker.has_grown():
         threading.Timer(RECYCLE_SECONDS, os._exit, [0]).start()
     return answer
+
+
+@contextmanager
+def _limited(seconds: float, growth_bytes: int | None) -> Iterator[None]:
+    """End this process when the block takes longer, or more memory. Python cannot interrupt a rule, the system can."""
+    with _memory.limited(growth_bytes):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
