@@ -7,7 +7,6 @@ it again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +14,7 @@ from lxml import etree
 
 from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
-from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, check_text, check_tree
+from demaq.xml_bounds import DEPTH_MAX, NAMESPACE, TEXT_BYTES_MAX, check_text, check_tree
 from demaq.xml_names import check_names
 from demaq.xml_parsers import parse_characters
 from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype
@@ -23,7 +22,6 @@ from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_en
 if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
 
-_NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _SPACE = " \t\r\n"
 _TOO_LONG = ("Text node too long", "AttValue length too long", "Buffer size limit exceeded")
 """What libxml2 says of texts that are longer than it allows."""
@@ -134,7 +132,7 @@ def _is_plain(text: str) -> bool:
 
 def _has_one_prefix_each(text: str) -> bool:
     """Whether every namespace in a text has one prefix, and every prefix one namespace."""
-    found = {(match[1], match[2] or match[3]) for match in _NAMESPACE.finditer(text)}
+    found = {(match[1], match[2] or match[3]) for match in NAMESPACE.finditer(text)}
     prefixes, namespaces = {prefix for prefix, _ in found}, {namespace for _, namespace in found}
     return len(prefixes) == len(namespaces) == len(found) and not namespaces & {"", None}
 

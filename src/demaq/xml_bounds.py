@@ -46,7 +46,9 @@ TEXT_BYTES_MAX = 10_000_000
 ELEMENT_BYTES, TEXT_BYTES, ATTRIBUTE_BYTES = 130, 130, 240
 """What one takes in a tree of libxml2; an attribute has a text inside."""
 
-_NAMESPACE = re.compile(r"xmlns(:[^\s=]*)?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+NAMESPACE = re.compile(r"(?<=\s)xmlns(:[^\s=]*+)?+\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)')")
+"""A declaration: its prefix, and the namespace between quotes of either kind. A text is read once, however often
+it looks like the beginning of one."""
 _ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
 _ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
 _LONG_ELEMENT_NAME = re.compile(rf"<[^\s<>/!?]{{{NAME_CHARACTERS_MAX + 1}}}")
@@ -70,7 +72,7 @@ def check_text(text: str) -> None:
     if text.count("xmlns") > NAMESPACES_MAX:
         found: set[tuple[str, ...]] = set()
         for start, end in _pieces(text):
-            found.update(_NAMESPACE.findall(text, start, end))
+            found.update(NAMESPACE.findall(text, start, end))
             if len(found) > NAMESPACES_MAX:
                 raise _too_much(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
 

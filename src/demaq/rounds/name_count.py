@@ -14,6 +14,8 @@ import random
 import re
 from collections.abc import Callable
 
+from demaq.xml_bounds import NAMESPACE
+
 NAMES_KEPT_MAX = 20_000
 """After so many new names a processor is to be replaced."""
 SHARE = 48
@@ -27,7 +29,6 @@ PAIRS_MAX = 10_000
 
 _ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
 _ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
-_NAMESPACE = re.compile(r"xmlns(?::[^\s=]*)?\s*=\s*[\"']([^\"']*)")
 
 
 class NameCount:
@@ -71,7 +72,8 @@ class NameCount:
         found = _ELEMENT_NAME.findall(text, start, end)
         if text.find("=", start, end) >= 0:
             found += _ATTRIBUTE_NAME.findall(text, start, end)
-        namespaces = set(_NAMESPACE.findall(text) if "xmlns" in text else ()) or {""}
+        declared = NAMESPACE.findall(text) if "xmlns" in text else ()
+        namespaces = {first or second for _, first, second in declared} or {""}
         names = set(found)
         if len(names) * len(namespaces) > PAIRS_MAX:
             return len(found)
