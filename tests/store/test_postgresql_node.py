@@ -225,7 +225,7 @@ def test_a_node_that_was_replaced_ends_and_leaves_the_other_alone(server: Server
     )
     shop.wait_for(second, "running on")
     first.send_signal(signal.SIGCONT)
-    with pytest.raises(OperatorError, match="connection was lost|another writer has taken over"):
+    with pytest.raises(OperatorError, match=r"connection was lost|another writer has taken over"):
         remote.enqueue("orders", b"<order/>", {}, None)
     assert first.wait(SECONDS_MAX) == 1
     assert first.stderr is not None
