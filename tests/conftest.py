@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,12 @@ SEED_VARIABLE = "DEMAQ_TEST_SEED"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all processes of a run, so that a failure can be repeated."""
+    """One seed for all processes of a run, so that a failure can be repeated; and signals as a terminal has them."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if (
+            signal.getsignal(number) == signal.SIG_IGN
+        ):  # by nohup, or a script's `&`; the nodes of tests would inherit it
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     seed = os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1 << 32)))
     core: Any = hypothesis.core
     if core.global_force_seed is None:  # --hypothesis-seed was not given

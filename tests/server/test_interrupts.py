@@ -28,10 +28,13 @@ def test_ctrl_c_while_a_node_starts_leaves_no_traceback(seconds: float, tmp_path
         command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "up\n"
-    time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == "up\n"
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert "Traceback" not in said
     assert "KeyboardInterrupt" not in said
     assert process.returncode in (0, 130, -signal.SIGINT)

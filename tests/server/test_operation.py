@@ -12,6 +12,7 @@ import pytest
 
 from demaq.cli import main as cli
 from demaq.server.control import ADDRESS_FILE, running_node
+from tests.processes import started
 from tests.server.running import RunningNode
 
 ENDLESS = """
@@ -31,8 +32,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_second_signal_ends_a_backlog_that_has_no_end(folder: Path):
     command = [sys.executable, "-m", "demaq.cli", "run", str(folder / "app.dmq"), "--store", str(folder / "s")]
     command += ["--max-hops", "1000000000"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
+        assert process.stderr.readline() == f"made a new store in {folder / 's'}\n"
         assert process.stderr.readline().startswith("running on ")
         node = running_node(folder / "s")
         assert node is not None

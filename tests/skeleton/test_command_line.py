@@ -13,6 +13,7 @@ from demaq.cli import main as cli
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
 from demaq.cli.lazy_command import LazyCommand
 from demaq.files import name_in_errors
+from tests.processes import started
 
 SHOUT_MODULE = """
 import click
@@ -157,7 +158,7 @@ WRITES_LITTLE = WRITES_WITHOUT_END.replace("while True", "for _ in range(2)")
 def test_a_reader_who_leaves_is_no_traceback(tmp_path: Path, program):
     (tmp_path / "write.py").write_text(program)
     command = [sys.executable, str(tmp_path / "write.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
         _, stderr = process.communicate(timeout=30)
@@ -180,7 +181,7 @@ sys.exit(cli.run(click.Command("wait", callback=wait), []))
 
 def test_an_interrupt_ends_quietly_with_130():
     command = [sys.executable, "-c", WAITS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)

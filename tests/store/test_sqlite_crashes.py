@@ -16,6 +16,7 @@ import pytest
 from demaq.errors import StoreError
 from demaq.store import SqliteStore
 from demaq.store.protocol import Step
+from tests.processes import started
 from tests.store.consistency import assert_consistent
 from tests.store.contract import FOREVER, new, seqs
 
@@ -29,10 +30,9 @@ def test_a_killed_writer_loses_nothing_it_was_told_and_leaves_nothing_half(tmp_p
     lengths = []
     for _ in range(KILLS):
         before = acknowledged.stat().st_size if acknowledged.exists() else 0
-        with subprocess.Popen([sys.executable, str(WRITER), str(folder), str(acknowledged)]) as writer:
+        with started([sys.executable, str(WRITER), str(folder), str(acknowledged)]):
             wait_for_more_than(acknowledged, before)
             time.sleep(chance.uniform(0, 0.25))
-            writer.kill()
         check(folder, acknowledged.read_text().splitlines())
         lengths.append(acknowledged.stat().st_size)
     assert lengths == sorted(set(lengths))

@@ -64,8 +64,8 @@ class _State:
         self.entries = entries
         self.message: NewMessage | None = None  # for one that is not stored yet
         self.request: str | None = None
-        self.before = 0
-        """The checksum of its state as it was read."""
+        self.before: int | tuple[Any, ...] = 0
+        """The checksum of its state as it was read, or what to compute that from: most are removed and need none."""
         self.marked = self.released = self.delivered = False  # what has changed
 
     def leave(self, slice: SliceKey, number: int) -> None:
@@ -88,8 +88,9 @@ class _State:
 
     def take_difference(self, at: int) -> int:
         """Return what is to be added to the checksum of its row: all of it the first time, then nothing more."""
-        before, self.before = self.before, self.checksum(at)
-        return self.before - before
+        before = self.before if isinstance(self.before, int) else state_checksum(*self.before)
+        self.before = after = self.checksum(at)
+        return after - before
 
     def may_retire(self) -> bool:
         return (
@@ -233,7 +234,7 @@ class Changes:
         if state is None:
             try:
                 state = _State(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
-                state.before = state_checksum(seq, processed, None, None, undelivered, slices, entries)
+                state.before = seq, processed, None, None, undelivered, slices, entries
             except (ValueError, TypeError):
                 raise StoreDamaged(f"the row of message {seq} is damaged; demaq verify says what that costs") from None
             state.processed = processed

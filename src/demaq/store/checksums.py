@@ -9,6 +9,7 @@ Nothing here is secret: a checksum notices faults, not forgers.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from zlib import crc32
 
 MESSAGE_COLUMNS = (
@@ -57,6 +58,7 @@ def state_checksum(
     return checksum_of(seq, processed, retired, retired_at, undelivered, slices, entries)
 
 
+@lru_cache(maxsize=1024)  # of every message, and most have one of a few
 def priority_checksum(priority: int | None) -> int:
     return checksum_of("priority", priority)
 
