@@ -6,6 +6,7 @@ Nothing of what is stored is ever quoted. The seed is new in each run and printe
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.store import SqliteStore
+from demaq.store.backup import back_up
 from demaq.store.database import FILE_NAME, LOG_NAME
 from demaq.store.mark import MARK_NAME
+from demaq.store.place import place_of
 from demaq.store.repair import accept_loss
 from demaq.store.verify import verify_folder, verify_store
 from tests.store.contract import new
@@ -92,6 +95,20 @@ def test_flipped_bits_are_noticed_or_change_nothing(left: Path, seed: int, bits:
             assert SECRET not in problem, where
             assert len(problem.splitlines()) == 1, f"{where}: {problem}"
     assert noticed, f"seed {seed}: none of {ROUNDS} damages was noticed"
+
+
+def test_tables_that_are_not_described_in_utf_8_any_more_are_noticed(closed: Path):
+    damaged = copy_of(closed, "described")
+    file = damaged / FILE_NAME
+    described = file.read_bytes()
+    for found in re.finditer(rb"CREATE TABLE \w+", described):
+        for place in range(found.start(), found.end()):
+            file.write_bytes(described[:place] + b"\xa0" + described[place + 1 :])
+            problem = problem_of(damaged)
+            assert problem, f"byte {place}"
+            assert len(problem.splitlines()) == 1
+            with pytest.raises(StoreError):
+                back_up(place_of(damaged), damaged.parent / "backup")
 
 
 def test_a_store_that_nobody_has_damaged_is_intact(left: Path):

@@ -113,5 +113,7 @@ def new_file(file: Path, source: str) -> Iterator[sqlite3.Connection]:
         if code in _DAMAGED:
             raise StoreDamaged(f"the store {source} is damaged ({error}); see demaq verify") from error
         raise StoreError(f"{source} could not be copied: SQLite says: {error}") from error
+    except UnicodeDecodeError as error:
+        raise StoreDamaged(f"the store {source} is damaged: a text in it is not UTF-8; see demaq verify") from error
     with file.open("rb") as written:
         os.fsync(written.fileno())

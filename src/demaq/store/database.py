@@ -171,6 +171,8 @@ class Database:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise TimeoutError from None
             return [str(error)]
+        except UnicodeDecodeError:
+            return ["its words about the file are not UTF-8"]
         finally:
             connection.set_progress_handler(None, 0)
         return [str(line) for (line,) in found if line != "ok"]
@@ -232,14 +234,14 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._told(error) from error
 
-    def _told(self, error: sqlite3.Error) -> StoreError:
+    def _told(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
         """An error in the operator's words."""
         code = getattr(error, "sqlite_errorcode", None)
-        if str(error).startswith(_NOT_TEXT):
-            # SQLite's words would quote what is stored.
+        if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_TEXT):
+            # SQLite's words would quote what is stored, or do so and are not UTF-8 themselves.
             return StoreDamaged(f"the store {self.folder} is damaged: a text in it is not UTF-8; see demaq verify")
         # The low byte is the kind of error, the rest says more about it.
         reason = _REASONS.get(code & 0xFF) if code is not None else None
