@@ -2,17 +2,24 @@
 
 None reads a document type from elsewhere, resolves an entity, or reaches for the network. `collect_ids` stays as it is:
 without it libxml2 opens the external document type although it is told not to load it.
+
+libxml2 keeps all names that a thread has parsed until the thread ends, and refuses new ones when they are too many. So
+a thread that has seen many lets another one parse for it, which is replaced when it has seen as many.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from lxml import etree
+
+from demaq.xml_name_count import NameCount
 
 OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -26,7 +33,16 @@ OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 
-_parsers = threading.local()
+
+class _OfThread(threading.local):
+    """What each thread has for itself."""
+
+    def __init__(self) -> None:
+        self.names = NameCount()
+        self.parser = etree.XMLParser(encoding="utf-8", **OPTIONS)  # to make one takes as long as to parse a message
+
+
+_mine = _OfThread()
 
 
 def parse_characters(data: bytes) -> etree._Element:
@@ -34,15 +50,50 @@ def parse_characters(data: bytes) -> etree._Element:
 
     Raises etree.XMLSyntaxError, and ValueError for what is not even text.
     """
-    return etree.fromstring(data, _characters_parser())
+    if _mine.names.is_full:
+        return _replaceable.parse(data)
+    return _parse_here(data)
 
 
-def _characters_parser() -> etree.XMLParser:
-    """Each thread has one: to make it takes as long as to parse a message."""
-    parser: etree.XMLParser | None = getattr(_parsers, "parser", None)
-    if parser is None:
-        parser = _parsers.parser = etree.XMLParser(encoding="utf-8", **OPTIONS)
-    return parser
+def _parse_here(data: bytes) -> etree._Element:
+    names = _mine.names
+    names.look_at(data.decode("utf-8", "replace"))
+    try:
+        return etree.fromstring(data, _mine.parser)
+    except etree.XMLSyntaxError:
+        names.characters += len(data)  # whatever it has taken for a name, such as that of an entity
+        raise
+
+
+class _ReplaceableThread:
+    """Parses for threads that have seen too many names."""
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # threads stay with the parent
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def parse(self, data: bytes) -> etree._Element:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "demaq-parser")
+            pool = self._pool
+            parsed = pool.submit(_parse_here, data)
+            full = pool.submit(lambda: _mine.names.is_full)
+        try:
+            return parsed.result()
+        finally:
+            if full.result():
+                with self._lock:
+                    if self._pool is pool:
+                        self._pool = None
+                        pool.shutdown(wait=False)
+
+
+_replaceable = _ReplaceableThread()
 
 
 def parse_made(text: str) -> etree._Element:

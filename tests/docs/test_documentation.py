@@ -30,7 +30,6 @@ from demaq.language.system_properties import (
 )
 from demaq.rounds.compiled import static_check
 from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
-from demaq.rounds.name_count import NAMES_KEPT_MAX
 from demaq.rounds.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX
 from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
@@ -47,6 +46,7 @@ from demaq.xml_bounds import (
     NODES_MAX,
     TEXT_BYTES_MAX,
 )
+from demaq.xml_name_count import NAMES_KEPT_MAX
 from demaq.xml_prolog import OUTSIDE_MAX
 from tests.docs.diagnostics_page import diagnostics_page
 from tests.docs.pages import PROJECT, Block, Page, Shell, all_pages, anchor, commands, recorded, run_python

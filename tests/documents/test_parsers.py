@@ -30,7 +30,7 @@ PLACES = {
     "benchmarks/by_hand_gateway.py": ["etree.fromstring"],
 }
 """Every place, by file. Who adds one thinks about what it may do, and about who wrote what it reads."""
-PARSER_ARGUMENTS = ("_parser", "parser", "file_parser()", "_characters_parser()")
+PARSER_ARGUMENTS = ("_parser", "parser", "file_parser()", "_mine.parser")
 
 
 @functools.cache

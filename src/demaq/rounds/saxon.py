@@ -17,7 +17,7 @@ import saxonche
 
 from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.errors import OperatorError
-from demaq.rounds.name_count import NameCount
+from demaq.xml_name_count import NameCount
 
 BATCH_MESSAGES_MAX = 200
 """So many messages go in at once."""

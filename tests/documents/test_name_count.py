@@ -1,16 +1,21 @@
-"""Names that Saxon keeps for ever are counted, at next to no cost, and too many have a process replaced."""
+"""Names that parsers keep for ever are counted, at next to no cost; too many have a process or thread replaced."""
 
 from __future__ import annotations
 
 import random
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
-from demaq.rounds.name_count import NAMES_KEPT_MAX, WHOLE_CHARACTERS, NameCount
+from demaq import xml_name_count, xml_parsers
 from demaq.rounds.process import ProcessEvaluator
 from demaq.rounds.saxon import Saxon
+from demaq.xml_name_count import NAMES_KEPT_MAX, WHOLE_CHARACTERS, NameCount
+from demaq.xml_parsers import parse_characters
 from tests.rounds.test_process import drain, running
 
 ITEM = '<item number="1" sku="A-1"><name>Tea number 1</name><price>12.50</price></item>'
@@ -55,7 +60,12 @@ def test_new_names_are_noticed_in_documents_of_any_size(size: int):
 
 
 def test_attributes_and_namespaces_count_too():
-    for write in (lambda n: f"<x><a n{n}=''/></x>", lambda n: f"<x><a xmlns='u{n}'/></x>"):
+    for write in (
+        lambda n: f"<x><a n{n}=''/></x>",
+        lambda n: f"<x><a xmlns='u{n}'/></x>",
+        lambda n: f"<x><a xmlns:p{n}='u'/></x>",
+        lambda n: f"<x><?n{n}?></x>",
+    ):
         counted = NameCount()
         for number in range(1_000):
             counted.look_at(write(number))
@@ -117,3 +127,47 @@ def test_a_process_with_many_names_is_replaced_and_nobody_notices(tmp_path: Path
         assert len(engine.store.stored("b", 0, 100)) == 16
         assert processes[0] == processes[1]
         assert len({each for each in processes if each is not None}) == 2, "replaced, and once"
+
+
+def test_few_long_names_and_namespaces_are_many_characters():
+    for write in (lambda n: f"<{'n' * 500_000}{n}/>", lambda n: f"<a xmlns='{'u' * 500_000}{n}'/>"):
+        counted = NameCount()
+        for number in range(50):
+            counted.look_at(write(number))
+        assert counted.is_full
+
+
+def test_a_thread_that_has_parsed_many_names_has_others_parse_for_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(xml_name_count, "NAMES_KEPT_MAX", 50)
+    before = {thread.ident for thread in threading.enumerate()}
+    found: list[str] = []
+    parsers: set[int | None] = set()
+
+    def parse() -> None:
+        for number in range(40):
+            root = parse_characters(fresh(10, f"n{number}x").encode())
+            found.extend([str(child.tag) for child in root])
+            parsers.update([t.ident for t in threading.enumerate() if t.name.startswith("demaq-parser")])
+        with pytest.raises(etree.XMLSyntaxError):
+            parse_characters(b"<a>&b;</a>")
+
+    thread = threading.Thread(target=parse)
+    thread.start()
+    thread.join()
+    assert found == [f"n{number}x{child}" for number in range(40) for child in range(10)]
+    assert len(parsers) >= 2, "replaced"
+    left = [t for t in threading.enumerate() if t.ident not in before and t.name.startswith("demaq-parser")]
+    assert len(left) <= 2, "those that were replaced have ended, but for one that may be about to"
+
+
+def test_names_in_documents_that_are_refused_count_too():
+    texts = [f"<a>&{'e' * 40_000}{number};</a>" for number in range(600)]
+
+    def parse() -> bool:
+        for text in texts:
+            with pytest.raises(etree.XMLSyntaxError):
+                parse_characters(text.encode())
+        return xml_parsers._mine.names.is_full
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(parse).result()

@@ -1,7 +1,9 @@
-"""How many different names a processor of Saxon has seen, about.
+"""How many different names a parser has seen, about.
 
 Saxon keeps every name in a table for as long as its process lives. The table takes about a million, and names that are
-made to have one hash in Java make it slow after a few thousand. So processes are replaced after some thousand names.
+made to have one hash in Java make it slow after a few thousand. libxml2 keeps every name and namespace for as long as
+the thread lives, and refuses more than some hundred megabytes of them. So processes of Saxon, and threads that parse,
+are replaced after some thousand names.
 
 To look at all texts would cost a third of parsing them. Where names have stopped being new, a random part of the text
 is looked at, and what is new in it counts as often as such a part fits into the whole: nobody who writes texts can tell
@@ -18,6 +20,8 @@ from demaq.xml_bounds import NAMESPACE
 
 NAMES_KEPT_MAX = 20_000
 """After so many new names a processor is to be replaced."""
+CHARACTERS_KEPT_MAX = 20_000_000
+"""Or after so many characters of new names and namespaces."""
 SHARE = 48
 """One part in so many is looked at, where names are not new."""
 PART_CHARACTERS = 1_000
@@ -27,7 +31,7 @@ WHOLE_CHARACTERS = 200_000
 PAIRS_MAX = 10_000
 """So many names with namespaces of one part are remembered; more all count as new."""
 
-_ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
+_ELEMENT_NAME = re.compile(r"<\??([^\s<>/!?]+)")  # or that of a processing instruction
 _ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
 
 
@@ -38,13 +42,15 @@ class NameCount:
         """`draw` returns a number from 0 up to 1, another one each time."""
         self.count = 0
         """At least about as many as there are, rather more."""
+        self.characters = 0
+        """As many as they have, with their namespaces."""
         self._draw = draw
         self._known: set[tuple[str, str]] = set()
         self._whole_characters = WHOLE_CHARACTERS
 
     @property
     def is_full(self) -> bool:
-        return self.count >= NAMES_KEPT_MAX
+        return self.count >= NAMES_KEPT_MAX or self.characters >= CHARACTERS_KEPT_MAX
 
     def look_at(self, text: str) -> None:
         """Count what is new in a text, or do not, if enough of the others are looked at."""
@@ -59,13 +65,14 @@ class NameCount:
             parts = max(length // size, 1)
             part = int(self._draw() * parts)
             start, end, weight = part * size, length if part == parts - 1 else (part + 1) * size, SHARE
-        new = self._new_names(text, start, end)
+        new, characters = self._new_names(text, start, end)
         if new:
             self.count += new * weight
+            self.characters += characters * weight
             self._whole_characters = WHOLE_CHARACTERS
 
-    def _new_names(self, text: str, start: int, end: int) -> int:
-        """Return how many names in a part have not been there before, and remember them."""
+    def _new_names(self, text: str, start: int, end: int) -> tuple[int, int]:
+        """Return how many names in a part have not been there before, with how many characters, and remember them."""
         if end < len(text):
             end = text.find("<", end)  # no name is cut in two
             end = len(text) if end < 0 else end
@@ -76,7 +83,8 @@ class NameCount:
         namespaces = {first or second for _, first, second in declared} or {""}
         names = set(found)
         if len(names) * len(namespaces) > PAIRS_MAX:
-            return len(found)
+            return len(found), sum([len(name) for name in [*found, *namespaces]])
         pairs = {(name, namespace) for name in names for namespace in namespaces} - self._known
         self._known |= pairs
-        return min(len(found), len(pairs))
+        characters = sum([len(name) + len(namespace) for name, namespace in pairs])
+        return min(len(found), len(pairs)), min(characters, len(text))
