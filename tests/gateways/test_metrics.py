@@ -177,7 +177,13 @@ def test_status_tells_how_gateways_go(here: Running, capsys: pytest.CaptureFixtu
     store = ["--store", str(here.node.folder)]
     sent = len(here.node.store.attempts("supplier", None, 99))
     assert here.post("/orders", "<order/>").status_code == 202
-    wait_until(lambda: len(here.node.store.attempts("supplier", None, 99)) == sent + 1)
+
+    def is_counted() -> bool:  # a moment after it is stored
+        assert cli.run(cli.demaq, ["status", *store, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["gateways"]
+        return bool(found["attempts"].get("supplier") == {"sent": sent + 1}) and found["waiting_for_answers"] == 0
+
+    wait_until(is_counted)
     assert cli.run(cli.demaq, ["status", *store]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"gateways   at {here.address}" in lines
