@@ -153,7 +153,8 @@ class Grammar:
 
     def number(self, depth: int) -> str:
         if depth <= 0:
-            return self.pick((self.pick(INTEGERS), self.pick(INTEGERS[:5]), self.pick(DECIMALS), self.pick(DOUBLES)))
+            usual = (self.pick(INTEGERS), self.pick(INTEGERS[:5]), self.pick(DECIMALS), self.pick(DOUBLES))
+            return self.pick((*usual, draw_number(self.random).lstrip("+-")))
         n = lambda d: self._or_any(d, self.optional_number)  # noqa: E731
         t = lambda d: self._or_any(d, self.optional_string)  # noqa: E731
         return self._one_of(
@@ -426,14 +427,36 @@ ODD_CONTENT = ("<!--x-->", "<?x y?>", '<p:a xmlns:p="urn:u">1</p:a>', '<a xmlns=
 ROOTS = ("", "", "", ' xmlns:p="urn:p" xmlns:o="urn:q"', ' xmlns:p="urn:p"')
 
 
+NUMBERS = ("1", "2", "2.5", "10", "-4", "0", "1000000")
+
+
+def draw_number(random: Random) -> str:
+    """A number in any form that XQuery has for one: prices, sums of binary fractions, long, tiny and huge ones."""
+    match random.randrange(8):
+        case 0 | 1:
+            return f"{random.randrange(10_000_000) / 100:.2f}"
+        case 2:
+            return repr(random.randrange(1 << 30) / (1 << random.randrange(30)))
+        case 3:
+            return str(random.randrange(10 ** random.randint(1, 20)))
+        case 4:
+            return f"{random.randrange(10 ** random.randint(1, 18))}e{random.randint(-30, 30)}"
+        case 5:
+            return repr(random.uniform(-1, 1) * 10 ** random.randint(-8, 8))
+        case 6:
+            return random.choice(("+5", "-0.50", "007", ".25", "1E+2", "3.", "0.1", "0.2", "0.7", "1e0", "100.00"))
+        case _:
+            return f"{random.randrange(1000)}.{random.randrange(10 ** random.randint(1, 17))}"
+
+
 def draw_document(random: Random) -> str:
     """A document; one in six has values, comments or namespaces that are unusual."""
     is_odd = random.randrange(6) == 0
     is_numeric = random.randrange(2) == 0
     declared = random.choice(ROOTS)
-    values = (
-        (*VALUES, *ODD_VALUES) if is_odd else ("1", "2", "2.5", "10", "-4", "0", "1000000") if is_numeric else VALUES
-    )
+    values: tuple[str, ...] = (*VALUES, *ODD_VALUES) if is_odd else NUMBERS if is_numeric else VALUES
+    if is_numeric and random.randrange(2):
+        values = (*NUMBERS, *[draw_number(random) for _ in range(12)])
 
     def element(depth: int) -> str:
         name = "r" if depth == 3 else random.choice(NAMES)

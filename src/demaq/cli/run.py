@@ -175,6 +175,7 @@ def run(
         gateways.stop_receiving()
     control.close()
     _end(node, signals)
+    signals.ignore()
     if node.failure is not None:
         raise click.ClickException(f"the node has stopped: {node.failure}")
     _tell("stopped")
@@ -194,6 +195,11 @@ class _Signals:
 
     def wait(self, seconds: float) -> None:
         self._came.wait(seconds)
+
+    def ignore(self) -> None:
+        """From now on nothing ends the process but itself: Python would let them kill it in its last moments."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

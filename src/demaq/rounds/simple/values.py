@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -35,6 +36,8 @@ _PLAIN_MIN, _PLAIN_MAX = 1e-6, 1e6
 
 _EXACT_MAX = 2**53
 """Every integer up to here is a double."""
+_CERTAIN_DIGITS = 15
+"""Of numbers with so many digits no two are read as the same double."""
 
 # --- nodes ---
 
@@ -178,10 +181,16 @@ def double_text(value: float) -> str:
         return "0"
     if value.is_integer() and abs(value) < _PLAIN_MAX:
         return str(int(value))
-    if _PLAIN_MIN <= abs(value) < _PLAIN_MAX:
-        return format(Decimal(repr(value)), "f")
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    shown = Decimal(repr(value)).normalize()  # the nearest of the shortest numbers that are read as this one
+    sign, digits, exponent = shown.as_tuple()
     assert isinstance(exponent, int), "it is finite"
+    is_certain = len(digits) <= _CERTAIN_DIGITS
+    if _PLAIN_MIN <= abs(value) < _PLAIN_MAX:
+        if not is_certain and Decimal(value).as_tuple().exponent == exponent - 1:  # it has a 5 more: half a digit
+            raise Odd("a number with another one as near to it, which Saxon prefers")
+        return format(shown, "f")
+    if not is_certain or abs(value) > _EXACT_MAX or abs(value) < sys.float_info.min:
+        raise Odd("a number for which Saxon may write another one that is not the nearest")
     first, rest = digits[0], "".join([str(digit) for digit in digits[1:]]) or "0"
     return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"
 

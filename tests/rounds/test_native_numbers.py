@@ -1,0 +1,63 @@
+"""Numbers that native rules write are those that Saxon writes, or are left to it."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+
+import saxonche
+
+from demaq.rounds.simple.values import Odd, double_text
+
+NUMBERS = 40_000
+QUERY = "declare variable $s external; string-join(tokenize($s, ' ') ! string(xs:double(.)), ' ')"
+
+
+def draw(chance: random.Random) -> float:
+    match chance.randrange(8):
+        case 0:
+            return float(struct.unpack("d", chance.randbytes(8))[0])
+        case 1:
+            return chance.getrandbits(chance.randint(1, 60)) * 2.0 ** chance.randint(-60, 60)
+        case 2:
+            return chance.randrange(10 ** chance.randint(1, 17)) / 10.0 ** chance.randint(0, 11)
+        case 3:
+            return float(f"{chance.randrange(10 ** chance.randint(1, 17))}e{chance.randint(-320, 280)}")
+        case 4:
+            return chance.uniform(-1e7, 1e7)
+        case 5:
+            return 2.0 ** chance.randint(-1074, 1023)
+        case 6:
+            return math.nextafter(2.0 ** chance.randint(-1074, 1023), chance.choice((0, math.inf)))
+        case _:
+            return sum([chance.randrange(100_000) / 100 for _ in range(chance.randint(2, 20))])
+
+
+def test_doubles_are_written_as_saxon_writes_them_or_left_to_it(chance: random.Random):
+    numbers = [number for number in [draw(chance) for _ in range(NUMBERS)] if math.isfinite(number)]
+    processor = saxonche.PySaxonProcessor(license=False)
+    query = processor.new_xquery_processor()
+    query.set_query_content(QUERY)
+    query.set_parameter("s", processor.make_string_value(" ".join([repr(number) for number in numbers])))
+    expected = query.run_query_to_value().head.string_value.split(" ")
+    assert len(expected) == len(numbers)
+    written = with_exponent = 0
+    for number, saxon in zip(numbers, expected, strict=True):
+        try:
+            text = double_text(number)
+        except Odd:
+            continue
+        assert text == saxon, repr(number)
+        written += 1
+        with_exponent += "E" in text
+    assert written > NUMBERS / 5
+    assert with_exponent > NUMBERS / 50
+
+
+def test_sums_of_prices_are_not_left_to_saxon(chance: random.Random):
+    """These are frequent, and have many digits for want of an exact binary form."""
+    sums = [sum([chance.randrange(100_000) / 100 for _ in range(10)]) for _ in range(1_000)]
+    assert any([len(repr(number)) > 15 for number in sums])
+    for number in sums:
+        assert float(double_text(number)) == number
