@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from demaq.benchmarks.crash import campaign
 
-TRIALS = 20
-TRIALS_PER_STORE = 10
-SEED = 7
+TRIALS = 10
+TRIALS_PER_STORE = 5
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice(tmp_path: Path) -> None:
-    summary = campaign(TRIALS, SEED, print, tmp_path, TRIALS_PER_STORE)
+def test_a_node_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice(tmp_path: Path, chance: random.Random) -> None:
+    summary = campaign(TRIALS, chance.randrange(1_000_000), print, tmp_path, TRIALS_PER_STORE)
 
     assert summary.problems == []
     assert summary.trials == TRIALS

@@ -221,7 +221,7 @@ class Spares:
     def take(self, start: Start) -> EvaluatorProcess:
         """Return a process, one that is ready if there is one; it may still have to start."""
         with self._lock:
-            spare = self._ready.pop() if self._ready else None
+            spare = self._ready.pop(0) if self._ready else None  # the oldest: it has come up
         if spare is None:
             return EvaluatorProcess(start)
         self.launch(start)

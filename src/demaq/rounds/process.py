@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -47,6 +48,9 @@ FURTHER_MESSAGE_SECONDS = 0.01
 """What each further message adds to the time for a batch: innocent ones take far less."""
 SIFT_SECONDS = 0.25
 """How long messages are evaluated one by one before those that are done are committed."""
+SLOW_QUEUE_SECONDS = 2.0
+"""After a call was given up, messages of its queue are deferred at once for so long: rounds that were begun meanwhile
+have some."""
 ATTEMPTS_MAX = 5
 """So often a rule or a message from outside is tried that is alone in a process when that ends."""
 CHECK_TIMEOUT_SECONDS = 10.0
@@ -96,6 +100,8 @@ class ProcessEvaluator:
         """One request at a time; who asks from another thread waits for his turn."""
         self._given_up: dict[int, dict[str, RuleError]] = {}
         """Rules that did not come back, by the message they were asked about."""
+        self._slow_queues: dict[str, float] = {}
+        """When a call about messages of a queue was given up last."""
         self._process: EvaluatorProcess | None = None
         self._is_stopped = False
 
@@ -107,19 +113,23 @@ class ProcessEvaluator:
         """Have processes ready for when one has to be replaced."""
         self._spares.launch(self._start)
 
-    def twin(self, is_patient: bool | None = None) -> ProcessEvaluator:
-        """Another one for the same: what one has found out about messages the other knows too."""
+    def twin(self, is_patient: bool | None = None, is_urgent: bool = True) -> ProcessEvaluator:
+        """Another one for the same: what one has found out about messages the other knows too.
+
+        One that is not urgent leaves spare processes to others.
+        """
         twin = ProcessEvaluator(
             self._start.files,
             self._start.store,
             self._rule_timeout_seconds,
             self._rule_memory_bytes,
-            self._spares,
+            self._spares if is_urgent else None,
             self._is_patient if is_patient is None else is_patient,
             self._start.native,
             self._ledger,
         )
         twin._given_up = self._given_up
+        twin._slow_queues = self._slow_queues
         return twin
 
     def is_ready(self) -> bool:
@@ -156,9 +166,9 @@ class ProcessEvaluator:
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
     ) -> Sequence[Outcome | None]:
         assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = numbers_of(messages)
         if not self._is_patient:
-            return self._cascade_or_defer(seqs, reader.snapshot, now, deep, fold)
+            return self._cascade_or_defer(messages, reader.snapshot, now, deep, fold)
+        seqs = numbers_of(messages)
         if self._given_up and not self._given_up.keys().isdisjoint(seqs):
             return self.evaluate(messages, reader, now)
         try:
@@ -171,16 +181,19 @@ class ProcessEvaluator:
             return self.evaluate(messages, reader, now)
 
     def _cascade_or_defer(
-        self, seqs: Sequence[int], snapshot: int, now: datetime, deep: bool, fold: bool
+        self, messages: Sequence[Message], snapshot: int, now: datetime, deep: bool, fold: bool
     ) -> Sequence[Outcome | None]:
         """Defer messages that the process is busy with for unusually long, and go on with the others."""
+        seqs = numbers_of(messages)
         outcomes: list[Outcome | None] = [None] * len(seqs)
         left = list(range(len(seqs)))
         limits = self._limits(len(seqs), is_patient=False)
         while left:
+            if self._slow_queues:
+                left = self._without_slow_queues(messages, left, outcomes)
             asked = [seqs[position] for position in left]
             try:
-                found = self._ask(("cascade", asked, snapshot, now, deep, fold), limits)
+                found = self._ask(("cascade", asked, snapshot, now, deep, fold), limits) if asked else []
             except EvaluatorGone as gone:
                 slow = gone.numbers.intersection(asked)
                 if not slow and deep:  # it is about what they make, which is asked about when it is stored
@@ -189,11 +202,23 @@ class ProcessEvaluator:
                 for position in left:
                     if not slow or seqs[position] in slow:
                         outcomes[position] = Outcome(deferred=str(gone), number=position)
+                        self._slow_queues[messages[position].queue] = time.monotonic()
                 left = [position for position in left if outcomes[position] is None]
             else:
                 insert_outcomes(outcomes, left, found)
                 break
         return outcomes
+
+    def _without_slow_queues(
+        self, messages: Sequence[Message], left: Sequence[int], outcomes: list[Outcome | None]
+    ) -> list[int]:
+        """Defer messages of queues of which others were just given up, and return who is left."""
+        since = time.monotonic() - SLOW_QUEUE_SECONDS
+        slow = {queue for queue, at in list(self._slow_queues.items()) if at > since}
+        for position in left:
+            if messages[position].queue in slow:
+                outcomes[position] = Outcome(deferred="others of its queue have just taken too long", number=position)
+        return [position for position in left if outcomes[position] is None]
 
     def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
         """Evaluate messages one by one, for a short time or until one takes long, which is deferred.

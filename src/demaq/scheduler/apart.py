@@ -67,6 +67,8 @@ class Lane(Protocol):
 class _Entry:
     message: StoredMessage
     order: Order
+    is_tried: bool = False
+    """Whether a round has had it."""
     is_slow: bool = False
     is_running: bool = False
     losses: int = 0
@@ -120,8 +122,8 @@ class Apart:
     _runs: dict[int, _Run] = field(default_factory=dict)
     """By the number of the lane."""
     _not_before: float = 0.0
-    _sifts: int = 0
-    """How often something was sifted."""
+    _turns: int = 0
+    """How often there was a choice of what to sift."""
 
     def __bool__(self) -> bool:
         """Return whether anything is here."""
@@ -134,13 +136,14 @@ class Apart:
 
     def defer(self, deferred: Sequence[tuple[StoredMessage, str]]) -> None:
         """Take messages that a round has deferred, each with the reason."""
+        is_slow = len(deferred) == 1  # it was by itself in the call that took long, and need not be sifted
         for message, reason in deferred:
             if message.queue not in self.suspected:
                 _log.info(
                     "messages of queue %s are evaluated apart, as message %d: %s", message.queue, message.seq, reason
                 )
             self._suspect(message.queue)
-            self._add(message)
+            self._add(message, is_tried=True, is_slow=is_slow)
         self._hold()
 
     def admit(self, pending: Sequence[StoredMessage]) -> list[StoredMessage]:
@@ -167,8 +170,8 @@ class Apart:
         """Return the queues of which no more messages are wanted."""
         return list(self.suspected) if len(self._entries) >= MESSAGES_MAX else []
 
-    def _add(self, message: StoredMessage) -> None:
-        self._entries[message.seq] = _Entry(message, self.rounds.order(message))
+    def _add(self, message: StoredMessage, is_tried: bool = False, is_slow: bool = False) -> None:
+        self._entries[message.seq] = _Entry(message, self.rounds.order(message), is_tried, is_slow)
 
     def _suspect(self, queue: str) -> _Suspicion:
         return self.suspected.setdefault(queue, _Suspicion())
@@ -198,13 +201,15 @@ class Apart:
         return found
 
     def _to_sift(self, free: Sequence[_Entry]) -> list[_Entry]:
-        """Return messages to be sifted, in turn from the oldest and from the newest on.
+        """Return messages to be sifted: first, in turn, those that came here untried, and those that a round has had.
 
-        One that does not end takes as long as many others. So none waits for all that were there before it.
+        One that does not end takes as long as many others, and costs the process. So none waits for all of these.
         """
         found = [entry for entry in free if not self._is_slow(entry) and not entry.is_running]
-        self._sifts += 1
-        return (found if self._sifts % 2 else found[::-1])[:SIFTED_MAX]
+        tried = [entry for entry in found if entry.is_tried]
+        untried = [entry for entry in found if not entry.is_tried]
+        self._turns += bool(tried and untried)
+        return (untried + tried if self._turns % 2 else tried + untried)[:SIFTED_MAX]
 
     def _is_slow(self, entry: _Entry) -> bool:
         """Return whether a message has been sifted, or need not be, because those before it all took long."""

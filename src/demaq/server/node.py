@@ -58,9 +58,8 @@ IDLE_SECONDS_MAX = 60.0
 """An idle node looks around at least this often."""
 TIMER_SECONDS_MAX = 0.5
 """A node with timers looks at the clock this often, which may jump: it is what their times are compared with."""
-SPARES = 1
-SPARES_AFTER_SECONDS = 3.0
-"""A node that has run for so long has a process ready to replace another one."""
+SPARES, SPARES_AFTER_SECONDS = 2, 3.0
+"""So many processes, one for rounds and one for what is apart, are ready to replace others after so long."""
 GARBAGE_EVERY_TURNS = 4
 """Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
@@ -145,7 +144,8 @@ class Node:
 
             pool = EvaluatorPool(self._evaluator, evaluators_here())
             opened.callback(pool.close)
-            self._lanes = [self._evaluator.twin(is_patient=True) for _ in range(1 + slow_lanes_here())]
+            sifting = self._evaluator.twin(is_patient=True)
+            self._lanes = [sifting, *[sifting.twin(is_urgent=False) for _ in range(slow_lanes_here())]]
             for lane in self._lanes:
                 opened.callback(lane.close)
 
@@ -415,7 +415,7 @@ class Node:
                 self._work.wait(min(self._idle_seconds(), self._launch_spares()))
 
     def _launch_spares(self) -> float:
-        """Have a process ready for when one must be replaced, unless the node lives for a moment only.
+        """Have processes ready for when one must be replaced, unless the node lives for a moment only.
 
         Return after how many seconds to look again.
         """
