@@ -70,6 +70,24 @@ print(outcome.fired)
     assert done.stdout.strip() == ("['r']" if fires else "[]")
 
 
+@pytest.mark.parametrize("expression", ["concat(//v, 7)", "xs:integer(//v[1])", "//v[1] + 1", "xs:date(//v) eq 1"])
+def test_an_error_that_quotes_rare_characters_never_ends_the_process(tmp_path: Path, expression: str) -> None:
+    """Where Saxon shortens a text it takes characters beyond U+FFFF apart, and ends when it is asked for such a string."""
+    script = f"""
+import random
+from pathlib import Path
+from tests.programs import Bench, failures, program
+text = {QUEUES!r} + 'create rule r for a if (true()) then do enqueue <o>{{{expression}}}</o> into c'
+lab = Bench(program(Path({str(tmp_path)!r}), text))
+for _ in range(400):  # one in ten such texts is enough for it
+    value = "".join([random.choice("x1 \\u00e9\\u20ac\\U0001d11e\\U0010fffd") for _ in range(random.randrange(1, 60))])
+    [failure] = failures(lab.run("a", f"<m><v>.{{value}}</v><v/></m>"))
+    assert failure[2] in ("XPTY0004", "FORG0001"), (value, failure)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
 def test_a_property_may_be_computed_from_a_queue_with_a_computed_name(tmp_path: Path) -> None:
     lab = bench(
         tmp_path,

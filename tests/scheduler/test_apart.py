@@ -232,7 +232,9 @@ def test_a_new_message_is_not_sifted_behind_all_that_do_not_end(running: Running
     running.is_released = True
     running.drain()
     assert "good" in running.answers
-    assert [batch[0] for batch in running.lane.sifted[:3]] == [1, 11, 3], "the good one is number 11, and 2 was found with it"
+    assert [batch[0] for batch in running.lane.sifted[:3]] == [1, 11, 3], (
+        "the good one is number 11, and 2 was found with it"
+    )
 
 
 def test_a_rule_that_failed_puts_all_its_queues_under_suspicion(running: Running) -> None:

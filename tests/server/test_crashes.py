@@ -14,7 +14,9 @@ TRIALS_PER_STORE = 5
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice(tmp_path: Path, chance: random.Random) -> None:
+def test_a_node_that_is_killed_again_and_again_loses_nothing_and_does_nothing_twice(
+    tmp_path: Path, chance: random.Random
+) -> None:
     summary = campaign(TRIALS, chance.randrange(1_000_000), print, tmp_path, TRIALS_PER_STORE)
 
     assert summary.problems == []

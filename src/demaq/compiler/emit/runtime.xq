@@ -298,7 +298,7 @@ declare function d:or-failed($so-far as map(*), $name as xs:string, $put as func
   catch * {
     map {
       "known": map:remove($so-far?known, $name),
-      "failed": array:append($so-far?failed, [$name, string($err:description)])
+      "failed": array:append($so-far?failed, [$name, d:words($err:description)])
     }
   }
 };
@@ -436,6 +436,16 @@ declare function d:collation($uri as xs:string?) as xs:string? {
   else error(QName("http://www.w3.org/2005/xqt-errors", "err:FOCH0002"), "collation " || $uri || " is not supported")
 };
 
+(: what is said about an error, in characters that XML has: where Saxon shortens a text that it quotes, it may make others
+   of those beyond U+FFFF, and its process ends when such a string is asked for :)
+declare function d:words($description as xs:string?) as xs:string {
+  codepoints-to-string(
+    string-to-codepoints($description)[
+      . = (9, 10, 13) or (. ge 32 and . le 55295) or (. ge 57344 and . le 65533) or (. ge 65536 and . le 1114111)
+    ]
+  )
+};
+
 declare function d:failure(
   $rule as xs:string, $code as xs:QName, $description as xs:string?, $value as item()*, $module as xs:string?,
   $line as xs:integer?, $column as xs:integer?
@@ -443,7 +453,7 @@ declare function d:failure(
   "X", $rule,
   (if (namespace-uri-from-QName($code) = "http://www.w3.org/2005/xqt-errors") then string(local-name-from-QName($code))
    else "Q{" || namespace-uri-from-QName($code) || "}" || local-name-from-QName($code)),
-  string($description),
+  d:words($description),
   string-join(for $item in $value[1] return
     if ($item instance of xs:anyAtomicType or $item instance of node()) then string($item) else "", " "),
   string($module), string($line), string($column)
