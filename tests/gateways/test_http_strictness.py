@@ -110,7 +110,6 @@ WRONG = {
     "a target that is a star": (400, request(HOST, LENGTH, first=b"POST * HTTP/1.1")),
     "a target without a slash": (400, request(HOST, LENGTH, first=b"POST orders HTTP/1.1")),
     "a proxy's request": (400, request(HOST, first=b"CONNECT example.org:25 HTTP/1.1", body=b"")),
-    "another protocol and a body": (501, request(HOST, LENGTH, b"Connection: upgrade", b"Upgrade: h2c")),
     "two keys": (400, request(HOST, LENGTH, b"Idempotency-Key: a", b"Idempotency-Key: b")),
     "two names of a message": (400, request(HOST, LENGTH, b"Demaq-Message: a", b"Demaq-Message: b")),
     "two content types": (400, request(HOST, LENGTH, b"Content-Type: text/xml", b"Content-Type: application/json")),
@@ -151,6 +150,9 @@ def test_what_is_not_http_is_refused_and_the_connection_is_closed(here: Running,
         request(HOST, LENGTH, first=b"POST /orders?a=b HTTP/1.1"),
         request(HOST, LENGTH, b"X: " + b"x" * (HEADER_BYTES_MAX - 1)),
         b"\r\n" + request(HOST, LENGTH),
+        request(HOST, LENGTH, b"Connection: upgrade", b"Upgrade: websocket"),
+        request(LENGTH, b"Connection: Upgrade", b"Upgrade: h2c", first=b"POST /orders HTTP/1.0"),
+        request(HOST, b"Connection: Upgrade", b"Upgrade: h2c", b"Transfer-Encoding: chunked", body=CHUNKED),
     ],
 )
 def test_what_is_http_is_taken(here: Running, data: bytes):
@@ -161,6 +163,30 @@ def test_what_is_http_is_taken(here: Running, data: bytes):
     if b"HTTP/1.0" in data:
         assert b" 100 " not in heard
     assert len(here.stored("orders")) == before + 1
+
+
+HTTP2 = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk")
+"""As Java's own client asks for HTTP/2."""
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(here: Running, size: int):
+    data = request(HOST, LENGTH, *HTTP2) + request(HOST, *HTTP2, b"Transfer-Encoding: chunked", body=CHUNKED)
+    data += request(HOST, *HTTP2, first=b"GET /healthz HTTP/1.1", body=b"") + request(HOST, LENGTH)
+    before = len(here.stored("orders"))
+    host, port = here.address.removeprefix("http://").split(":")
+    heard = b""
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(data), size):
+            connection.sendall(data[start : start + size])
+        while heard.count(b"HTTP/1.1 ") < 4:
+            piece = connection.recv(10_000)
+            assert piece, heard
+            heard += piece
+
+    assert [answer[:3] for answer in heard.split(b"HTTP/1.1 ")[1:]] == [b"202", b"202", b"200", b"202"]
+    assert len(here.stored("orders")) == before + 3
 
 
 def test_a_trailer_is_no_header_of_the_request(here: Running):

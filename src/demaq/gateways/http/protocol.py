@@ -6,9 +6,9 @@ uvicorn reads as many headers as somebody sends, and waits for them as long as s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from demaq.gateways.http.request_head import (
@@ -45,6 +45,9 @@ class CarefulProtocol(HttpToolsProtocol):
         """How many came."""
         self._bad: BadHead | None = None
         """What is wrong with the head that is being read."""
+        self._asks_for_upgrade = False
+        """Whether the head that was read asks for another protocol, so that it is read again without that."""
+        self.parser = UpgradesIgnored(self)  # type: ignore[assignment]
         self._head_timer: asyncio.TimerHandle | None = None
         self._expect_head()
         ssl_object = transport.get_extra_info("ssl_object")
@@ -106,18 +109,16 @@ class CarefulProtocol(HttpToolsProtocol):
         version = self.parser.get_http_version()
         try:
             host = expect_sound(self.parser.get_method(), self.url, version, self.headers)
-            if self.parser.should_upgrade() and _announces_body(self.headers):
-                # What follows the head is another protocol's to the parser: it would not read the body.
-                raise BadHead(501, "no other protocol is spoken here; send the request without upgrade")
         except BadHead as bad:
             self._give_up(bad)
+        self._asks_for_upgrade = self.parser.should_upgrade()
+        if self._asks_for_upgrade:
+            return
         if host is not None:
             self.headers[:] = [(b"host", host), *without_host(self.headers)]
         if version == "1.0":
             self.expect_100_continue = False  # RFC 9110, 10.1.1
         super().on_headers_complete()
-        if self.parser.should_upgrade():
-            self.cycle.keep_alive = False
         self._in_head = False
 
     def on_body(self, body: bytes) -> None:
@@ -125,9 +126,22 @@ class CarefulProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._asks_for_upgrade:
+            return  # the parser takes all that follows for the other protocol
         self._in_head = True
         self.scope["state"][WHOLE] = True
         super().on_message_complete()
+
+    def head_without_upgrade(self) -> bytes:
+        """Return the head that was read, without asking for another protocol."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b", ".join([word for word in map(bytes.strip, value.split(b",")) if not _asks(word)])
+            if not _asks(name):
+                lines.append(b"%s: %s" % (name, value))
+        return b"\r\n".join([*lines, b"", b""])
 
     def send_400_response(self, msg: str) -> None:
         bad = self._bad
@@ -167,9 +181,33 @@ class CarefulProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _announces_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    found = dict(headers)
-    return b"transfer-encoding" in found or found.get(b"content-length", b"0").strip(b" 0") != b""
+def _asks(name: bytes) -> bool:
+    """Return whether a header, or a word of `Connection`, is about another protocol."""
+    return name.lower() in (b"upgrade", b"http2-settings")
+
+
+class UpgradesIgnored:
+    """A parser for which a request that asks for another protocol is one without that (RFC 9110, 7.8).
+
+    The parser of httptools does not read its body. Java's own client asks for HTTP/2 in this way in its first request.
+    """
+
+    def __init__(self, protocol: CarefulProtocol) -> None:
+        self._protocol = protocol
+        self._parser = httptools.HttpRequestParser(protocol)
+
+    def feed_data(self, data: bytes) -> None:
+        while data:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                again = self._protocol.head_without_upgrade()
+                self._parser = httptools.HttpRequestParser(self._protocol)
+                data = again + data[upgrade.args[0] :]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
 
 
 class Together:
