@@ -51,7 +51,7 @@ def test_damage_is_named_without_what_is_stored_and_the_exit_code_is_1(store: Pa
     damage(store, "UPDATE bodies SET body = replace(body, '<n/>', '<o/>') WHERE seq = (SELECT max(seq) FROM bodies)")
     assert verify() == 1
     out, err = capsys.readouterr()
-    assert out.endswith(" problems\n") or out.endswith(" problem\n")
+    assert out.endswith((" problems\n", " problem\n"))
     assert "of a kind" not in out + err
     assert "demaq restore BACKUP --store shop" in err
     assert verify("--json") == 1

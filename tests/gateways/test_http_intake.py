@@ -526,6 +526,24 @@ def test_a_large_document_alone_always_finds_room():
         held.reserve(LARGE)
 
 
+def test_what_is_in_an_envelope_takes_as_much_again_unless_others_need_it():
+    held = Held(1000)
+    envelope = held.reserve(LARGE)
+    taken = envelope.double()
+    assert held.trees == 2 * taken
+    envelope.keep(taken)
+    assert held.trees == taken
+    envelope.keep(0)
+    held = Held(60_000_000)
+    first, second = held.reserve(LARGE), held.reserve(LARGE)
+    with pytest.raises(Refusal):
+        first.double()
+    second.keep(0)
+    first.double()
+    first.keep(0)
+    assert held.trees == 0
+
+
 @pytest.mark.slow
 def test_large_documents_sent_at_once_are_stored_or_asked_to_come_again(tmp_path: Path):
     body = b"<order>" + b"a<a/>" * 700_000 + b"</order>"

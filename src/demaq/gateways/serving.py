@@ -107,6 +107,7 @@ class Gateways:
         self._stop_receiving: asyncio.Event | None = None
         self._stop: asyncio.Event | None = None
         self.connections = Connections()
+        self._held = Held()
         self._addressing = Addressing(program, self._interfaces, self.connections)
         self.intake: Intake | None = None
         self.outbox: Outbox | None = None
@@ -246,8 +247,9 @@ class Gateways:
                 tls=self._tls,
                 authenticate=authentication(authenticator, self._guarded),
             )
+            host, port = self._smtp
             self.listener = MailListener(
-                intake, self._mailboxes, host=self._smtp[0], port=self._smtp[1], settings=dialogue
+                intake, self._mailboxes, host=host, port=port, settings=dialogue, held=self._held
             )
             await self.listener.start()
         self._ready.set()
@@ -273,7 +275,6 @@ class Gateways:
         ports = {_port(program.queues[queue]) for queue in self._paths.values()} - {None}
         answers = {q for q in outgoing if self.own_address(q) is None or _port(program.queues[q]) in ports}
         may_answer = answering(self._node.engine.plan, answers)
-        held = Held()
         return {
             path: IncomingGateway(
                 queue,
@@ -284,7 +285,7 @@ class Gateways:
                 self.connections,
                 authenticator,
                 self._node.store,
-                held,
+                self._held,
             )
             for path, queue in self._paths.items()
         }

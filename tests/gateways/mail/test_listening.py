@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.gateways.http.reading import Held
 from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.dialogue import BUFFER_BYTES, DialogueSettings
 from demaq.gateways.mail.listening import MailListener
@@ -310,6 +311,23 @@ def test_a_node_that_cannot_store_puts_the_sender_off(failure: Exception, caplog
     assert [code for code, _ in answers] == [451, 250]
     assert len(intake.stored) == 1
     assert [record for record in caplog.records if record.levelno > logging.WARNING] == []
+
+
+def test_a_mail_that_would_take_too_much_memory_beside_others_is_put_off() -> None:
+    large = "<x>" + "a<a/>" * 100_000 + "</x>"
+    held = Held(60_000_000)
+    others = [held.reserve(large), held.reserve(large)]
+    intake = FakeIntake()
+    mail = order(large, None)
+
+    def send_twice(port: int) -> list[int]:
+        first = send(port, mail)[0]
+        others[0].keep(0)
+        return [first, send(port, mail)[0], send(port)[0]]
+
+    assert listening(send_twice, intake, held=held) == [451, 250, 250]
+    others[1].keep(0)
+    assert held.trees == 0
 
 
 def test_our_own_mistake_is_told_to_the_log_and_not_to_the_sender(caplog) -> None:

@@ -193,9 +193,12 @@ class IncomingGateway:
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # whoever says it is an envelope hears what is wrong with it
+                taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
                 letter = await _beside(is_large, lambda: self._letter(request, document, version))
                 if letter.document is not document:
-                    document.forget_tree()  # what was in the envelope has its own
+                    document.forget_tree()
+                if taken is not None:
+                    reservation.keep(taken)
             except MessageError as error:
                 raise await self._intake.refuse(self.queue, text, error, request=name) from None
             return await self._store_and_answer(request, identity, letter, key, name, body, reservation)

@@ -68,7 +68,6 @@ class Held:
     def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self.bytes = 0
-
         self.trees = 0
         """What bodies that are all there take, and their trees."""
 
@@ -77,16 +76,20 @@ class Held:
             raise _too_much()
         self.bytes += count
 
-    def reserve(self, body: bytes) -> Reservation:
+    def reserve(self, body: bytes | str) -> Reservation:
         """Return the memory that it takes to read a body, before it is parsed. Raises a Refusal where that is too much.
 
         A large one has to fit, unless it is the only one. Small ones may take as much again: they do not wait for it.
         """
         count = tree_bytes(body) + TEXTS * len(body)
-        bytes_max = self._bytes_max if count > LARGE_TREE_BYTES else 2 * self._bytes_max
-        if self.trees + count > bytes_max and self.trees > LARGE_TREE_BYTES:
-            raise _too_much()
+        self.expect_room(count)
         return Reservation(self, count)
+
+    def expect_room(self, count: int, own: int = 0) -> None:
+        """Raise a Refusal where there is no room for so much, of which whoever asks has some already."""
+        bytes_max = self._bytes_max if count > LARGE_TREE_BYTES else 2 * self._bytes_max
+        if self.trees + count > bytes_max and self.trees - own > LARGE_TREE_BYTES:
+            raise _too_much()
 
 
 class Reservation:
@@ -96,6 +99,14 @@ class Reservation:
         self._held = held
         self._count = count
         held.trees += count
+
+    def double(self) -> int:
+        """Take as much again, and return how much it was. Raises a Refusal where that is too much."""
+        count = self._count
+        self._held.expect_room(count, count)
+        self._held.trees += count
+        self._count += count
+        return count
 
     def keep(self, count: int) -> None:
         """Give back all but so much."""

@@ -24,7 +24,9 @@ from typing import Any, Protocol
 
 from demaq.cycles import came_in
 from demaq.errors import DemaqError, MessageError, OperatorError
+from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.headers import HOPS_HEADER, hops_of
+from demaq.gateways.http.reading import Held
 from demaq.gateways.intake import Overloaded
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
 from demaq.gateways.mail.dialogue import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
@@ -78,12 +80,16 @@ class MailListener:
         port: int,
         settings: DialogueSettings | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        held: Held | None = None,
     ) -> None:
-        """`endpoints` are those of the queues: `{"orders": "mailto:orders@example.org"}`."""
+        """`endpoints` are those of the queues: `{"orders": "mailto:orders@example.org"}`.
+
+        `held` is the memory that mails share with all other requests.
+        """
         self._settings = settings or DialogueSettings()
         if self._settings.tls is None and (self._settings.tls_required or self._settings.authenticate is not None):
             raise OperatorError("mail is to come over TLS only, and the node has no certificate")
-        self._handler = _Handler(intake, queues_by_address(endpoints))
+        self._handler = _Handler(intake, queues_by_address(endpoints), held or Held())
         self._host = host
         self._port = port
         self._connections_max = connections_max
@@ -145,9 +151,10 @@ class _Counted(Dialogue):
 class _Handler:
     """What a dialogue asks about a mail. Its method names are aiosmtpd's."""
 
-    def __init__(self, intake: Intake, queues: Mapping[str, str]) -> None:
+    def __init__(self, intake: Intake, queues: Mapping[str, str], held: Held) -> None:
         self._intake = intake
         self._queues = queues
+        self._held = held
         self._reading = asyncio.Semaphore(READING_AT_ONCE_MAX)
 
     def queue_of(self, address: str) -> str | None:
@@ -175,14 +182,18 @@ class _Handler:
         try:
             async with asyncio.timeout(STORING_SECONDS_MAX), self._reading:
                 mail = await asyncio.to_thread(read_mail, envelope.content, envelope_sender=sender)
-            async with asyncio.timeout(STORING_SECONDS_MAX):
-                return await self._store(mail, envelope.rcpt_tos, _identity(session), _address(session))
+            reservation = self._held.reserve(mail.body)
+            try:
+                async with asyncio.timeout(STORING_SECONDS_MAX):
+                    return await self._store(mail, envelope.rcpt_tos, _identity(session), _address(session))
+            finally:
+                reservation.keep(0)
         except TimeoutError:
             return "451 4.3.2 storing the mail takes too long; try again later"
         except DemaqError as error:  # of the operator or the system: the sender can only try again
             _log.warning("a mail was put off: %s", _one_line(str(error)))
             return "451 4.3.2 the node cannot take the mail now; try again later"
-        except Overloaded:
+        except (Overloaded, Refusal):
             return "451 4.3.1 the node has too much to do; try again later"
         except Exception as error:
             _log.error("storing a mail has failed", exc_info=error)
