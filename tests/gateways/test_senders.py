@@ -206,6 +206,7 @@ def test_a_name_of_a_known_sender_stands_for_one_message_and_another_one_is_refu
         stranger = place.post("/tokens", f"Bearer {TOKENS_BY_NAME['bank']}", "<who>b</who>", **header)
 
         assert first.headers["demaq-message-id"] == again.headers["demaq-message-id"]
+        assert (again.status_code, again.text) == (200, first.text), "the answer is kept for who asks again"
         assert (other.status_code, stranger.status_code) == (422, 200)
         assert "another message was sent under this name" in other.text
 

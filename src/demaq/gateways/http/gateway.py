@@ -201,7 +201,7 @@ class IncomingGateway:
                     reservation.keep(taken)
             except MessageError as error:
                 raise await self._intake.refuse(self.queue, text, error, request=name) from None
-            return await self._store_and_answer(request, identity, letter, key, name, body, reservation)
+            return await self._store_and_answer(request, identity, letter, name, body, reservation)
         except SoapRefusal as error:
             return HttpAnswer(status=400, body=write_refusal(error), content_type=content_type(error.version))
         except MessageError as error:
@@ -264,7 +264,6 @@ class IncomingGateway:
         request: Request,
         identity: Identity,
         letter: Letter,
-        key: str | None,
         name: str | None,
         body: bytes,
         reservation: Reservation,
@@ -282,7 +281,7 @@ class IncomingGateway:
         waits = self._waits(letter, headers)
         connection = ""
         if self._may_answer:
-            connection = connection_name(self.queue, None if key is None else name)
+            connection = connection_name(self.queue, name)
             transport["demaq:connection"] = connection
         reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
         try:
@@ -299,7 +298,7 @@ class IncomingGateway:
             reservation.keep(len(body))
             if reply is None:
                 return self._accepted(letter, receipt)
-            if not receipt.is_new and key is not None:
+            if not receipt.is_new and name is not None:
                 known = await asyncio.to_thread(self._store.answer, connection)
                 if known is not None:
                     return self._replied(letter, _reply(known), receipt)
