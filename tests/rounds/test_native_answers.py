@@ -137,6 +137,13 @@ def test_a_condition_that_saxon_asks_before_a_loop_is_left_to_it():
     assert list(agree(rules).left) == rules[:-2]
 
 
+def test_a_path_behind_an_exclamation_mark_that_saxon_reads_as_one_path_is_left_to_it():
+    """It takes `A ! (B, C)/D` for `A/(B, C)/D`, without duplicates."""
+    contents = ("//a ! (/r/b, a)/text()", "(//*/a) ! (/descendant::b, r, a)/text()", "//a ! b/(c, d)/text()")
+    rules = [enqueue(content) for content in contents]
+    assert list(agree(rules).left) == rules
+
+
 def test_an_empty_string_before_an_attribute_is_judged_as_saxon_does():
     agree([f"if (true()) then do enqueue <o>{{''}}{{/{name}/@a}}</o> into o" for name in ("m", "r")])
 

@@ -217,6 +217,9 @@ class Translation:
         if operator == "!":
             found = self.code(node.operands[0], scope)
             for operand in node.operands[1:]:
+                if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
+                    # Saxon takes A ! (B, C)/D for A/(B, C)/D, without duplicates.
+                    raise NotSimple("a path with such steps behind `!`")
                 found = self._paths.mapped(found, operand, scope)
             return found
         codes = [self.code(operand, scope) for operand in node.operands]
