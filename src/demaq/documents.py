@@ -17,7 +17,7 @@ from demaq.errors import MessageError
 from demaq.xml_bounds import DEPTH_MAX, NAMESPACE, TEXT_BYTES_MAX, check_text, check_tree
 from demaq.xml_names import check_names
 from demaq.xml_parsers import parse_characters
-from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype
+from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype, refuse_second_mark
 
 if TYPE_CHECKING:
     from lxml.etree import _Element, _ElementTree
@@ -167,6 +167,7 @@ def parse_document(body: bytes | str) -> Document:
         data = body if encoding == "utf-8" else _encoded(text)
     if "\0" in text:  # where a parser takes it for the end, nobody looks at what follows
         raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
+    refuse_second_mark(text)
     check_text(text)
     if "<!" not in text and "<?" not in text:  # most bodies: nothing stands beside the root
         return _checked(text, _parsed(data))

@@ -26,6 +26,15 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _NO_BREAK = re.compile(r"[^\n]")
 
 
+def refuse_second_mark(text: str) -> None:
+    """Raise a MessageError where there is a byte order mark in what is text already.
+
+    libxml2 passes over it, and over whatever may stand at the beginning of a document alone.
+    """
+    if text.startswith("\ufeff"):
+        raise MessageError("notWellFormed", "the document begins with a second byte order mark")
+
+
 def declaration_end(text: str) -> int:
     """Return where the XML declaration at the beginning of a text ends; 0 if there is none.
 

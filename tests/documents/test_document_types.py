@@ -55,6 +55,22 @@ def expect_refusal(body: str | bytes) -> None:
     assert (refused.value.kind, refused.value.message) == ("notWellFormed", DOCTYPE_REFUSED)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("marks", [1, 2, 5])
+def test_a_second_byte_order_mark_is_refused_whatever_follows(encoding: str, marks: int, trap: Pipe, tmp_path: Path):
+    """libxml2 passes over it, and what stands behind it would be neither refused nor taken away."""
+    for text in (*document_types(trap.path), "<a/>", "<?xml version='1.0'?><a/>", " <a/>"):
+        body = ("\ufeff" * marks + text).encode(encoding)
+        for each in (body, "\ufeff" + "\ufeff" * marks + text):
+            with pytest.raises(MessageError) as refused:
+                parse_document(each)
+            assert refused.value.kind == "notWellFormed"
+        file = tmp_path / "rows.xml"
+        file.write_bytes(body)
+        [item] = list(read(find_files([str(file)]), Layout(row_tag="a")))
+        assert item.problem is not None
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("prolog", PROLOGS)
 def test_a_document_type_is_refused_in_encodings_that_need_no_declaration(encoding: str, prolog: str, trap: Pipe):

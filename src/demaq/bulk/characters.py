@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from demaq.encodings import encoding_of
 from demaq.errors import MessageError
-from demaq.xml_prolog import blank, declaration_end, prolog_end, refuse_doctype
+from demaq.xml_prolog import blank, declaration_end, prolog_end, refuse_doctype, refuse_second_mark
 
 PIECE_BYTES = 65_536
 PROLOG_CHARACTERS_MAX = 1_000_000
@@ -30,6 +30,7 @@ def utf8_pieces(file: BinaryIO) -> Iterator[bytes]:
             text += decoder.decode(piece, final=not piece)
             if not piece:
                 break
+        refuse_second_mark(text)
         end = declaration_end(text)
         refuse_doctype(text, end)
         yield (blank(text[:end]) + text[end:]).encode()
