@@ -137,6 +137,16 @@ def test_a_condition_that_saxon_asks_before_a_loop_is_left_to_it():
     assert list(agree(rules).left) == rules[:-2]
 
 
+def test_operands_are_evaluated_beside_one_that_is_empty():
+    contents = [
+        f"count({one} {sign} {other})"
+        for sign in "+-*"
+        for one, other in (("//none", "xs:double('x')"), ("xs:double('x')", "//none"))
+    ]
+    found = agree([enqueue(content) for content in contents])
+    assert found.fallbacks == len(contents) * len(BODIES)
+
+
 def test_a_path_behind_an_exclamation_mark_that_saxon_reads_as_one_path_is_left_to_it():
     """It takes `A ! (B, C)/D` for `A/(B, C)/D`, without duplicates."""
     contents = ("//a ! (/r/b, a)/text()", "(//*/a) ! (/descendant::b, r, a)/text()", "//a ! b/(c, d)/text()")

@@ -76,8 +76,9 @@ def computed(sign: str, left: Code, right: Code) -> Code:
     kind = _sum_type(one.type, other.type)
     if not left.is_list and not right.is_list and left.type in NUMBERS and right.type in NUMBERS:
         return Code(f"({left.text} {sign} {right.text})", kind)
-    outer, inner = looped(one), looped(other)
-    both = f"{outer.clauses} {inner.clauses}"
+    name = new_name()
+    outer, inner = looped(one), looped(listed(name, other.type))
+    both = f"for {name} in ({other.text},) {outer.clauses} {inner.clauses}"  # the right one is evaluated in any case
     return Code(f"({outer.item} {sign} {inner.item})", kind, is_list=True, clauses=both, is_single=True)
 
 
