@@ -14,11 +14,12 @@ import pytest
 from demaq.cli import main as cli
 from demaq.gateways.settings import Outgoing, Settings
 from demaq.server.control import ControlServer
-from demaq.store.protocol import Attempt, Step
+from demaq.store.protocol import Attempt, Postponed, Step
 from demaq.store.sqlite import SqliteStore
 from demaq.testing.lab import Lab
 from tests.gateways.nodes import Running, running, wait_until
 from tests.gateways.peers import Answer, Got, OtherSide, other_side
+from tests.store.contract import new
 
 APPLICATION = """
 create queue orders
@@ -202,6 +203,24 @@ def test_without_a_node_a_message_waits_for_the_next_one(tmp_path: Path, capsys:
         f"demaq: message {message} has been removed; from its error message it is run again by "
         "demaq replay --error timeout --queue supplier\n"
     )
+
+
+def test_of_very_many_messages_none_is_sent_again_where_the_last_one_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    demaq = Asked(tmp_path / "store", capsys)
+    with Lab(APPLICATION.replace("{address}", "http://127.0.0.1:1"), demaq.store) as lab:
+        order = lab.enqueue("orders", "<other/>")
+        many = [new("supplier", undelivered=True, priority=None) for _ in range(1500)]
+        numbers = [str(number) for number in lab.store.append(many)]
+        later = datetime.now(UTC) + timedelta(days=1)
+        lab.store.postpone([Postponed(message=int(number), due=later) for number in numbers])
+    assert demaq("redeliver", *numbers, str(order)) == 1
+    assert demaq.err == f"demaq: message {order} is in queue orders, which is no outgoing gateway\n"
+    assert {each["due"] for each in demaq.json("deliveries", "--limit", "9999")["waiting"]} == {later.isoformat()}
+    assert demaq("redeliver", *numbers) == 0
+    assert demaq.out == "1,500 messages will be sent again when a node runs\n"
+    assert all(each["due"] < later.isoformat() for each in demaq.json("deliveries", "--limit", "9999")["waiting"])
 
 
 def give_up(folder: Path, message: int, is_garbage: bool = False) -> None:

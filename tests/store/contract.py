@@ -374,7 +374,7 @@ class StoreContract:
     def test_what_is_done_with_but_to_be_sent_again_is_not_removed_yet(self, store: Store):
         store.append([new("mail", slices=(("s", "1"),), undelivered=True), new()])
         store.commit([Step(delivered=1), Step(processed=1)], elide=True)
-        assert store.send_again(1, MORNING)
+        assert store.send_again([1], MORNING) == []
         [done] = store.commit([Step(processed=2, resets=(("s", "1"),))], elide=True)
         assert done.retired == (1, 2)
         assert seqs(store.stored(None, 0, 10)) == [1]
@@ -590,18 +590,31 @@ class StoreContract:
     def test_a_message_can_be_sent_again_as_long_as_it_is_there(self, store: Store):
         store.append([new("out", undelivered=True, priority=None)])
         store.commit([Step(processed=1, delivered=1, attempt=attempt(1, 1, "failed"))])
-        assert store.send_again(1, MORNING)
+        assert store.send_again([1], MORNING) == []
         assert to_send(store) == [(1, 0)]
         assert store.collect_garbage(FOREVER, 9) == 0
         [done] = store.commit([Step(delivered=1, attempt=attempt(1, 2, "sent"))])
         assert done.retired == ()
         assert store.collect_garbage(FOREVER, 9) == 1
-        assert not store.send_again(1, MORNING)
+        assert store.send_again([1], MORNING) == [1]
+
+    def test_of_several_messages_all_are_sent_again_or_none(self, store: Store):
+        store.append([new("out", undelivered=True, priority=None) for _ in range(4)])
+        store.postpone([Postponed(message=1, due=FOREVER, attempt=attempt(1, 3, "again"))])
+        store.commit([Step(processed=2, delivered=2), Step(processed=3, delivered=3)], elide=True)
+        store.commit([Step(processed=4, delivered=4)])
+        assert store.send_again([1, 2, 3, 4], MORNING) == [2, 3]
+        assert [(each.message, each.due, each.attempts) for each in store.unsent(None, None, 9)] == [(1, FOREVER, 3)]
+        assert store.send_again([4, 1, 4], MORNING) == []
+        assert [(each.message, each.due, each.attempts) for each in store.unsent(None, None, 9)] == [
+            (1, MORNING, 0),
+            (4, MORNING, 0),
+        ]
 
     def test_what_waits_to_be_sent_may_be_due_at_once_and_counts_anew(self, store: Store):
         store.append([new("out", undelivered=True)])
         store.postpone([Postponed(message=1, due=FOREVER, attempt=attempt(1, 1, "again"))])
-        assert store.send_again(1, MORNING)
+        assert store.send_again([1], MORNING) == []
         assert [(found.seq, found.attempts) for found in store.to_send("out", MORNING, 9)] == [(1, 0)]
 
     def test_what_is_to_be_sent_is_shown_with_its_properties_and_slices(self, store: Store):

@@ -436,7 +436,7 @@ def test_a_reader_reads_beside_the_writer_and_writes_nothing(address: str):
         lambda: reader.append([new()]),
         lambda: reader.commit([Step()]),
         lambda: reader.postpone([]),
-        lambda: reader.send_again(1, MORNING),
+        lambda: reader.send_again([1], MORNING),
         lambda: reader.restate("d", [], 0),
         lambda: reader.load_collection("c", []),
         lambda: reader.activate(next_program(), MORNING),

@@ -5,9 +5,11 @@ What was acknowledged is there, what was refused is not, and no commit is ever t
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -19,8 +21,9 @@ import pytest
 from demaq.errors import StoreError
 from demaq.store import SqliteStore
 from demaq.store.database import FILE_NAME
+from demaq.store.protocol import Postponed, Step
 from tests.store.consistency import assert_consistent
-from tests.store.contract import Clock, new
+from tests.store.contract import FOREVER, MORNING, Clock, new
 from tests.store.faults import (
     FRAME_SIZE,
     LOG_NAME,
@@ -238,6 +241,31 @@ def test_a_torn_checkpoint_is_mended_by_the_log(tmp_path: Path):
                 before = old[sector : sector + SECTOR_SIZE]
                 database[sector : sector + SECTOR_SIZE] = before.ljust(SECTOR_SIZE, b"\0")
         torn.assert_holds(torn.log, ACTS, bytes(database))
+
+
+# a fault in the middle of a transaction
+
+
+def test_a_fault_at_one_message_of_several_leaves_all_of_them_as_they_were(tmp_path: Path):
+    store = open_store(tmp_path)
+    store.append([new("out", undelivered=True, priority=None) for _ in range(4)])
+    store.commit([Step(processed=4, delivered=4)])
+    store.postpone([Postponed(message=seq, due=FOREVER) for seq in (1, 2, 3)])
+    before = store.unsent(None, None, 9)
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        for number, change in enumerate(["UPDATE", "INSERT"]):
+            seq = (3, 4)[number]
+            other.execute(
+                f"CREATE TRIGGER no_{change} BEFORE {change} ON outbox WHEN NEW.seq = {seq} "
+                "BEGIN SELECT RAISE(ABORT, 'a fault'); END"
+            )
+            with pytest.raises(StoreError, match="a fault"):
+                store.send_again([1, 2, 3, 4], MORNING)
+            assert store.unsent(None, None, 9) == before
+            other.execute(f"DROP TRIGGER no_{change}")
+    assert store.send_again([1, 2, 3, 4], MORNING) == []
+    assert [each.due for each in store.unsent(None, None, 9)] == [MORNING] * 4
+    store.close()
 
 
 # calls that the system refuses

@@ -135,9 +135,9 @@ class StoresAgree(RuleBasedStateMachine):
             )
         self.same("postpone", [Postponed(message=seq, due=due, attempt=attempt)])
 
-    @rule(seq=numbers, due=times)
-    def send_again(self, seq: int, due: Any) -> None:
-        self.same("send_again", seq, due)
+    @rule(seqs=st.lists(numbers, max_size=4), due=times)
+    def send_again(self, seqs: list[int], due: Any) -> None:
+        self.same("send_again", seqs, due)
 
     @rule(now=times, limit=st.integers(1, 5), but=st.lists(numbers, max_size=3))
     def look_at_what_is_to_send(self, now: Any, limit: int, but: list[int]) -> None:

@@ -12,9 +12,6 @@ from demaq.server.redelivery import given_up
 from demaq.store.place import Place
 from demaq.store.sending import ATTEMPTS_MAX
 
-AT_ONCE_MAX = 1000
-"""So many messages are asked for in one request."""
-
 
 @click.command(cls=ExampleFirst, example="$ demaq redeliver 17 18 --store orders")
 @click.argument("ids", nargs=-1, metavar="ID...")
@@ -40,8 +37,7 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: Place) -> None:
     with told():
         node = writable(place)
         try:
-            for first in range(0, len(messages), AT_ONCE_MAX):
-                node.redeliver(messages[first : first + AT_ONCE_MAX])
+            node.redeliver(messages)
         finally:
             node.close()
     when = "when a node runs" if isinstance(node, StoreAtRest) else "now"

@@ -9,14 +9,17 @@ from demaq.errors import OperatorError
 from demaq.language.program import Program
 from demaq.store.protocol import Store
 
+READ_MAX = 500
+"""So many messages are looked at together."""
+
 
 def send_again(store: Store, program: Program, messages: Sequence[int], now: datetime) -> None:
     """Let these messages be due, all or none. Raises an OperatorError for one that cannot be sent."""
-    for message in messages:
-        _expect_sendable(store, program, message)
-    for message in messages:
-        if not store.send_again(message, now):  # it was removed this very moment
-            raise OperatorError(_gone(store, message))
+    for first in range(0, len(messages), READ_MAX):
+        _expect_sendable(store, program, messages[first : first + READ_MAX])
+    gone = store.send_again(messages, now)
+    if gone:  # it was removed this very moment
+        raise OperatorError(_gone(store, gone[0]))
 
 
 def given_up(store: Store, queue: str, limit: int) -> list[int]:
@@ -29,13 +32,14 @@ def given_up(store: Store, queue: str, limit: int) -> list[int]:
     return [message for message in stored if not store.unsent(None, message, 1)]
 
 
-def _expect_sendable(store: Store, program: Program, message: int) -> None:
-    found = store.message(message)
-    if found is None:
-        raise OperatorError(_gone(store, message))
-    queue = program.queues.get(found.queue)
-    if queue is None or queue.kind != "outgoingGateway":
-        raise OperatorError(f"message {message} is in queue {found.queue}, which is no outgoing gateway")
+def _expect_sendable(store: Store, program: Program, messages: Sequence[int]) -> None:
+    queues = {found.seq: found.queue for found in store.messages(messages)}
+    for message in messages:
+        if message not in queues:
+            raise OperatorError(_gone(store, message))
+        queue = program.queues.get(queues[message])
+        if queue is None or queue.kind != "outgoingGateway":
+            raise OperatorError(f"message {message} is in queue {queues[message]}, which is no outgoing gateway")
 
 
 def _gone(store: Store, message: int) -> str:

@@ -123,13 +123,14 @@ class MemoryStore:
                     kept.attempts = each.attempt.number
                     self._attempts.append(each.attempt)
 
-    def send_again(self, seq: int, due: datetime) -> bool:
+    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
         with self._lock:
-            kept = self._kept.get(seq)
-            if kept is None:
-                return False
-            kept.send_due, kept.attempts = due, 0
-            return True
+            gone = sorted([seq for seq in set(seqs) if seq not in self._kept])
+            if not gone:
+                for seq in seqs:
+                    kept = self._kept[seq]
+                    kept.send_due, kept.attempts = due, 0
+            return gone
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._lock:

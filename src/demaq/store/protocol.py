@@ -263,10 +263,11 @@ class Store(Protocol):
     def postpone(self, postponed: Sequence[Postponed]) -> None:
         """Messages that are to be sent are due at other times; in one transaction."""
 
-    def send_again(self, seq: int, due: datetime) -> bool:
-        """A message of an outgoing gateway is to be sent, whatever became of it, and its attempts count from 1 again.
+    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
+        """Let messages of outgoing gateways be sent, whatever became of them, in one transaction. Their attempts count
+        from 1 again.
 
-        The answer is False where it is no longer there.
+        Return those that are no longer there, in order. If there are any, nothing is changed for the others either.
         """
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:

@@ -54,17 +54,19 @@ def postpone(tables: Tables, postponed: Sequence[Postponed]) -> None:
     write_attempts(tables, [each.attempt for each in known.values() if each.attempt is not None])
 
 
-def send_again(tables: Tables, seq: int, due: datetime) -> bool:
-    """Within a transaction: let a message be due, in the outbox or not."""
-    rows = tables.rows(tables.sql["message"], [seq])
-    if not rows:
-        return False
-    if tables.rows(tables.sql["outbox_of"], [encode_numbers([seq])]):
-        tables.execute_many(tables.sql["postpone"], [_postponed_row(seq, microseconds(due), 0)])
-    else:
-        queue = rows[0][1]
-        tables.execute_many(tables.sql["insert_outbox"], [outbox_row(seq, queue, microseconds(due))])
-    return True
+def send_again(tables: Tables, seqs: Sequence[int], due: datetime) -> list[int]:
+    """Within a transaction: let messages be due, in the outbox or not. Return those that are gone; then none is."""
+    asked = encode_numbers(seqs)
+    queues = dict(tables.rows(tables.sql["queues_of"], [asked]))
+    gone = sorted(set(seqs) - queues.keys())
+    if gone:
+        return gone
+    at = microseconds(due)
+    waiting = dict(tables.rows(tables.sql["outbox_of"], [asked]))
+    tables.execute_many(tables.sql["postpone"], [_postponed_row(seq, at, 0) for seq in waiting])
+    others = [outbox_row(seq, queue, at) for seq, queue in queues.items() if seq not in waiting]
+    tables.execute_many(tables.sql["insert_outbox"], others)
+    return []
 
 
 def forget(tables: Tables, now: int) -> None:

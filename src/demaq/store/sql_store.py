@@ -91,9 +91,9 @@ class SqlStore:
         with self._writing():
             sending.postpone(self._database, postponed)
 
-    def send_again(self, seq: int, due: datetime) -> bool:
+    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
         with self._writing():
-            return sending.send_again(self._database, seq, due)
+            return sending.send_again(self._database, seqs, due)
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():

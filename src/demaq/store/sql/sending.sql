@@ -26,6 +26,9 @@ WHERE o.seq = :seq LIMIT :limit
 -- name: outbox_of
 SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
 
+-- name: queues_of
+SELECT seq, queue FROM messages WHERE seq IN (SELECT value FROM json_each(?))
+
 -- name: insert_outbox
 INSERT INTO outbox (seq, queue, due, attempts, checksum) VALUES (?, ?, ?, ?, ?)
 

@@ -29,6 +29,9 @@ WHERE o.seq = %(seq)s LIMIT %(limit)s
 -- name: outbox_of
 SELECT seq, attempts FROM outbox WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(%s::json)::bigint))
 
+-- name: queues_of
+SELECT seq, queue FROM messages WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(%s::json)::bigint))
+
 -- name: insert_outbox
 INSERT INTO outbox (seq, queue, due, attempts, checksum)
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
