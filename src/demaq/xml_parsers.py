@@ -5,17 +5,22 @@ without it libxml2 opens the external document type although it is told not to l
 
 libxml2 keeps all names that a thread has parsed until the thread ends, and refuses new ones when they are too many. So
 a thread that has seen many lets another one parse for it, which is replaced when it has seen as many.
+
+What libxml2 says of namespaces are no fatal errors to it, and lxml goes by the last thing that was said: a prefix that
+stands for nothing passes where only a warning follows it, and a namespace that is no URI (`http://exämple.org/`) is
+refused where none does. So what was said is read here: a namespace may be any text, all else is an error.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from xml.parsers import expat
 
 from lxml import etree
 
@@ -32,6 +37,15 @@ OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
         "recover": False,
     }
 )
+
+TOLERANT: Final[Mapping[str, Any]] = MappingProxyType({**OPTIONS, "recover": True})
+"""For documents that were found to be well-formed but for what libxml2 says of their namespaces."""
+
+NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
+ERRORS_LOGGED_MAX: Final = 100
+"""libxml2 stays silent about further errors unless they are fatal."""
+
+_Parsed = TypeVar("_Parsed")
 
 
 class _OfThread(threading.local):
@@ -59,10 +73,60 @@ def _parse_here(data: bytes) -> etree._Element:
     names = _mine.names
     names.look_at(data.decode("utf-8", "replace"))
     try:
-        return etree.fromstring(data, _mine.parser)
+        if b"xml" not in data and b"<?" not in data:  # without declarations nothing follows an error that hides it
+            return etree.fromstring(data, _mine.parser)
+        return _judged(lambda parser: etree.fromstring(data, parser), _mine.parser, _tolerant, lambda: data)
     except etree.XMLSyntaxError:
         names.characters += len(data)  # whatever it has taken for a name, such as that of an entity
         raise
+
+
+def _tolerant() -> etree.XMLParser:
+    return etree.XMLParser(encoding="utf-8", **TOLERANT)
+
+
+def _judged(
+    parse: Callable[[etree.XMLParser], _Parsed],
+    parser: etree.XMLParser,
+    make_tolerant: Callable[[], etree.XMLParser],
+    data: Callable[[], bytes],
+) -> _Parsed:
+    """Return what is parsed, again with a tolerant parser if the first has something against a namespace alone.
+
+    `data` returns the document.
+    """
+    try:
+        parsed = parse(parser)
+    except etree.XMLSyntaxError:
+        if not _refuse_errors(parser):
+            raise
+        parser = make_tolerant()
+        parsed = parse(parser)
+    if _refuse_errors(parser) >= ERRORS_LOGGED_MAX:
+        _check_namespaces(data())
+    return parsed
+
+
+def _refuse_errors(parser: etree.XMLParser | etree.XMLPullParser) -> int:
+    """Raise etree.XMLSyntaxError for the first real error a parser has found; return how many texts were no URIs."""
+    said = parser.error_log.filter_from_errors()
+    for entry in said:
+        if entry.type != NOT_A_URI:
+            raise _syntax_error(entry.message, entry.type, entry.line, entry.column)
+    return len(said)
+
+
+def _check_namespaces(data: bytes) -> None:
+    """Raise etree.XMLSyntaxError if a document does not use namespaces as it should. It is well-formed otherwise."""
+    parser = expat.ParserCreate(namespace_separator="\x01")  # no namespace has that character
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise _syntax_error(expat.ErrorString(error.code), error.code, error.lineno, error.offset + 1) from None
+
+
+def _syntax_error(message: str, code: int, line: int, column: int) -> etree.XMLSyntaxError:
+    return etree.XMLSyntaxError(message, code, line, column)  # type: ignore[call-arg, arg-type]  # as lxml calls it
 
 
 class _ReplaceableThread:
@@ -98,8 +162,12 @@ _replaceable = _ReplaceableThread()
 
 def parse_made(text: str) -> etree._Element:
     """Return the root of a document that rules have made, which may be deeper and longer than one from outside."""
-    parser = etree.XMLParser(encoding="utf-8", **{**OPTIONS, "huge_tree": True})
-    return etree.fromstring(text.encode("utf-8"), parser)
+    data = text.encode("utf-8")
+    return _judged(lambda parser: etree.fromstring(data, parser), _huge(OPTIONS), lambda: _huge(TOLERANT), lambda: data)
+
+
+def _huge(options: Mapping[str, Any]) -> etree.XMLParser:
+    return etree.XMLParser(encoding="utf-8", **{**options, "huge_tree": True})
 
 
 def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
@@ -113,12 +181,32 @@ def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
     return parser
 
 
+def _tolerant_file_parser() -> etree.XMLParser:
+    return etree.XMLParser(**TOLERANT)
+
+
 def parse_file(path: Path) -> etree._ElementTree:
     """Return a file of an application. Raises OSError and etree.XMLSyntaxError."""
     path.open("rb").close()  # lxml's own message for a missing file says less
-    return etree.parse(str(path), file_parser())
+    return _judged(lambda parser: etree.parse(str(path), parser), file_parser(), _tolerant_file_parser, path.read_bytes)
+
+
+def parse_file_content(data: bytes) -> etree._Element:
+    """Return the root of what stands in a file of an application. Raises etree.XMLSyntaxError and ValueError."""
+    return _judged(lambda parser: etree.fromstring(data, parser), file_parser(), _tolerant_file_parser, lambda: data)
 
 
 def pull_parser(tag: str) -> etree.XMLPullParser:
     """Return a parser that is fed pieces of UTF-8, and tells where elements of a name begin and end."""
     return etree.XMLPullParser(events=("start", "end"), tag=tag, encoding="utf-8", **OPTIONS)
+
+
+def close_pull_parser(parser: etree.XMLPullParser) -> None:
+    """Raise etree.XMLSyntaxError if what a parser was fed is not well-formed. A namespace may be any text."""
+    try:
+        parser.close()
+    except etree.XMLSyntaxError:
+        if not _refuse_errors(parser):
+            raise
+    else:
+        _refuse_errors(parser)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import demaq
 from demaq.rounds import saxon
-from demaq.xml_parsers import OPTIONS
+from demaq.xml_parsers import OPTIONS, TOLERANT
 
 SOURCES = Path(demaq.__file__).parent
 MAKERS = {
@@ -21,11 +21,15 @@ MAKERS = {
 MODULES = {"etree", "objectify", "saxonche", "expat", "minidom", "pulldom", "sax", "xmlrpc", "ElementTree"}
 """Things of these modules, or of the processor, count."""
 PLACES = {
-    "xml_parsers.py": [*["etree.XMLParser"] * 3, "etree.XMLPullParser", *["etree.fromstring"] * 2, "etree.parse"],
+    "xml_parsers.py": [
+        *["etree.XMLParser"] * 5,
+        "etree.XMLPullParser",
+        *["etree.fromstring"] * 4,
+        "etree.parse",
+        "expat.ParserCreate",
+    ],
     "rounds/saxon.py": ["_processor.parse_xml", "saxonche.PySaxonProcessor"],
-    "gateways/soap/files.py": ["etree.fromstring"],
     "gateways/soap/schema.py": ["etree.fromstring"],
-    "spark/companions.py": ["etree.fromstring"],
     "benchmarks/by_hand.py": ["etree.fromstring"] * 5,
     "benchmarks/by_hand_gateway.py": ["etree.fromstring"],
 }
@@ -75,7 +79,10 @@ def test_whoever_parses_says_with_which_parser():
             assert len(node.args) >= 2, f"{file}:{node.lineno} uses lxml's own parser"
             assert ast.unparse(node.args[1]) in PARSER_ARGUMENTS, f"{file}:{node.lineno}"
         elif call.startswith("etree.XML"):
-            assert "**OPTIONS" in ast.unparse(node), f"{file}:{node.lineno}"
+            made_with = ast.unparse(node)
+            assert any([f"**{o}" in made_with for o in ("OPTIONS", "TOLERANT", "{**options")]), f"{file}:{node.lineno}"
+        elif call == "expat.ParserCreate":
+            assert file == "xml_parsers.py", "it has no handlers, and sees what libxml2 has parsed"
 
 
 def test_no_other_library_parses_xml():
@@ -92,7 +99,8 @@ def test_no_other_library_parses_xml():
     )
     found = [(file, name) for file, name in imports() if name.startswith(others)]
 
-    assert [(file, name) for file, name in found if not name.startswith("xml.sax.saxutils")] == []
+    others_known = [("xml_parsers.py", "xml.parsers.expat")]
+    assert [(file, name) for file, name in found if not name.startswith("xml.sax.saxutils")] == others_known
 
 
 def test_parsers_of_libxml2_resolve_nothing_and_reach_for_nothing():
@@ -105,6 +113,7 @@ def test_parsers_of_libxml2_resolve_nothing_and_reach_for_nothing():
         "huge_tree": False,
         "recover": False,
     }
+    assert {**TOLERANT, "recover": False} == OPTIONS
     assert "collect_ids" not in OPTIONS, "False makes libxml2 open the external document type"
 
 

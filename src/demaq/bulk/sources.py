@@ -19,7 +19,7 @@ from lxml import etree
 
 from demaq.bulk.characters import utf8_pieces
 from demaq.errors import MessageError, OperatorError
-from demaq.xml_parsers import pull_parser
+from demaq.xml_parsers import close_pull_parser, pull_parser
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -174,7 +174,7 @@ def _events(data: BinaryIO, tag: str) -> Iterator[tuple[str, Any]]:
         yield from parser.read_events()  # what was read before it broke off
         if failure is not None:
             raise failure
-    parser.close()
+    close_pull_parser(parser)
     yield from parser.read_events()
 
 

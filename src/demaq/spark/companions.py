@@ -22,7 +22,7 @@ from demaq.files import name_in_errors
 from demaq.language.load import load_program_texts
 from demaq.language.program import Program
 from demaq.rounds.outcomes import Location, Outcome
-from demaq.xml_parsers import file_parser
+from demaq.xml_parsers import parse_file_content
 
 _REFERENCES = "(//xs:include | //xs:import | //xs:redefine | //xs:override)/@schemaLocation | //wsdl:import/@location"
 _NAMESPACES = {"xs": "http://www.w3.org/2001/XMLSchema", "wsdl": "http://schemas.xmlsoap.org/wsdl/"}
@@ -83,7 +83,7 @@ def _present(paths: Iterable[Path | None]) -> list[Path]:
 def _referenced(path: Path, data: bytes) -> list[Path]:
     """The files that a schema or an interface is made of."""
     try:
-        root = etree.fromstring(data, file_parser())
+        root = parse_file_content(data)
     except etree.XMLSyntaxError:
         return []  # a library
     found = root.xpath(_REFERENCES, namespaces=_NAMESPACES)

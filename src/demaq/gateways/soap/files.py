@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from demaq.errors import ProgramError
-from demaq.xml_parsers import file_parser
+from demaq.xml_parsers import parse_file_content
 
 FILES_MAX = 500
 """An interface of more files than that is a mistake."""
@@ -56,7 +56,7 @@ def _read(path: Path, named_in: Path | None) -> etree._Element:
     except OSError as failure:
         unusable(f"{prefix}{failure.strerror or failure}")
     try:
-        root = etree.fromstring(data, file_parser())
+        root = parse_file_content(data)
     except (etree.XMLSyntaxError, ValueError) as failure:
         unusable(f"{prefix}{str(failure).splitlines()[0] if str(failure) else 'it is not well-formed'}")
     if root.getroottree().docinfo.internalDTD is not None:
