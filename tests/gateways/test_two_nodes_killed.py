@@ -16,7 +16,7 @@ from demaq.store.protocol import StoredMessage
 from tests.gateways.peers import OtherSide, other_side
 from tests.gateways.processes import GatewayNode, free_ports, killed_at_the_end
 
-KILLS = 6
+KILLS = 4
 FLOW_SECONDS = 1.0
 """So long messages flow before the next kill."""
 FEED_SECONDS = 0.02

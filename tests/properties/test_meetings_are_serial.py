@@ -35,7 +35,7 @@ from tests.reference.serial_engine import SerialEngine
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOPS_MAX = 8
-PROGRAMS = int(os.environ.get("SERIAL_PROGRAMS", "100"))
+PROGRAMS = int(os.environ.get("SERIAL_PROGRAMS", "60"))
 STEPS_MAX = 300
 """An application that makes more of them is not looked at any further."""
 SAXON_EVERY = 20

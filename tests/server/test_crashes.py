@@ -9,8 +9,8 @@ import pytest
 
 from demaq.benchmarks.crash import campaign
 
-TRIALS = 10
-TRIALS_PER_STORE = 5
+TRIALS = 6
+TRIALS_PER_STORE = 3
 
 
 @pytest.mark.slow
