@@ -151,10 +151,10 @@ class Intake:
         return await self._take(_Arrival(queue, sent, len(body), _future(), known))
 
     async def refuse(
-        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None
+        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None, hops: int = 0
     ) -> MessageError:
         """Keep what must not be stored in an error message. The answer is the error."""
-        arrival = _Arrival(queue, Sent(body, {}, request), len(body), _future(), refusal=error)
+        arrival = _Arrival(queue, Sent(body, {}, request, hops=hops), len(body), _future(), refusal=error)
         try:
             await self._take(arrival)
         except MessageError as refused:
@@ -344,7 +344,7 @@ class Intake:
         # Without a digest apart from its name: what else comes under that name and is refused is told about, too.
         request = None if sent.request is None else f"refused:{sent.request.replace(SEPARATOR, ':')}"
         about = Refused.of(arrival.queue, sent.body, error, sent.document)
-        return self._engine.maker.refused(error, about, now, request)
+        return self._engine.maker.refused(error, about, now, request, sent.hops)
 
 
 def _first(waiting: list[_Arrival]) -> tuple[list[_Arrival], list[_Arrival]]:

@@ -97,15 +97,21 @@ class Maker:
         rule = failure.rule.name if failure.rule is not None else None
         return [self.new(queue, document, properties, entries, now, rule=rule, trigger=message)]
 
-    def refused(self, error: MessageError, refused: Refused, now: datetime, request: str | None) -> NewMessage:
-        """The message about what was never stored; nobody made it and it caused nothing."""
+    def refused(
+        self, error: MessageError, refused: Refused, now: datetime, request: str | None, hops: int = 0
+    ) -> NewMessage:
+        """The message about what was never stored; nobody made it and it caused nothing.
+
+        `hops` is how far that has come: where errors are sent on, two nodes that refuse each other's messages are a
+        loop too.
+        """
         failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=None)
         found = self._error(failure, refused, now)
         if found is None:  # somebody fills the system's own error queue: it hears of that itself
             document = Document(error_body(self.program, failure, refused, now))
             found = SYSTEM_ERRORS, document, level_property(SYSTEM), ()
         queue, document, properties, entries = found
-        return self.new(queue, document, properties, entries, now, request=request)
+        return self.new(queue, document, properties, entries, now, request=request, hops=hops)
 
     def _error(
         self, failure: Failure, message: StoredMessage | Refused, now: datetime

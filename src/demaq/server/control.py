@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.files import write_private_text
 from demaq.scheduler.receiving import Sent
-from demaq.server.new_messages import from_json, to_json
+from demaq.server.new_messages import from_json, sent_from_json, sent_to_json, to_json
 from demaq.server.node import Node
 from demaq.server.process_state import is_stopped
 from demaq.store.database import FILE_NAME
@@ -107,7 +107,7 @@ class ControlServer:
             case "watched":
                 return self._node.watched(request["watch"])
             case "enqueue_all":
-                sent = [Sent(base64.b64decode(body), given, name) for body, given, name in request["messages"]]
+                sent = [sent_from_json(item) for item in request["messages"]]
                 return self._node.enqueue_all(request["queue"], sent)
             case "take":
                 return [as_json(message) for message in self._node.take(request["queue"], request["limit"])]
@@ -150,7 +150,7 @@ class RemoteNode:
 
     def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
         """All or none of the messages, in one transaction."""
-        encoded = [(base64.b64encode(_bytes(each.body)).decode(), dict(each.properties), each.request) for each in sent]
+        encoded = [sent_to_json(each) for each in sent]
         return list(self._ask(do="enqueue_all", queue=queue, messages=encoded))
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
@@ -286,7 +286,8 @@ def _socket_of(address_file: Path) -> Path | None:
 
 
 def as_json(message: StoredMessage) -> dict[str, Any]:
-    """A message for a listing."""
+    """Return a message for a listing. Every field of it is there: see docs/reference/command-line.md."""
+    timer = message.timer
     return {
         "id": str(message.seq),
         "queue": message.queue,
@@ -296,14 +297,14 @@ def as_json(message: StoredMessage) -> dict[str, Any]:
         "rule": message.rule,
         "trigger": str(message.trigger) if message.trigger is not None else None,
         "origin": str(message.origin),
+        "hops": message.hops,
         "processed": message.processed is not None,
         "visible": message.retired is None,
         "slices": [{"slicing": slicing, "key": key} for slicing, key in message.slices],
+        "timer": None if timer is None else {"due": timer.due.isoformat(), "target": timer.target},
+        "transient": message.transient,
+        "undelivered": message.undelivered,
     }
-
-
-def _bytes(body: str | bytes) -> bytes:
-    return body.encode("utf-8") if isinstance(body, str) else body
 
 
 def _read_all(receive: Callable[[], bytes]) -> bytes:

@@ -63,7 +63,7 @@ class FakeIntake:
         return 1
 
     async def refuse(
-        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None
+        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None, hops: int = 0
     ) -> MessageError:
         if self.failures:
             raise self.failures.pop(0)

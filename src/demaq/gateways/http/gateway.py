@@ -200,7 +200,8 @@ class IncomingGateway:
                 if taken is not None:
                     reservation.keep(taken)
             except MessageError as error:
-                raise await self._intake.refuse(self.queue, text, error, request=name) from None
+                hops = hops_of(request.headers.get(_HOPS_HEADER))
+                raise await self._intake.refuse(self.queue, text, error, request=name, hops=hops) from None
             return await self._store_and_answer(request, identity, letter, name, body, reservation)
         except SoapRefusal as error:
             return HttpAnswer(status=400, body=write_refusal(error), content_type=content_type(error.version))

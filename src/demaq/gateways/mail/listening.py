@@ -64,7 +64,9 @@ class Intake(Protocol):
     ) -> object:
         """Durable on return. Raises a MessageError when the refusal is kept."""
 
-    async def refuse(self, queue: str, body: bytes | str, error: MessageError, *, request: str | None) -> object:
+    async def refuse(
+        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None, hops: int
+    ) -> object:
         """Keep what must not be stored in an error message."""
 
 
@@ -219,9 +221,10 @@ class _Handler:
 
     async def _give(self, mail: Mail, queue: str, address: str, identity: Identity, peer: str) -> None:
         request = await asyncio.to_thread(request_name, queue, mail, identity)  # it reads all of a mail
+        hops = hops_of(mail.transport.get(HEADER + HOPS_HEADER))
         if mail.refusal is not None:
             error = MessageError("notWellFormed", mail.refusal)
-            await self._intake.refuse(queue, mail.body, error, request=request)
+            await self._intake.refuse(queue, mail.body, error, request=request, hops=hops)
             raise error
         transport = {**mail.transport, "demaq:sender": identity.name or peer}
         await self._intake.receive(
@@ -230,7 +233,7 @@ class _Handler:
             transport=transport,
             properties=_explicit(mail, address),
             request=request,
-            hops=hops_of(mail.transport.get(HEADER + HOPS_HEADER)),
+            hops=hops,
         )
 
 
