@@ -175,17 +175,19 @@ def test_a_message_in_a_soap_envelope_is_taken_out_and_its_headers_are_propertie
 
 
 @pytest.mark.parametrize(
-    ("namespace", "content_type", "marks"),
+    ("namespace", "content_type", "status", "marks"),
     [
-        ("http://schemas.xmlsoap.org/soap/envelope/", "text/xml", ["faultcode", "Client"]),
-        ("http://www.w3.org/2003/05/soap-envelope", "application/soap+xml", ["Code", "Sender"]),
+        ("http://schemas.xmlsoap.org/soap/envelope/", "text/xml", 500, ["faultcode", "Client"]),
+        ("http://www.w3.org/2003/05/soap-envelope", "application/soap+xml", 400, ["Code", "Sender"]),
     ],
 )
-def test_who_speaks_soap_is_refused_with_a_fault(here: Running, namespace: str, content_type: str, marks: list[str]):
+def test_who_speaks_soap_is_refused_with_a_fault(
+    here: Running, namespace: str, content_type: str, status: int, marks: list[str]
+):
     text = f'<e:Envelope xmlns:e="{namespace}"><e:Body><order customer="seven"/></e:Body></e:Envelope>'
     answer = here.post("/orders", text, content_type)
 
-    assert answer.status_code == 422
+    assert answer.status_code == status
     assert answer.headers["content-type"].startswith(content_type)
     assert namespace in answer.text
     assert all(mark in answer.text for mark in marks)
@@ -391,7 +393,7 @@ def test_a_full_disk_asks_to_come_again_and_nothing_is_stored(here: Running, bod
     assert (answer.status_code, fault.status_code) == (503, 503)
     assert answer.headers["retry-after"] == fault.headers["retry-after"] == "7"
     assert "the disk is nearly full" in answer.text
-    assert "http://www.w3.org/2003/05/soap-envelope" in fault.text
+    assert fault.text == answer.text  # it is a matter of HTTP, before SOAP
     assert (count(here, "full"), count(here, "demaq:errors")) == before
     assert here.post("/orders", "<order/>").status_code == 202
 

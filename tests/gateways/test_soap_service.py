@@ -182,7 +182,7 @@ def test_zeep_gets_a_fault_for_what_is_not_as_the_schema_says(here: Running, pat
     before = len(here.stored("demaq:errors"))
     answer = client.transport.post_xml(here.address + path, order, {"content-type": "text/xml"})
 
-    assert answer.status_code == 422
+    assert answer.status_code == (500 if code == "Client" else 400)
     assert b"'many' is not a valid value" in answer.content
     assert code.encode() in answer.content
     [error] = here.wait_for("demaq:errors", before + 1)[before:]

@@ -19,7 +19,6 @@ from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.gateways.soap import (
     Interface,
-    SoapRefusal,
     action_of,
     addressing_of,
     answer_for,
@@ -29,7 +28,6 @@ from demaq.gateways.soap import (
     read_envelope,
     read_interface,
     refusal_for,
-    write_refusal,
 )
 from tests.gateways.soap import wsdls
 from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
@@ -62,9 +60,6 @@ class Handler(BaseHTTPRequestHandler):
             request = addressing_of(envelope.headers, envelope.version)
             action = action_of(self.headers["content-type"], self.headers["soapaction"])
             found = asked(self.server.interface, envelope, action)
-        except SoapRefusal as refusal:
-            self._answer(500, content_type(refusal.version), write_refusal(refusal))
-            return
         except MessageError as error:
             answer = refusal_for(self.server.interface.version, error)
             self._answer(answer.status, answer.content_type, answer.data)

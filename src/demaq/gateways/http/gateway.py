@@ -16,7 +16,7 @@ from starlette.requests import Request
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.gateways.connections import Connections, Reply, connection_name
-from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused, status_of
+from demaq.gateways.http.answers import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.identifying import identified
 from demaq.gateways.http.protocol import HALF_CLOSED
@@ -42,6 +42,7 @@ from demaq.gateways.soap import (
     Addressing,
     Interface,
     Operation,
+    SoapAnswer,
     SoapRefusal,
     action_of,
     addressing_of,
@@ -49,17 +50,19 @@ from demaq.gateways.soap import (
     answer_headers,
     asked,
     content_type,
+    fault_status,
     read_envelope,
     refusal_for,
     version_of,
     write_fault,
-    write_refusal,
 )
 from demaq.gateways.soap.header_properties import block_properties
 from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
 from demaq.store.protocol import Answer, Store
 from demaq.store.request_names import digest_of
 
+FAULT_STATUSES = (400, 422, 504)
+"""What is refused with them is answered with a fault where SOAP came in; all others are HTTP's own, before SOAP."""
 KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
 PARSE_BESIDE_BYTES = 32 * 1024
@@ -124,7 +127,7 @@ class IncomingGateway:
             if isinstance(found, HttpAnswer):
                 return found
             identity = found
-        came_as = _soap_said(request.headers)
+        came_as = self._soap_said(request.headers)
         try:
             expect_xml(request)
             key = idempotency_key(request.headers)
@@ -132,11 +135,11 @@ class IncomingGateway:
             body = await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
         except Refusal as error:
             await self._keep(error, await self._rest(request) if error.status == 415 else b"")
-            return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
+            return _refused(came_as, error)
         try:
             reservation = self._held.reserve(body)
         except Refusal as error:
-            return self._in_envelope(came_as, error) if came_as is not None else _plain(error)
+            return _refused(came_as, error)
         try:
             return await self._take(request, identity, body, key, came_as, reservation)
         finally:
@@ -181,7 +184,7 @@ class IncomingGateway:
         came_as: str | None,
         reservation: Reservation,
     ) -> HttpAnswer:
-        version = came_as
+        version: str | None = None
         text: bytes | str = body
         is_large = len(body) > PARSE_BESIDE_BYTES
         name = await _beside(is_large, lambda: self._request_name(request.headers, identity, key, body))
@@ -193,6 +196,8 @@ class IncomingGateway:
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # whoever says it is an envelope hears what is wrong with it
+                if version is None and "soapaction" not in request.headers:
+                    came_as = None  # it is no envelope, and nobody said so
                 taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
                 letter = await _beside(is_large, lambda: self._letter(request, document, version))
                 if letter.document is not document:
@@ -203,19 +208,14 @@ class IncomingGateway:
                 hops = hops_of(request.headers.get(_HOPS_HEADER))
                 raise await self._intake.refuse(self.queue, text, error, request=name, hops=hops) from None
             return await self._store_and_answer(request, identity, letter, name, body, reservation)
-        except SoapRefusal as error:
-            return HttpAnswer(status=400, body=write_refusal(error), content_type=content_type(error.version))
         except MessageError as error:
-            if version is not None:
-                answer = refusal_for(version, error, status_of(error))
-                return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
-            return refused(error)
+            version = version or came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
+            return _in_fault(refusal_for(version, error)) if version is not None else refused(error)
         except Refusal as error:
             await self._keep(error, body)
-            return self._in_envelope(version, error) if version is not None else _plain(error)
+            return _refused(version or came_as, error)
         except Overloaded as error:
-            late = Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
-            return self._in_envelope(version, late) if version is not None else _plain(late)
+            return _plain(Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))}))
 
     def _letter(self, request: Request, document: Document, version: str | None) -> Letter:
         """What is in the request: the document itself, or what a SOAP envelope holds."""
@@ -335,7 +335,7 @@ class IncomingGateway:
         if self._settings.late == "accepted":
             return self._accepted(letter, receipt)
         reason = Refusal(504, "the application has not answered in time", {ID_HEADER: str(receipt.message)})
-        return _plain(reason, "timeout") if letter.version is None else self._in_envelope(letter.version, reason)
+        return _plain(reason, "timeout") if letter.version is None else _refused(letter.version, reason)
 
     def _replied(self, letter: Letter, reply: Reply, receipt: Receipt) -> HttpAnswer:
         headers = {ID_HEADER: str(receipt.message)}
@@ -353,17 +353,30 @@ class IncomingGateway:
         answer = answer_for(letter.operation, reply.body, version, blocks)
         return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
 
-    def _in_envelope(self, version: str, error: Refusal) -> HttpAnswer:
-        code = "Client" if error.status < 500 else "Server"
-        data = write_fault(version, code, error.reason)
-        return HttpAnswer(status=error.status, body=data, content_type=content_type(version), headers=error.headers)
+    def _soap_said(self, headers: Mapping[str, str]) -> str | None:
+        """Return the version of SOAP that a request says it is in.
+
+        Many say nothing: the content type of SOAP 1.1 is also that of plain XML, which has to be SOAP where there is
+        an interface and nothing else can be read from the body.
+        """
+        kind = media_type(headers.get("content-type"))
+        if kind == "application/soap+xml":
+            return SOAP_1_2
+        return SOAP_1_1 if "soapaction" in headers or (self._interface is not None and kind == "text/xml") else None
 
 
-def _soap_said(headers: Mapping[str, str]) -> str | None:
-    """The version of SOAP that a request says it is in. Many say nothing: their content type is that of plain XML."""
-    if "soapaction" in headers:
-        return SOAP_1_1
-    return SOAP_1_2 if media_type(headers.get("content-type")) == "application/soap+xml" else None
+def _refused(version: str | None, error: Refusal) -> HttpAnswer:
+    """Return a fault where the request came in this version of SOAP and it is about what SOAP processes."""
+    if version is None or error.status not in FAULT_STATUSES:
+        return _plain(error)
+    code = "Client" if error.status < 500 else "Server"
+    data = write_fault(version, code, error.reason)
+    status = fault_status(version, code)
+    return HttpAnswer(status=status, body=data, content_type=content_type(version), headers=error.headers)
+
+
+def _in_fault(answer: SoapAnswer) -> HttpAnswer:
+    return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
 
 
 def _plain(error: Refusal, kind: str = "refused") -> HttpAnswer:

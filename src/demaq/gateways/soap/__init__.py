@@ -12,7 +12,15 @@ from demaq.gateways.soap.exchange import (
     request_for,
     response_of,
 )
-from demaq.gateways.soap.faults import Fault, fault_status, read_fault, write_fault, write_refusal
+from demaq.gateways.soap.faults import (
+    Fault,
+    convert_fault,
+    describe_fault,
+    fault_status,
+    read_fault,
+    write_fault,
+    write_refusal,
+)
 from demaq.gateways.soap.interface import Interface, Operation
 from demaq.gateways.soap.refusals import SoapRefusal
 from demaq.gateways.soap.transport import action_of, content_type, version_of_content_type
@@ -36,6 +44,8 @@ __all__ = [
     "answer_headers",
     "asked",
     "content_type",
+    "convert_fault",
+    "describe_fault",
     "fault_status",
     "read_envelope",
     "read_fault",

@@ -15,10 +15,10 @@ from lxml import etree
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.gateways.soap.envelope import Envelope, read_envelope, version_of, write_envelope
-from demaq.gateways.soap.faults import Fault, fault_status, read_fault, write_fault
+from demaq.gateways.soap.faults import Fault, convert_fault, fault_status, read_fault, write_fault, write_refusal
 from demaq.gateways.soap.interface import Body, Interface, Operation
 from demaq.gateways.soap.names import local_name, shown
-from demaq.gateways.soap.refusals import CLIENT, SERVER
+from demaq.gateways.soap.refusals import CLIENT, SERVER, SoapRefusal
 from demaq.gateways.soap.transport import action_headers, content_type, media_type
 from demaq.gateways.soap.writing import quoteattr
 
@@ -65,7 +65,7 @@ def answer_for(operation: Operation | None, message_text: str, version: str, hea
     root = Document(message_text).tree.getroot()
     given = read_fault(root.getroottree())
     if given is not None:
-        data = write_fault(version, given.code, given.reason, given.detail, headers)
+        data = convert_fault(given, version, headers)
         return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, given.code))
     if operation is None:
         data = write_envelope(version, message_text, headers)
@@ -79,13 +79,15 @@ def answer_for(operation: Operation | None, message_text: str, version: str, hea
     return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
 
 
-def refusal_for(version: str, error: MessageError, status: int | None = None) -> SoapAnswer:
-    """The answer to a message that was not accepted, with a status of the caller's choice."""
-    return SoapAnswer(
-        data=write_fault(version, CLIENT, error.message),
-        content_type=content_type(version),
-        status=status if status is not None else fault_status(version, CLIENT),
-    )
+def refusal_for(version: str, error: MessageError) -> SoapAnswer:
+    """Return the fault that answers what was not accepted, in this version unless the envelope has one of its own."""
+    code = CLIENT
+    if isinstance(error, SoapRefusal):
+        version, code = error.version or version, error.fault
+        data = write_refusal(error, version)
+    else:
+        data = write_fault(version, code, error.message)
+    return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, code))
 
 
 def request_for(interface: Interface, message_text: str, headers: Iterable[str] = ()) -> SoapRequest:

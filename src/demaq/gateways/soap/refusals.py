@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from demaq.errors import MessageError
-from demaq.gateways.soap.names import SOAP_1_1
 
 CLIENT = "Client"
 SERVER = "Server"
@@ -17,13 +16,13 @@ class SoapRefusal(MessageError):
     """The sender's turn: its envelope is not one, or asks for what nobody here understands."""
 
     def __init__(
-        self, fault: str, message: str, *, version: str = SOAP_1_1, not_understood: Sequence[str] = ()
+        self, fault: str, message: str, *, version: str | None = None, not_understood: Sequence[str] = ()
     ) -> None:
         super().__init__("schemaViolation", message)
         self.fault = fault
         """The code of the fault that answers it."""
         self.version = version
-        """The version of SOAP to answer in."""
+        """The version of SOAP of the envelope; None where it is none that is known."""
         self.not_understood = tuple(not_understood)
         """Names of header blocks that have to be understood, and are not."""
 
@@ -31,5 +30,5 @@ class SoapRefusal(MessageError):
         return _refusal, (self.fault, self.message, self.version, self.not_understood)
 
 
-def _refusal(fault: str, message: str, version: str, not_understood: Sequence[str]) -> SoapRefusal:
+def _refusal(fault: str, message: str, version: str | None, not_understood: Sequence[str]) -> SoapRefusal:
     return SoapRefusal(fault, message, version=version, not_understood=not_understood)
