@@ -63,7 +63,7 @@ def test_names_that_are_not_ascii_work_in_every_locale(tmp_path: Path, locale: s
     folder = tmp_path / "ünï"
     folder.mkdir()
     (folder / "prögramm.dmq").write_text(
-        "create queue a create queue späße (: demaq:ignore DQ1501 :)\n"
+        "create queue a create queue späße kind mailbox\n"
         "create rule r for a if (/m) then do enqueue <n>ü</n> into späße",
         encoding="utf-8",
     )

@@ -33,6 +33,17 @@ def test_the_emitted_query_is_the_recorded_one(program: Path, accept_golden: boo
     compare(program.with_suffix(".xq"), "\n\n".join([*texts, *queries]) + "\n", accept_golden)
 
 
+def test_the_plan_of_a_mailbox_calls_it_so(tmp_path: Path) -> None:
+    file = tmp_path / "app.dmq"
+    file.write_text("create queue letters kind mailbox")
+    program = load_program(file)
+    assert explain(make_plan(program), queue="letters").splitlines() == [
+        "queue letters (mailbox, persistent)",
+        "  no rule: messages stay until a client takes them",
+    ]
+    assert program.queues["letters"].kind == "basic"
+
+
 def compare(file: Path, text: str, accept: bool) -> None:
     # Where the checkout lies is nobody's business, and our own names are easier to read without their namespaces.
     text = text.replace(str(GOLDEN), "golden").replace("Q{demaq:runtime}", "d:").replace("\x1e", "␞")

@@ -33,8 +33,8 @@ create rule ship for orders
 $ demaq check orders.dmq
 ```
 
-All problems of an application are reported together. While a statement cannot even be read, warnings are left out, and
-so are errors that would vanish with the syntax error.
+All problems of an application are reported together, errors before warnings. While a statement cannot even be read,
+warnings are left out, and so are errors that would vanish with the syntax error.
 
 Below, each code comes with what it means and with an example of what to write instead.
 
@@ -45,9 +45,11 @@ Errors cannot be silenced.
 
 ```dmq
 create queue orders
-create queue archive  (: a clerk reads it; demaq:ignore DQ1501 :)
-create rule keep for orders
-  if (/order) then do enqueue /order into archive
+create property customer as xs:string queue orders value /order/@customer
+create slicing customers on customer  (: orders are kept for ever; demaq:ignore DQ1402 :)
+create rule welcome for customers
+  if (count(qs:slice()) = 1) then do enqueue <welcome/> into letters
+create queue letters kind outgoingGateway endpoint "mailto:letters@example.org"
 ```
 """
 

@@ -101,3 +101,14 @@ def test_a_loop_of_links_cannot_be_read(tmp_path, monkeypatch, capsys):
 
     assert cli.run(cli.demaq, ["check", "loop.dmq"]) == 1
     assert capsys.readouterr().err.startswith("error[DQ0104]: loop.dmq: cannot be read: ")
+
+
+def test_errors_stand_before_warnings(app, capsys):
+    text = "create queue idle\n" + GOOD + "\ncreate rule wrong for q if (/a) then do enqueue <b/> into nowhere"
+
+    assert cli.run(cli.demaq, ["check", app(text)]) == 1
+    printed = capsys.readouterr().err
+    assert printed.index("error[DQ0203]") < printed.index("warning[DQ1501]")
+    assert cli.run(cli.demaq, ["check", "--json", app(text)]) == 1
+    found = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert [item["severity"] for item in found] == ["error", "warning"]

@@ -37,6 +37,10 @@ def test_clauses_stand_in_canonical_order_without_semicolons():
     )
 
 
+def test_a_mailbox_stays_a_mailbox():
+    assert formatted("create queue q mode transient kind mailbox") == "create queue q kind mailbox mode transient\n"
+
+
 def test_one_line_statements_of_a_kind_stand_together():
     text = "create queue a create queue b create slicing s on p create collection c create collection d"
     assert formatted(text) == (

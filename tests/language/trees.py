@@ -666,7 +666,7 @@ def queue_decls(draw: Draw) -> ast.QueueDecl:
     return ast.QueueDecl(
         NOWHERE,
         draw(names()),
-        draw(st.sampled_from([None, "basic", "incomingGateway", "outgoingGateway", "echo"])),
+        draw(st.sampled_from([None, "basic", "mailbox", "incomingGateway", "outgoingGateway", "echo"])),
         draw(st.sampled_from([None, "persistent", "transient"])),
         draw(st.one_of(st.none(), files())),
         draw(st.one_of(st.none(), st.integers(-5, 10**6))),

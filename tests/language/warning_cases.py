@@ -257,6 +257,40 @@ WARNING_CASES: list[tuple[str, str, str]] = [
     # queues
     ("a queue that nothing reads", "DQ1501", Q + "create queue ¦idle"),
     ("an incoming gateway that nothing reads", "DQ1501", "create queue ¦in kind incomingGateway"),
+    ("a mailbox that nothing reads", "", Q + "create queue letters kind mailbox"),
+    (
+        "a mailbox that a rule reads and another fills",
+        "",
+        Q + 'create queue m kind mailbox create rule r for q if (not(qs:queue("m"))) then do enqueue <b/> into m',
+    ),
+    (
+        "a mailbox with a rule",
+        "DQ1506",
+        Q + "create queue ¦m kind mailbox create rule r for m if (/a) then do enqueue <b/> into out",
+    ),
+    (
+        "a mailbox with a slicing's rule",
+        "DQ1506",
+        "create queue ¦m kind mailbox create property k as xs:string fixed queue m value //k\n"
+        "create slicing s on k create rule clean for s if (qs:slice()/done) then do reset",
+    ),
+    (
+        "a gateway that asks for what this version does not have",
+        "DQ1505",
+        Q + "create queue o kind outgoingGateway ¦using WS-Security using WS-ReliableMessaging",
+    ),
+    (
+        "an incoming gateway that asks for what this version does not have",
+        "DQ1505",
+        "create queue in kind incomingGateway ¦using WS-ReliableMessaging create queue out kind outgoingGateway\n"
+        "create rule r for in if (/a) then do enqueue <b/> into out",
+    ),
+    (
+        "gateways of which only a run can say where they are",
+        "",
+        'create queue in kind incomingGateway endpoint "mailto:a@example.org" create queue out kind outgoingGateway\n'
+        "create rule r for in if (/a) then do enqueue <b/> into out",
+    ),
     (
         "a queue read by its name",
         "",

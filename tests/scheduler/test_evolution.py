@@ -393,6 +393,16 @@ def test_a_first_start_and_an_unchanged_program_say_nothing(tmp_path: Path):
     assert told("(: a comment :)\n\n" + LOG.replace(" ", "  "), tmp_path) == []
 
 
+def test_a_basic_queue_that_is_declared_a_mailbox_has_not_changed(tmp_path: Path):
+    basic = "create queue orders create queue log create rule r for orders if (/order) then do enqueue <x/> into log"
+    mailbox = basic.replace("create queue log", "create queue log kind mailbox")
+    run(tmp_path, basic, ["<order/>"])
+    assert told(mailbox, tmp_path) == []
+    with Lab(mailbox, store=tmp_path) as lab:
+        assert [message.body for message in lab.take("log")] == ["<x/>"]
+    assert told(basic, tmp_path) == []
+
+
 def test_every_difference_is_named(tmp_path: Path):
     old = """create queue a create queue b create queue c create collection x
     create property p as xs:string queue a create property q as xs:string queue a value 'x'

@@ -43,7 +43,7 @@ from demaq.store.sqlite import SqliteStore
 
 PROGRAM = """
 create queue orders
-create queue parcels (: read by others; demaq:ignore DQ1501 :)
+create queue parcels kind mailbox (: read by others :)
 create queue inbox
 create property customer as xs:string queue orders, inbox value //customer
 create property amount as xs:decimal queue orders, inbox value //amount

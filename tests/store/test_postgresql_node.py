@@ -29,7 +29,7 @@ from tests.store.server import Server
 
 PROGRAM = """
 create queue orders
-create queue parcels (: demaq:ignore DQ1501 :)
+create queue parcels kind mailbox
 create queue reminders kind echo
 create collection prices
 create property orderID as xs:string queue orders, parcels value /*/@id

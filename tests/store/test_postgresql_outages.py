@@ -33,7 +33,7 @@ from tests.store.server import Server
 APPLICATION = """
 create queue orders kind incomingGateway
 create queue work
-create queue parcels (: demaq:ignore DQ1501 :)
+create queue parcels kind mailbox
 create queue ship kind outgoingGateway endpoint "ADDRESS/ship"
 create property number as xs:string queue work value /*/@id
 create slicing byNumber on number

@@ -44,7 +44,7 @@ def measure(
 
 
 def application(rules: int, how: str) -> str:
-    lines = ["create queue orders", "create queue done (: nobody looks; demaq:ignore DQ1501 :)"]
+    lines = ["create queue orders", "create queue done kind mailbox (: nobody looks :)"]
     lines += [
         f"create rule r{n} for orders if ({CONDITIONS[how].format(n=n)}) then "
         f'do enqueue <done rule="{n}">{{ //orderID }}</done> into done'

@@ -57,7 +57,7 @@ def explain_json(plan: Plan, rule: str | None = None, queue: str | None = None) 
 
 def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
     declared = plan.program.queues[item.queue]
-    lines = [f"queue {item.queue} ({declared.kind}, {declared.mode})"]
+    lines = [f"queue {item.queue} ({declared.declared_kind}, {declared.mode})"]
     if not item.rules:
         return [*lines, f"  no rule: {_WITHOUT_RULES.get(declared.kind, 'messages stay until a client takes them')}"]
     lines.append("  each message is given to these rules, in this order")

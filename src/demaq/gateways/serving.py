@@ -43,7 +43,8 @@ from demaq.gateways.settings import Settings
 from demaq.gateways.soap import read_interface
 from demaq.gateways.status import status_of
 from demaq.language.endpoints import HEALTH, METRICS, READINESS, Arrival, arrival_at
-from demaq.language.program import Gateway, Program, Queue
+from demaq.language.extensions import why_not_started
+from demaq.language.program import Program, Queue
 from demaq.server.node import Node
 from demaq.store.protocol import NewMessage
 
@@ -77,7 +78,10 @@ class Gateways:
         self._tell = tell
         program = node.program
         gateways = {name: queue.gateway for name, queue in program.queues.items() if queue.gateway is not None}
-        self.left_out = {name: _missing(gateway) for name, gateway in gateways.items() if gateway.extensions}
+        reasons = {
+            name: why_not_started([used for used, _ in gateway.extensions]) for name, gateway in gateways.items()
+        }
+        self.left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         """Gateways that are not at work, with the reason."""
         self._interfaces = {
             name: read_interface(gateway.interface, gateway.port)
@@ -368,11 +372,6 @@ async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
     happens.cancel()
     for task in done:
         task.result()
-
-
-def _missing(gateway: Gateway) -> str:
-    names = " and ".join([name for name, _ in gateway.extensions])
-    return f"it asks for {names}, which this version does not have, and is not run without"
 
 
 def _port(queue: Queue) -> tuple[object, str | None] | None:

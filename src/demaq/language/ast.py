@@ -773,7 +773,7 @@ class Using(Node):
 @dataclass(slots=True, eq=False)
 class QueueDecl(Node):
     name: Name
-    kind: Literal["basic", "incomingGateway", "outgoingGateway", "echo"] | None
+    kind: Literal["basic", "mailbox", "incomingGateway", "outgoingGateway", "echo"] | None
     mode: Literal["persistent", "transient"] | None
     schema: File | None
     priority: int | None

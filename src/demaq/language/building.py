@@ -18,6 +18,7 @@ from demaq.language.program import (
     Queue,
     Rule,
     Slicing,
+    basic_if_mailbox,
 )
 from demaq.language.system_properties import SYSTEM_PROPERTIES, is_system_property
 
@@ -66,7 +67,7 @@ def _queue(declared: Declared[ast.QueueDecl]) -> Queue:
             module=None,
             decl=None,
         )
-    kind = decl.kind or "basic"
+    kind = basic_if_mailbox(decl.kind)
     return Queue(
         name=declared.name,
         kind=kind,

@@ -408,9 +408,9 @@ CODES: dict[str, Code] = {
     ),
     "DQ1501": Code(
         "queue nothing reads",
-        "No rule pertains to the queue and no expression reads it: it is a mailbox, whose messages stay until a client "
-        "takes them.",
-        "create rule handle for answers …",
+        "No rule pertains to the queue and no expression reads it: its messages stay until a client takes them. If "
+        "that is meant, the queue is a mailbox and is declared so.",
+        "create queue answers kind mailbox",
     ),
     "DQ1502": Code(
         "queue nothing fills",
@@ -428,5 +428,18 @@ CODES: dict[str, Code] = {
         "A message for an echo queue says with `timeout` when it comes back and with `target` where; without both the "
         "action fails.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
+    ),
+    "DQ1505": Code(
+        "gateway that is not started",
+        "The gateway asks for an extension that this version does not have, and is not run without: nobody can "
+        "send to it, and messages that it should send wait. `demaq run` says so too. What depends on how a node is "
+        "run, such as the address at which it gets mail, only `demaq run` can tell.",
+        'create queue supplier kind outgoingGateway endpoint "https://supplier.invalid/"',
+    ),
+    "DQ1506": Code(
+        "mailbox with a rule",
+        "A mailbox holds its messages until a client takes them. A rule for the queue, or for a slicing that the queue "
+        "belongs to, processes them instead, and then there is nothing left to take.",
+        "create queue answers kind basic",
     ),
 }

@@ -58,10 +58,11 @@ def warning(code: str, message: str, at: Place | None, hint: str | None = None) 
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Sorted by file and place, each once."""
-    seen: dict[tuple[str, int, str, str], Diagnostic] = {}
+    """Return each diagnostic once: errors before warnings, both sorted by file and place."""
+    seen: dict[tuple[bool, str, int, str, str], Diagnostic] = {}
     for item in diagnostics:
-        key = (item.at.file if item.at else "", item.at.start if item.at else -1, item.code, item.message)
+        file, start = (item.at.file, item.at.start) if item.at else ("", -1)
+        key = (item.severity == "warning", file, start, item.code, item.message)
         seen.setdefault(key, item)
     return [seen[key] for key in sorted(seen)]
 

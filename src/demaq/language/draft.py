@@ -14,7 +14,7 @@ from demaq.language import ast
 from demaq.language.analysis.bodies import Body, Effect, all_effects, read_body
 from demaq.language.names import Names
 from demaq.language.naming.suggestions import Suggestions
-from demaq.language.program import SYSTEM_ERRORS
+from demaq.language.program import SYSTEM_ERRORS, basic_if_mailbox
 from demaq.language.system_properties import is_system_property
 
 D = TypeVar("D", bound=ast.Node)
@@ -106,13 +106,13 @@ class Draft:
     # asking
 
     def kind_of(self, queue: str | None) -> str | None:
-        """A queue's kind, or None where nothing is known about it."""
+        """A queue's kind, or None where nothing is known about it. A mailbox is a basic queue."""
         if queue == SYSTEM_ERRORS:
             return "basic"
         declared = self.queues.get(queue) if queue is not None else None
         if declared is None or declared.decl is None:
             return None
-        return declared.decl.kind or "basic"
+        return basic_if_mailbox(declared.decl.kind)
 
     def mode_of(self, queue: str) -> str | None:
         if queue == SYSTEM_ERRORS:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from demaq.language import ast
 from demaq.language.names import Names
@@ -30,10 +30,18 @@ class Gateway:
     extensions: tuple[tuple[str, Path | None], ...]
 
 
+QueueKind: TypeAlias = Literal["basic", "incomingGateway", "outgoingGateway", "echo"]
+
+
+def basic_if_mailbox(declared: QueueKind | Literal["mailbox"] | None) -> QueueKind:
+    """Return the kind that a `kind` clause means: `mailbox` only says what a basic queue is for."""
+    return "basic" if declared is None or declared == "mailbox" else declared
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     name: str
-    kind: Literal["basic", "incomingGateway", "outgoingGateway", "echo"]
+    kind: QueueKind
     mode: Literal["persistent", "transient"]
     priority: int
     schema: Path | None
@@ -41,6 +49,11 @@ class Queue:
     gateway: Gateway | None
     module: int | None
     decl: ast.QueueDecl | None = field(repr=False)
+
+    @property
+    def declared_kind(self) -> QueueKind | Literal["mailbox"]:
+        """The kind in the author's word, for people to read."""
+        return "mailbox" if self.decl is not None and self.decl.kind == "mailbox" else self.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from demaq.language.checks.gateways import (
     enqueue_into_incoming_gateways,
     error_queues,
     gateway_clauses,
+    gateways_not_started,
     reliable_gateways,
     replies,
 )
-from demaq.language.checks.idle_queues import unfilled_queues, unread_queues
+from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, unread_queues
 from demaq.language.checks.prologs import declarations_without_value, global_variables
 from demaq.language.checks.property_definitions import (
     property_cycles,
@@ -79,7 +80,9 @@ WARNINGS = (
     queues_not_retained,
     slicing_modes,
     unread_queues,
+    ruled_mailboxes,
     unfilled_queues,
+    gateways_not_started,
     timers_without_end,
     endless_cycles,
 )

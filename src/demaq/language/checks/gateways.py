@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.diagnostics import Diagnostic, error
+from demaq.language.diagnostics import Diagnostic, error, warning
 from demaq.language.draft import Draft, DraftModule
 from demaq.language.endpoints import Arrival, arrival_at, destination
+from demaq.language.extensions import why_not_started
 from demaq.language.system_properties import UNSUITABLE_TARGETS
 
 _GATEWAYS = ("incomingGateway", "outgoingGateway")
@@ -58,6 +59,19 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
                     using.at,
                     "mode persistent: what must survive a failure has to be stored",
                 )
+
+
+def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
+    """Whatever the settings of a node are; what depends on them is said when it starts."""
+    for _, queue in _queue_statements(draft):
+        reason = why_not_started([using.extension for using in queue.using])
+        if queue.kind in _GATEWAYS and reason is not None:
+            yield warning(
+                "DQ1505",
+                f'gateway "{queue.name}" will not be started: {reason}',
+                queue.using[0].at,
+                "its messages wait; leave out `using` to run the gateway without protection",
+            )
 
 
 def endpoints(draft: Draft) -> Iterator[Diagnostic]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from demaq.language import ast
 from demaq.language.analysis.flow import Flow
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
+from demaq.language.draft import Declared, Draft
 
 
 def unread_queues(draft: Draft) -> Iterator[Diagnostic]:
@@ -15,14 +15,34 @@ def unread_queues(draft: Draft) -> Iterator[Diagnostic]:
     if flow.reads_anything:
         return
     for name, declared in draft.queues.items():
-        if declared.at is None or draft.kind_of(name) not in ("basic", "incomingGateway"):
+        kind = draft.kind_of(name)
+        if declared.at is None or kind not in ("basic", "incomingGateway") or _is_mailbox(declared):
             continue
         if name not in flow.ruled and name not in flow.read:
+            meant = f", or create queue {name} kind mailbox if clients take them" if kind == "basic" else ""
             yield warning(
                 "DQ1501",
                 f'nothing reads queue "{name}"; its messages stay until a client takes them',
                 declared.at.at,
-                f"create rule … for {name}, if the application is to handle them",
+                f"create rule … for {name}, if the application is to handle them{meant}",
+            )
+
+
+def ruled_mailboxes(draft: Draft) -> Iterator[Diagnostic]:
+    """A mailbox is a basic queue: rules may be for it, but then they process what clients expect to take."""
+    rules: dict[str, str] = {}
+    flow = Flow(draft)
+    for rule in draft.rules:
+        for queue in flow.sources(rule):
+            rules.setdefault(queue, str(rule.decl.name))
+    for name, declared in draft.queues.items():
+        if declared.at is not None and _is_mailbox(declared) and name in rules:
+            yield warning(
+                "DQ1506",
+                f'queue "{name}" is declared a mailbox, but rule "{rules[name]}" processes its messages',
+                declared.at.at,
+                "a client cannot take what a rule has processed; without rules for it the queue is a mailbox, "
+                "with rules it is of kind basic",
             )
 
 
@@ -41,6 +61,10 @@ def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
             declared.at.at,
             "only a client can",
         )
+
+
+def _is_mailbox(declared: Declared[ast.QueueDecl]) -> bool:
+    return declared.decl is not None and declared.decl.kind == "mailbox"
 
 
 def _queues_of_clauses(draft: Draft) -> Iterator[str]:

@@ -170,7 +170,7 @@ class Statements(Prolog):
     def _clause_value(self, clause: str) -> object:
         match clause:
             case "kind":
-                return self.one_of("basic", "incomingGateway", "outgoingGateway", "echo")
+                return self.one_of("basic", "mailbox", "incomingGateway", "outgoingGateway", "echo")
             case "mode":
                 return self.one_of("persistent", "transient")
             case "schema" | "interface":
