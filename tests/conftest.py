@@ -110,3 +110,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSpark]:
 
     with start_spark("local[2]", folder=tmp_path_factory.mktemp("spark")) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def no_node_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that a test has not made will not be there a second later either."""
+    monkeypatch.setattr("demaq.server.startup.MISSING_SECONDS_MAX", 0.0)

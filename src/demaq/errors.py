@@ -93,6 +93,24 @@ class StoreError(OperatorError):
     code = "DQ9201"
 
 
+class StoreMissing(StoreError):
+    """There is no store, or no application on it, as long as no node has started on it."""
+
+    code = "DQ9206"
+
+
+class StoreHeld(StoreError):
+    """Another process is the writer of the store."""
+
+    code = "DQ9207"
+
+
+class NodeMissing(OperatorError):
+    """No node runs on the store on this machine."""
+
+    code = "DQ9208"
+
+
 class StoreDamaged(StoreError):
     """The store's file is not what it was: trying again is of no use."""
 

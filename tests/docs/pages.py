@@ -37,7 +37,7 @@ from typing import Any
 
 import demaq
 from demaq.cli import main as cli
-from demaq.cli.stores import DEFAULT_STORE
+from demaq.server.startup import DEFAULT_STORE
 from demaq.store.sqlite import SqliteStore
 
 PROJECT = Path(__file__).parents[2]

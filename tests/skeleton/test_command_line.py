@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import demaq
 from demaq import __version__
 from demaq.cli import main as cli
 from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
@@ -93,6 +94,34 @@ def test_every_command_is_at_its_place_and_describes_itself_as_in_the_table():
         assert isinstance(command, ExampleFirst)
         assert command.name == name
         assert command.get_short_help_str(limit=200).rstrip(".") == short_help.rstrip(".")
+
+
+def test_help_lists_every_command_once_under_what_it_is_for(capsys):
+    listed = [name for names in cli.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(cli.COMMANDS)
+
+    assert cli.run(cli.demaq, ["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for title, names in cli.SECTIONS.items():
+        section = lines[lines.index(f"{title}:") + 1 :]
+        section = section[: section.index("")] if "" in section else section
+        assert [line.split()[0] for line in section if not line.startswith("    ")] == list(names)
+
+
+def test_the_package_shows_its_public_names_and_nothing_else():
+    assert dir(demaq) == sorted(demaq.__all__) == ["Lab", "Node", "__version__", "errors", "spark", "testing"]
+    for name in demaq.__all__:
+        assert getattr(demaq, name) is not None
+    assert demaq.Node.__name__ == "Node"
+    assert demaq.Lab.__name__ == "Lab"
+    with pytest.raises(AttributeError, match="has no attribute 'Nodes'"):
+        _ = demaq.Nodes
+
+
+def test_a_public_name_is_imported_when_somebody_asks_for_it():
+    done = run_python("-c", "import demaq, sys; print('saxonche' in sys.modules, demaq.errors.StoreError.__name__)")
+
+    assert done.stdout == "False StoreError\n"
 
 
 def test_starting_up_imports_neither_saxon_nor_lxml():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNotNull, IsNull, LessThanOrEqual, Not
@@ -38,6 +42,7 @@ from demaq.spark.datasource.columns import from_text, spark_type, to_text
 from demaq.spark.datasource.options import WrongOption
 from demaq.spark.datasource.reading import Range, ranges
 from demaq.spark.datasource.source import DemaqSource, NarrowingSource
+from demaq.spark.java import find_java_home
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 
@@ -541,7 +546,7 @@ def test_the_line_about_a_mistake_reaches_the_user(session, tmp_path):
 def test_a_store_that_nothing_has_run_on_is_told(tmp_path):
     SqliteStore(tmp_path / "s").close()
 
-    with pytest.raises(StoreError, match=r"no application has run on .* yet: demaq run APP --store"):
+    with pytest.raises(StoreError, match=r"there is no application on .* yet: demaq run APP --store"):
         DemaqSource({"store": str(tmp_path / "s"), "queue": "orders"}).schema()
 
 
@@ -583,3 +588,71 @@ def test_a_stream_that_is_written_needs_a_name(opened):
 def test_a_store_that_another_process_holds_is_told(session, opened):
     with pytest.raises(PySparkException, match="is held by process"):
         write(rows(session, "<a/>"), opened.folder)
+
+
+UNACTIVATED = """
+import sys
+from pyspark.sql import SparkSession
+import demaq.spark
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+demaq.spark.register(spark)
+frame = spark.createDataFrame([("<order><customer>c1</customer></order>",)], ["body"])
+frame.write.format("demaq").options(store=sys.argv[1], queue="orders").mode("append").save()
+read = spark.read.format("demaq").options(store=sys.argv[1], queue="orders").load()
+print([row.customer for row in read.collect()], spark.sparkContext.pythonExec == sys.executable)
+"""
+
+
+@pytest.mark.slow
+def test_a_session_of_an_environment_that_is_not_activated_reads_and_writes(tmp_path):
+    """Spark starts its workers with the `python3` of the PATH, which here is one without any package."""
+    OpenStore(tmp_path / "shop").store.close()
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    (bare / "python3").write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -S \"$@\"\n")
+    (bare / "python3").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "PYTHONPATH")}
+    environment |= {
+        "PATH": f"{bare}:{os.environ['PATH']}",
+        "JAVA_HOME": str(find_java_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", UNACTIVATED, str(tmp_path / "shop")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+
+    assert done.stdout == "['c1'] True\n", done.stderr[-3000:]
+
+
+class FakeContext:
+    def __init__(self, python: str = "python3", **settings: str) -> None:
+        self.pythonExec = python
+        self._settings = settings
+
+    def getConf(self) -> SparkConf:  # noqa: N802, Spark's name
+        return SparkConf(loadDefaults=False).setAll(list(self._settings.items()))
+
+
+def test_a_python_that_somebody_has_chosen_for_the_workers_stays(monkeypatch, tmp_path):
+    def chosen(context: Any) -> str:
+        demaq.spark._choose_worker_python(context)
+        return str(context.pythonExec)
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert chosen(FakeContext()) == sys.executable
+    assert chosen(FakeContext("/opt/python")) == "/opt/python"
+    assert chosen(FakeContext(**{"spark.pyspark.python": "/opt/python"})) == "python3"
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    assert chosen(FakeContext()) == "python3"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    (tmp_path / "python3").symlink_to(sys.executable)
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert chosen(FakeContext()) == "python3", "the environment is activated"

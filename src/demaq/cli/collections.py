@@ -18,10 +18,10 @@ from demaq.cli.stores import (
     show_json,
     store_option,
     told,
+    writing,
 )
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.server.at_rest import writable
 from demaq.store.place import Place
 
 
@@ -38,7 +38,7 @@ def load(name: str, files: tuple[Path, ...], place: Place) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
     with told():
-        node = writable(place)
+        node = writing(place)
         try:
             version = node.load_collection(name, documents)
         finally:

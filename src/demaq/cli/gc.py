@@ -8,8 +8,8 @@ import click
 
 from demaq.cli.durations import Duration
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, store_option, told
-from demaq.server.at_rest import StoreAtRest, writable
+from demaq.cli.stores import counted, store_option, told, writing
+from demaq.server.at_rest import StoreAtRest
 from demaq.store.place import Place
 
 
@@ -24,7 +24,7 @@ def gc(place: Place, keep: timedelta | None) -> None:
     A running node does so by itself, and has a --keep of its own.
     """
     with told():
-        node = writable(place)
+        node = writing(place)
         try:
             if isinstance(node, StoreAtRest):
                 removed = node.collect_garbage(keep or timedelta(0))

@@ -9,13 +9,12 @@ from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files,
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.progress import progress
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told
-from demaq.errors import StoreError
+from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told, writing
 from demaq.language.load import load_program_texts
 from demaq.scheduler.intake import expect_queue, explicit_properties
-from demaq.server.at_rest import writable
 from demaq.spark.companions import companion_files
 from demaq.spark.master import is_local
+from demaq.store.opening import program_on
 from demaq.store.place import Place
 
 
@@ -57,7 +56,7 @@ def load(
         digest, files = _program(place, queue, columns)
         sources = find_files(paths)
         total = count_documents(sources, layout)
-        target = writable(place)
+        target = writing(place)
         try:
             with started_spark(master, conf, place.folder) as spark, progress(f"loading {queue}", total) as advance:
                 work = Load(
@@ -84,10 +83,7 @@ def load(
 def _program(place: Place, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
     with reading(place) as store:
-        known = store.program()
-    if known is None:
-        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
-    _, digest, files = known
+        _, digest, files = program_on(store, place)
     program = load_program_texts(files)
     expect_queue(program, queue)
     explicit_properties(program, queue, dict.fromkeys(properties, ""))

@@ -18,6 +18,7 @@ from demaq import __version__
 from demaq.cli.example_first import ExampleFirstGroup
 from demaq.cli.lazy_command import LazyCommand
 from demaq.errors import OperatorError
+from demaq.server.startup import announce, store_in
 
 # Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -25,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("demaq.cli.explain:explain", "Show how an application will be executed."),
     "format": ("demaq.cli.format:format", "Print an application in one canonical layout, keeping its comments."),
     "try": ("demaq.cli.try_message:try_message", "Show which rules fire on a message and what they would do."),
+    "init": ("demaq.cli.init:init", "Make a store for an application, and run nothing."),
     "run": ("demaq.cli.run:run", "Run an application on a store until it is stopped."),
     "send": ("demaq.cli.send:send", "Put messages into a queue."),
     "load": ("demaq.cli.load:load", "Put many documents into a queue, checked on Spark."),
@@ -75,13 +77,32 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
 }
 
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Make an application": ("check", "explain", "format", "try", "test", "schema"),
+    "Run it": ("init", "run", "backfill", "verify", "backup", "restore", "tokens", "users"),
+    "Look at what is there": (
+        "status",
+        "queues",
+        "messages",
+        "show",
+        "slices",
+        "errors",
+        "timers",
+        "deliveries",
+        "export",
+    ),
+    "Act on it": ("send", "load", "take", "replay", "redeliver", "collections", "gc"),
+    "Measure": ("demo", "bench"),
+}
+"""How `demaq --help` lists them."""
+
 EXIT_DONE = 0
 EXIT_AT_FAULT = 1
 EXIT_INTERRUPTED = 130  # what a shell reports for SIGINT
 EXIT_READER_GONE = 141  # what a shell reports for SIGPIPE
 
 
-@click.group(name="demaq", cls=ExampleFirstGroup, example="$ demaq check orders.dmq")
+@click.group(name="demaq", cls=ExampleFirstGroup, example="$ demaq check orders.dmq", sections=SECTIONS)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def demaq() -> None:
     """Declarative XML message processing."""
@@ -100,6 +121,8 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be anything
+    if sys.argv[1:2] == ["run"]:  # before it imports what it needs, which takes a second: others may be asking for it
+        announce(store_in(sys.argv[2:]))
     sys.exit(run(demaq, sys.argv[1:]))
 
 

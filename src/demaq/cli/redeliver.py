@@ -6,8 +6,8 @@ import click
 
 from demaq.cli.deliveries import expect_outgoing
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, nothing, number, reading, store_option, told
-from demaq.server.at_rest import StoreAtRest, writable
+from demaq.cli.stores import counted, nothing, number, reading, store_option, told, writing
+from demaq.server.at_rest import StoreAtRest
 from demaq.server.redelivery import given_up
 from demaq.store.place import Place
 from demaq.store.sending import ATTEMPTS_MAX
@@ -35,7 +35,7 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: Place) -> None:
             nothing(f"nothing that {queue} has given up is still stored")
             return
     with told():
-        node = writable(place)
+        node = writing(place)
         try:
             node.redeliver(messages)
         finally:

@@ -21,7 +21,7 @@ from demaq.cli.backfill import filled_in
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.progress import progress
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told
+from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told, writing
 from demaq.cli.times import TimeOrAge
 from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
@@ -29,11 +29,11 @@ from demaq.errors import StoreError
 from demaq.language.load import load_program, load_program_texts
 from demaq.language.naming.suggestions import unknown
 from demaq.rounds.process import ProcessEvaluator
-from demaq.server.at_rest import writable
 from demaq.server.control import RemoteNode, running_node
 from demaq.server.node import Node
 from demaq.server.watching import Watch
 from demaq.spark.pipeline import PipelineName
+from demaq.store.opening import program_on
 from demaq.store.place import Place
 from demaq.store.protocol import Store
 
@@ -138,10 +138,7 @@ class _Known:
 
 def _program(place: Place, application: Sequence[str]) -> _Known:
     with reading(place) as store:
-        last = store.program()
-    if last is None:
-        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
-    _, digest, files = last
+        _, digest, files = program_on(store, place)
     if not application:
         return _Known(make_plan(load_program_texts(files)), files, digest)
     program = load_program(application)
@@ -168,7 +165,7 @@ class _Work:
             found = self.find(opened)
             newest = found.newest()
             hands = self._hands(opened, len(newest), SPARK_COPIES_MIN)
-            target = writable(self._spark.place)
+            target = writing(self._spark.place)
             opened.callback(target.close)
             with progress("storing copies", len(newest)) as advance:
                 numbers = self._replay(target, advance).run(hands, newest, report)

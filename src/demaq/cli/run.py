@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -20,10 +20,11 @@ from demaq.cli.example_first import ExampleFirst
 from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
 from demaq.cli.limits import Seconds, Size
 from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
-from demaq.cli.stores import counted, store_option
+from demaq.cli.stores import counted, store_option, tell
 from demaq.cycles import look_seldom
-from demaq.errors import OperatorError, ProgramError
+from demaq.errors import OperatorError, ProgramError, StoreError, StoreHeld
 from demaq.language.diagnostics import Diagnostic
+from demaq.language.load import load_program
 from demaq.rounds.process import (
     RULE_MEMORY_BYTES_MIN,
     RULE_TIMEOUT_SECONDS,
@@ -32,8 +33,9 @@ from demaq.rounds.process import (
 )
 from demaq.rounds.simple.settings import EvaluatorName
 from demaq.scheduler.engine import HOPS_MAX
-from demaq.server.control import ControlServer
+from demaq.server.control import ControlServer, running_node
 from demaq.server.node import Node
+from demaq.server.startup import end_announcement, retry_while_starting
 from demaq.spark.pipeline import PipelineName
 from demaq.store.place import Place
 
@@ -123,16 +125,17 @@ def run(
     What is different from the application that ran last is shown before it happens. SIGTERM and Ctrl-C stop it when
     what waits is processed, a second one behind the current round; the next run goes on where it was.
     """
-    try:
-        node = Node(
-            application,
+
+    def open_node() -> Node:
+        return Node(
+            program,
             place.where,
             keep,
             rule_timeout,
             rule_memory,
             hops_max=max_hops,
             discard=discard,
-            tell=_tell,
+            tell=tell,
             pipeline=pipeline,
             master=master,
             spark_options=dict(conf),
@@ -140,6 +143,12 @@ def run(
             evaluator=evaluator,
             check_every=check_every,
         )
+
+    if standby:
+        end_announcement()  # nobody should wait for a node that may start in a month
+    try:
+        program = load_program(application)
+        node = _retry_while_held(place, open_node)
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
@@ -156,11 +165,12 @@ def run(
     except BaseException:
         node.stop()
         raise
+    end_announcement()
     gateways = None
     if not no_gateways:
         try:
             known = settings_of(node.program, settings, tls_cert, tls_key, ca)
-            gateways = start_gateways(node, known, http, smtp, _tell)
+            gateways = start_gateways(node, known, http, smtp, tell)
         except OperatorError as error:
             control.close()
             node.stop()
@@ -168,7 +178,7 @@ def run(
     look_seldom()
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
-    _tell(f"running on {place}: {sizes}; stop with Ctrl-C")
+    tell(f"running on {place}: {sizes}; stop with Ctrl-C")
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)
     if gateways is not None:
@@ -178,8 +188,22 @@ def run(
     signals.ignore()
     if node.failure is not None:
         raise click.ClickException(f"the node has stopped: {node.failure}")
-    _tell("stopped")
+    tell("stopped")
     return 0
+
+
+def _retry_while_held(place: Place, open_node: Callable[[], Node]) -> Node:
+    """Return the node. A command that is writing to its store is waited for; another node is not."""
+
+    def open_unless_running() -> Node:
+        try:
+            return open_node()
+        except StoreHeld as error:
+            if running_node(place) is not None:
+                raise StoreError(str(error)) from None
+            raise
+
+    return retry_while_starting(place.where, open_unless_running, tell)
 
 
 class _Signals:
@@ -217,13 +241,7 @@ def _end(node: Node, signals: _Signals) -> None:
         if signals.count > 1 and not hurried:
             hurried = True
             node.hurry()
-            _tell("stopping behind the current round")
+            tell("stopping behind the current round")
         elif not told and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
             told = True
-            _tell("processing what waits; stop again to leave it for the next run")
-
-
-def _tell(line: str) -> None:
-    """Say something to people, if they are still there: the terminal may have been closed."""
-    with contextlib.suppress(OSError):
-        click.echo(line, err=True)
+            tell("processing what waits; stop again to leave it for the next run")

@@ -10,9 +10,8 @@ import click
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.properties import given_properties
 from demaq.cli.standard_input import STDIN, read_stdin
-from demaq.cli.stores import json_option, show_json, store_option, told
+from demaq.cli.stores import json_option, show_json, store_option, told, writing
 from demaq.errors import DemaqError, MessageError
-from demaq.server.at_rest import writable
 from demaq.store.place import Place
 
 
@@ -41,7 +40,7 @@ def send(
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
     with told():
-        node = writable(place)
+        node = writing(place)
         try:
             for file, body in zip(files, bodies, strict=True):
                 try:

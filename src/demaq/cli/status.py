@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, json_option, show_json, store_option, told
-from demaq.server.control import running_node
+from demaq.cli.stores import counted, json_option, node_on, show_json, store_option, told
 from demaq.store.place import Place
 
 RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
@@ -25,11 +24,8 @@ def status(place: Place, as_json: bool) -> None:
     How many messages it has processed since it started, where its rounds were evaluated and why, what its gateways have
     received and sent, and what keeps it from going on, if anything does.
     """
-    node = running_node(place)
-    if node is None:
-        raise click.ClickException(f"no node runs on {place}{' on this machine' if place.is_on_server else ''}")
     with told():
-        found = node.status()
+        found = node_on(place).status()
     if as_json:
         show_json(found)
         return

@@ -6,19 +6,23 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from demaq.errors import MessageError, OperatorError, ProgramError
+from demaq.errors import MessageError, NodeMissing, OperatorError, ProgramError
 from demaq.language.load import load_program_texts
 from demaq.language.program import Program
+from demaq.server.startup import DEFAULT_STORE, retry_while_starting
 from demaq.store.opening import open_store_readonly
 from demaq.store.place import Place, place_of
 from demaq.store.sql_store import SqlStore
 
-DEFAULT_STORE = "demaq-store"
+if TYPE_CHECKING:
+    from demaq.server.at_rest import StoreAtRest
+    from demaq.server.control import RemoteNode
+
 PAGE = 50
 WIDTH = 80
 """How wide lines are where there is no terminal to ask."""
@@ -69,13 +73,48 @@ def paged(function: F) -> F:
 
 @contextmanager
 def reading(place: Place) -> Iterator[SqlStore]:
-    """The store for reading, beside a running node or at rest."""
+    """The store for reading, beside a running node or at rest. A node that is starting is waited for."""
     with told():
-        store = open_store_readonly(place.where)
+        store = _retry(place, lambda: open_store_readonly(place.where))
         try:
             yield store
         finally:
             store.close()
+
+
+def writing(place: Place) -> RemoteNode | StoreAtRest:
+    """Return the node that runs on a store, or else the store at rest. A node that is starting is waited for."""
+    from demaq.server.at_rest import writable  # Saxon comes with it, which who reads does not need
+
+    return _retry(place, lambda: writable(place))
+
+
+def node_on(place: Place) -> RemoteNode:
+    """Return the node that runs on a store. A node that is starting is waited for."""
+    from demaq.server.control import running_node
+
+    def find() -> RemoteNode:
+        node = running_node(place)
+        if node is None:
+            raise NodeMissing(f"no node runs on {place}{' on this machine' if place.is_on_server else ''}")
+        return node
+
+    return _retry(place, find)
+
+
+def _retry(place: Place, act: Callable[[], T]) -> T:
+    def has_node() -> bool:
+        from demaq.server.control import running_node
+
+        return running_node(place) is not None
+
+    return retry_while_starting(place.where, act, tell, has_node)
+
+
+def tell(line: str) -> None:
+    """Say something to people, if they are still there: the terminal may have been closed."""
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, nothing, show_json, store_option, told
-from demaq.server.at_rest import writable
+from demaq.cli.stores import json_option, nothing, show_json, store_option, told, writing
 from demaq.store.place import Place
 
 
@@ -21,7 +20,7 @@ def take(queue: str, place: Place, limit: int, as_json: bool) -> None:
     They are printed and marked processed in one transaction, so that nobody else gets them.
     """
     with told():
-        node = writable(place)
+        node = writing(place)
         try:
             taken = node.take(queue, limit)
         finally:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from demaq.errors import StoreError
+from demaq.errors import StoreMissing
 from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
@@ -18,7 +18,7 @@ from demaq.scheduler.intake import expect_program, explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
 from demaq.server.redelivery import send_again
 from demaq.store.database import FILE_NAME
-from demaq.store.opening import open_store, open_store_readonly
+from demaq.store.opening import HOW_TO_MAKE, open_store, open_store_readonly, program_on
 from demaq.store.place import Place
 from demaq.store.protocol import NewMessage
 
@@ -32,10 +32,7 @@ class StoreAtRest:
     def __init__(self, place: Place) -> None:
         self._store = open_store(place.where)
         try:
-            known = self._store.program()
-            if known is None:
-                raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
-            self._program = load_program_texts(known[2])
+            self._program = load_program_texts(program_on(self._store, place)[2])
         except BaseException:
             self._store.close()
             raise
@@ -86,5 +83,5 @@ def writable(place: Place) -> RemoteNode | StoreAtRest:
     if place.is_on_server:
         open_store_readonly(place.where).close()  # who writes makes a store where there is none
     elif not (place.folder / FILE_NAME).exists():
-        raise StoreError(f"there is no store in {place}")
+        raise StoreMissing(f"there is no store in {place}: {HOW_TO_MAKE.format(place=place)}")
     return StoreAtRest(place)

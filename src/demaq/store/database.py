@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from demaq.errors import StoreDamaged, StoreError
+from demaq.errors import StoreDamaged, StoreError, StoreMissing
 from demaq.files import make_lasting
 from demaq.store.checksums import checksum_of
 from demaq.store.mark import MarkFile
@@ -258,7 +258,7 @@ class Database:
     def _connect_to_read(self) -> sqlite3.Connection:
         file = self.folder / FILE_NAME
         if not file.is_file():
-            raise StoreError(f"there is no store in {self.folder}")
+            raise StoreMissing(f"there is no store in {self.folder}")
         address = file.absolute().as_uri()
         connection = self._connect(f"{address}?mode=ro")
         try:
@@ -293,7 +293,7 @@ class Database:
             connection.execute(_OPENING[name])
         if read_only:
             if version == 0:
-                raise StoreError(f"there is no store in {self.folder}")
+                raise StoreMissing(f"there is no store in {self.folder}")
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
             return

@@ -6,10 +6,15 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from demaq.errors import StoreMissing
 from demaq.store.address import Address, is_address
+from demaq.store.place import Place
 from demaq.store.postgresql import PostgresqlStore
+from demaq.store.protocol import Store
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite import SqliteStore
+
+HOW_TO_MAKE = "demaq run APP --store {place}, or demaq init to make the store alone"
 
 
 def open_store(
@@ -38,3 +43,11 @@ def open_store_readonly(where: str | Path) -> SqlStore:
     if is_address(where):
         return PostgresqlStore.open_readonly(str(where))
     return SqliteStore.open_readonly(Path(where))
+
+
+def program_on(store: Store, place: Place) -> tuple[int, str, dict[str, str]]:
+    """Return number, digest and files of the application that ran on a store last. Raise if there is none yet."""
+    known = store.program()
+    if known is None:
+        raise StoreMissing(f"there is no application on {place} yet: {HOW_TO_MAKE.format(place=place)}")
+    return known

@@ -12,11 +12,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from demaq.errors import StoreError
+from demaq.state_folder import state_folder
 from demaq.store.address import Address, is_address
 
-STATE_FOLDER = "demaq"
-"""In the folder for what users' programs remember: XDG_STATE_HOME, or .local/state in the user's home."""
 NAME_LENGTH_MAX = 60
 DIGEST_LENGTH = 12
 
@@ -45,16 +43,6 @@ def place_of(store: str | os.PathLike[str]) -> Place:
         return Place(Path(text), str(Path(text)), Path(text))
     address = Address(text)
     return Place(text, str(address), state_folder() / _folder_name(address))
-
-
-def state_folder() -> Path:
-    said = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(said):
-        return Path(said) / STATE_FOLDER
-    try:
-        return Path.home() / ".local" / "state" / STATE_FOLDER
-    except RuntimeError:
-        raise StoreError("you have no home folder: set XDG_STATE_HOME to a folder for what nodes remember") from None
 
 
 def _folder_name(address: Address) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from demaq.errors import StoreDamaged, StoreError, StoreTakenOver
+from demaq.errors import StoreDamaged, StoreError, StoreHeld, StoreMissing, StoreTakenOver
 from demaq.store.address import Address
 from demaq.store.statements import script, statements
 
@@ -227,14 +227,14 @@ class ServerDatabase:
         if self._read_only:
             version = self._checked_version()
             if version == 0:
-                raise StoreError(f"there is no store in {self.name}")
+                raise StoreMissing(f"there is no store in {self.name}")
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.name} was made by an older Demaq; open it for writing once")
             return
         if wait:
             self._wait_for_lock(tell)
         elif not self._one("try_lock"):
-            raise StoreError(f"the store {self.name} is held by {self._holder()[1]}")
+            raise StoreHeld(f"the store {self.name} is held by {self._holder()[1]}")
         version = self._checked_version()
         if version < len(MIGRATIONS):
             with self.transaction():

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from demaq.errors import StoreError
+from demaq.errors import StoreError, StoreHeld
 
 FILE_NAME = "writer.lock"
 
@@ -35,7 +35,7 @@ class WriterLock:
         if held:
             holder = os.read(file, 20).decode("ascii", "replace").strip()
             self.release()
-            raise StoreError(f"the store {folder} is held by {f'process {holder}' if holder else 'another process'}")
+            raise StoreHeld(f"the store {folder} is held by {f'process {holder}' if holder else 'another process'}")
         with suppress(OSError):  # on a full disk: the lock holds without its note
             os.ftruncate(file, 0)
             os.write(file, b"%d\n" % os.getpid())

@@ -9,7 +9,7 @@ from demaq.errors import StoreError
 from demaq.language.load import load_program_texts
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
-from demaq.store.opening import open_store_readonly
+from demaq.store import opening
 from demaq.store.place import place_of
 from demaq.store.protocol import Store
 
@@ -17,7 +17,7 @@ from demaq.store.protocol import Store
 @contextmanager
 def reading(address: str) -> Iterator[Store]:
     """The store for reading: beside a running node, or at rest."""
-    store = open_store_readonly(address)
+    store = opening.open_store_readonly(address)
     try:
         yield store
     finally:
@@ -26,11 +26,7 @@ def reading(address: str) -> Iterator[Store]:
 
 def program_on(store: Store, address: str) -> tuple[str, Program]:
     """The program that ran on a store last, with its digest."""
-    known = store.program()
-    if known is None:
-        place = place_of(address)
-        raise StoreError(f"no application has run on {place} yet: demaq run APP --store {place}")
-    _, digest, files = known
+    _, digest, files = opening.program_on(store, place_of(address))
     return digest, load_program_texts(files)
 
 

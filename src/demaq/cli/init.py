@@ -1,0 +1,33 @@
+"""`demaq init`: make a store for an application, and run nothing."""
+
+from __future__ import annotations
+
+import click
+
+from demaq.cli.applications import show
+from demaq.cli.example_first import ExampleFirst
+from demaq.cli.stores import counted, store_option
+from demaq.errors import ProgramError
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.load import load_program
+from demaq.server.new_store import make_store
+from demaq.store.place import Place
+
+
+@click.command(cls=ExampleFirst, example="$ demaq init orders.dmq --store orders")
+@click.argument("application", nargs=-1, required=True, metavar="APP...")
+@store_option
+def init(application: tuple[str, ...], place: Place) -> int:
+    """Make a store for an application, and run nothing.
+
+    Messages and collections can be put into it before `demaq run` processes them. `demaq run` makes a store by itself.
+    """
+    try:
+        program = load_program(application)
+        make_store(program, place)
+    except ProgramError as error:
+        show([Diagnostic.of(item) for item in (error, *error.others)])
+        return 1
+    sizes = f"{counted(len(program.queues) - 1, 'queue')}, {counted(len(program.rules), 'rule')}"
+    click.echo(f"made a new store in {place}: {sizes}")
+    return 0
