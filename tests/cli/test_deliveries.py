@@ -200,8 +200,8 @@ def test_without_a_node_a_message_waits_for_the_next_one(tmp_path: Path, capsys:
     give_up(demaq.store, int(message), is_garbage=True)
     assert demaq("redeliver", message) == 1
     assert demaq.err == (
-        f"demaq: message {message} has been removed; from its error message it is run again by "
-        "demaq replay --error timeout --queue supplier\n"
+        f"demaq: message {message} has been removed; from its error message, if that is still stored, it is run again "
+        "by demaq replay --error timeout --queue supplier\n"
     )
 
 
@@ -250,3 +250,64 @@ def give_up(folder: Path, message: int, is_garbage: bool = False) -> None:
 @pytest.mark.parametrize("words", [[], ["1", "--failed", "supplier"], ["one"]])
 def test_which_messages_is_said_in_one_way(words: list[str]):
     assert cli.run(cli.demaq, ["redeliver", *words]) == 2
+
+
+# what a gateway has given up whose messages are in slices
+
+SLICED = """
+create queue orders
+create queue box
+create queue out kind outgoingGateway endpoint "{address}/s"
+create property id as xs:string queue orders, out value string(/*/@id)
+create slicing byId on id
+create rule ask for {maker} if (/order) then do enqueue <ask id="{{/order/@id}}"/> into out with Recipient value "{address}/named"
+create rule note for byId if (/ask) then do enqueue <noted>{{qs:slicekey()}}</noted> into box
+create rule end for byId if (/end) then do reset
+"""
+
+
+def refused(got: Got) -> Answer:
+    return 400, {}, b""
+
+
+@pytest.mark.parametrize("maker", ["orders", "byId"])
+def test_what_is_advised_about_a_refused_message_in_a_slice_sends_it_and_no_rule_acts_again(
+    tmp_path: Path, supplier: OtherSide, capsys: pytest.CaptureFixture[str], maker: str
+):
+    supplier.got.clear()
+    with running(tmp_path, SLICED.format(address=supplier.address, maker=maker)) as here:
+        control = ControlServer(here.node)
+        demaq = Asked(here.node.folder, capsys)
+        supplier.answer = refused
+        message = send(here, "<order id='1'/>", attempts=1)
+        expect_results(here, message, [(1, "failed")])
+        here.wait_for("demaq:errors")
+
+        assert demaq("replay", "--error", "refused") == 0
+        assert demaq.out == (
+            "0 messages run again\n1 message cannot be run again: gateway out has given it up, and it is still stored: "
+            "demaq redeliver --failed out sends it again\n"
+        )
+        supplier.answer = accepted
+        assert demaq("redeliver", "--failed", "out") == 0
+        expect_results(here, message, [(1, "failed"), (1, "sent")])
+        assert demaq("replay", "--error", "refused") == 0
+        assert "1 message cannot be run again: gateway out has sent it since\n" in demaq.out
+
+        supplier.answer = refused
+        message = send(here, "<order id='2'/>", attempts=1)
+        here.node.enqueue("orders", "<end id='2'/>")
+        here.wait_for("demaq:errors", 2)
+        here.node.keep = timedelta(0)
+        wait_until(lambda: bool(here.node.collect_garbage()) or here.node.store.message(int(message)) is None)
+
+        assert demaq("redeliver", message) == 1
+        advice = demaq.err.rpartition("demaq replay ")[2].split()
+        supplier.answer = accepted
+        assert demaq("replay", *advice) == 0
+        assert demaq.out.startswith("1 message run again")
+        wait_until(lambda: [got.body for got in supplier.got[-1:]] == [b'<ask id="2"/>'])
+        assert {got.path for got in supplier.got} == {"/named"}
+        wait_until(lambda: not here.node.store.unsent("out", None, 9))
+        assert here.bodies("box") == ["<noted>1</noted>", "<noted>2</noted>"]
+        control.close()

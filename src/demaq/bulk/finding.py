@@ -15,9 +15,10 @@ from fnmatch import fnmatchcase
 from demaq.compiler.plan import Plan
 from demaq.errors import OperatorError
 from demaq.language.naming.suggestions import unknown
+from demaq.language.program import Program
 from demaq.language.system_properties import ERROR_LEVEL
 from demaq.scheduler.error_messages import ErrorReport, error_queues, read_error
-from demaq.scheduler.running_again import failed_rule, first_failed_number, is_copy, requests_about
+from demaq.scheduler.running_again import NO_RULE, failed_rule, first_failed_number, is_copy, requests_about
 from demaq.store.protocol import Store, StoredMessage
 
 PAGE_MESSAGES = 500
@@ -55,7 +56,7 @@ class Found:
     """The number of the message that its copy will stand for."""
     queue: str
     rule: str | None
-    """The only rule that is to act; None for all."""
+    """The only rule that is to act; None for all, and NO_RULE for none."""
     code: str | None
 
     def request(self, name: str) -> str:
@@ -116,7 +117,7 @@ class Finder:
         if self._filters.codes:
             for queue in error_queues(self._program):
                 for message in _stored(store, queue, after, last):
-                    self._look_at_error(message, finding)
+                    self._look_at_error(store, message, finding)
         else:
             for queue in self._filters.queues or sorted(self._queues_of(self._filters.rule)):
                 for message in _stored(store, queue, after, last):
@@ -127,15 +128,16 @@ class Finder:
         if message.processed is not None and self._is_in_time(message) and not is_copy(message):
             finding.found.append(Found(message.seq, message.seq, message.queue, self._filters.rule, None))
 
-    def _look_at_error(self, message: StoredMessage, finding: Finding) -> None:
+    def _look_at_error(self, store: Store, message: StoredMessage, finding: Finding) -> None:
         report = read_error(message.body) if ERROR_LEVEL in message.properties else None
         if report is None:
             return
         finding.seen.update([report.code, report.kind])
         if not self._is_asked_for(report) or not self._is_in_time(message):
             return
-        rule = failed_rule(message, report)
-        reason = self._why_not(report, rule)
+        is_delivery = report.is_of_transport and is_outgoing(self._program, report.queue)
+        rule = NO_RULE if is_delivery else failed_rule(message, report)
+        reason = self._why_not(report, rule) or (_why_not_sent(store, report) if is_delivery else None)
         if reason is not None:
             finding.impossible[reason] += 1
             return
@@ -161,12 +163,14 @@ class Finder:
             return f"queue {report.queue} is not in the application any more"
         if report.initial is None:
             return "what came was no XML"
-        if rule is not None and self._rules[report.queue] and rule not in self._rules[report.queue]:
+        if rule and self._rules[report.queue] and rule not in self._rules[report.queue]:
             return f"rule {rule} does not pertain to queue {report.queue} any more"
         return None
 
     def _only(self, rule: str | None, queue: str) -> str | None:
         """The rule that has failed: the others have done what they do. Where none had begun, all are to act."""
+        if rule == NO_RULE and self._rules[queue]:
+            return NO_RULE
         return rule if rule in self._rules[queue] else None
 
     def _queues_of(self, rule: str | None) -> set[str]:
@@ -176,6 +180,22 @@ class Finder:
         return bool(self._rules[queue]) or self._program.queues[queue].kind in ("echo", "outgoingGateway")
 
 
+def _why_not_sent(store: Store, report: ErrorReport) -> str | None:
+    """Return why no copy is made of a message that a gateway has given up: it is sent, or it can be as it is."""
+    message, queue = report.message, report.queue
+    assert message is not None, "what was given up was stored"
+    if store.unsent(queue, message, 1):
+        return f"gateway {queue} is to send it again already"
+    last = store.attempts(queue, message, 1)
+    if last and last[0].result == "sent":
+        return f"gateway {queue} has sent it since"
+    stored = store.message(message)
+    if stored is None or stored.queue != queue:
+        return None
+    which = f"--failed {queue}" if last else "ID"  # attempts are remembered for a day
+    return f"gateway {queue} has given it up, and it is still stored: demaq redeliver {which} sends it again"
+
+
 def _stored(store: Store, queue: str, after: int, last: int) -> Iterator[StoredMessage]:
     while page := store.stored(queue, after, PAGE_MESSAGES):
         for message in page:
@@ -183,6 +203,11 @@ def _stored(store: Store, queue: str, after: int, last: int) -> Iterator[StoredM
                 return
             yield message
         after = page[-1].seq
+
+
+def is_outgoing(program: Program, queue: str) -> bool:
+    """Whether messages of a queue are sent, as far as the application has that queue."""
+    return queue in program.queues and program.queues[queue].kind == "outgoingGateway"
 
 
 def ranges(last: int, numbers_max: int) -> Sequence[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from demaq.bulk.executors import Place as ExecutorPlace
-from demaq.bulk.finding import Filters, Finder, Finding, Found
+from demaq.bulk.finding import Filters, Finder, Finding, Found, is_outgoing
 from demaq.bulk.replaying import Beside, Hands, OnSpark, Replay, Report
 from demaq.cli.backfill import filled_in
 from demaq.cli.example_first import ExampleFirst
@@ -111,6 +111,8 @@ def replay(
             found, report, numbers = work.run()
         state = _processed(node, work.watch, numbers, known, spark)
     _show(found, report, state, filters, as_json)
+    if node is None and report.stored and any([is_outgoing(known.plan.program, f.queue) for f in found.newest()]):
+        _tell("what outgoing gateways are to send is sent when a node runs")
     return 1 if report.refused or state["failed"] else 0
 
 

@@ -82,6 +82,13 @@ class ErrorReport:
     code: str
     initial: str | None
     """The text of that message; None where it is no document."""
+    is_in_rule: bool
+    """Whether it happened at a place of a rule. Otherwise the rule, if one is named, made the message."""
+
+    @property
+    def is_of_transport(self) -> bool:
+        """Whether it is about a stored message as such, if that is to be sent: neither a rule nor the system failed."""
+        return self.message is not None and not self.is_in_rule and self.code == f"demaq:{self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,7 @@ def read_error(body: str) -> ErrorReport | None:
         message=int(about) if about is not None and about.isdigit() else None,
         code=root.findtext("code") or "",
         initial=rest.removesuffix(_INITIAL_END) if rest.endswith(_INITIAL_END) else None,
+        is_in_rule=root.find("location") is not None,
     )
 
 

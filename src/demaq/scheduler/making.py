@@ -12,6 +12,7 @@ from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.language.program import SYSTEM_ERRORS
 from demaq.language.system_properties import FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
+from demaq.language.system_properties import transport_properties as undeclared_properties
 from demaq.messages import PropertyValue, transport_properties
 from demaq.rounds.changes import index_name
 from demaq.rounds.evaluator import Evaluator, receive
@@ -140,9 +141,10 @@ class Maker:
         """All that it takes to run the message of an error again, besides its text."""
         if isinstance(message, Refused):
             return {}
-        settable = [
-            p.name for p in self.program.properties_of(message.queue) if p.decl is not None and p.variant != "fixed"
-        ]
+        declared = self.program.properties_of(message.queue)
+        settable = [p.name for p in declared if p.decl is not None and p.variant != "fixed"]
+        if message.queue in self.program.queues:
+            settable += undeclared_properties(self.program.queues[message.queue].kind)
         found = {INITIAL + name: message.properties[name] for name in settable if name in message.properties}
         if REPLAY_OF in message.properties:
             found[FAILED_REPLAY_OF] = message.properties[REPLAY_OF]

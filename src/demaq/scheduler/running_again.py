@@ -31,6 +31,8 @@ from demaq.store.protocol import NewMessage, Store, StoredMessage
 
 REQUESTS = "replay:"
 """How the requests of all copies begin."""
+NO_RULE = ""
+"""In place of the only rule that is to act on a copy: none is, because all have acted on the original."""
 _OF_A_COPY = (REPLAY_OF, REPLAY_RULE, FAILED_REPLAY_OF)
 
 
@@ -126,7 +128,7 @@ def arrival(program: Program, original: Original, now: datetime) -> Arrival:
 def copy(
     maker: Maker, original: Original, received: Received, now: datetime, request: str, rule: str | None
 ) -> NewMessage:
-    """A message that stands for the original. With a rule, only that one will act on it."""
+    """A message that stands for the original. With a rule, only that one will act on it; with NO_RULE, none."""
     properties = {
         **_of_the_system(original),
         **received.properties,

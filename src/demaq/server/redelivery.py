@@ -48,7 +48,9 @@ def _gone(store: Store, message: int) -> str:
         return f"there is no message {message}, or it has been removed"
     if tried[0].result == "sent":
         return f"message {message} was sent, and has been removed since"
+    if tried[0].result == "again":
+        return f"message {message} was removed before it was sent"
     return (
-        f"message {message} has been removed; from its error message it is run again by "
+        f"message {message} has been removed; from its error message, if that is still stored, it is run again by "
         f"demaq replay --error {tried[0].kind} --queue {tried[0].queue}"
     )
