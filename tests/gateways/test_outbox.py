@@ -22,7 +22,9 @@ from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import Mail, Outgoing, Relay, Settings
+from demaq.scheduler.error_messages import kind_of, read_error
 from demaq.scheduler.receiving import Sent
+from demaq.schemas import schema_text
 from demaq.store.protocol import Attempt, Postponed, StoredMessage
 from tests.gateways.mail.test_sending import Receiver
 from tests.gateways.nodes import Running, running, wait_until
@@ -516,9 +518,49 @@ def test_a_fault_is_an_error_that_says_it(world: World):
     world.script.say("/prices", (500, {"Content-Type": "text/xml"}, said))
     before = len(world.there.at("/prices"))
     error = world.error(world.send("service", body='<c:parcel xmlns:c="urn:carrier">9</c:parcel>'))
-    assert error[0].tag == "refused"
+    assert (error[0].tag, error[0].get("status")) == ("refused", "500")
     assert "too heavy" in error.findtext("description", "")
     assert len(world.there.at("/prices")) == before + 1
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_the_detail_of_a_fault_is_in_the_error_message_whole(world: World, version: str):
+    said = FAULTS[version].encode()
+    world.script.say("/prices", (500, {"Content-Type": "text/xml"}, said))
+    parcel = '<c:parcel xmlns:c="urn:carrier">9</c:parcel>'
+    body = world.caused_by(world.send("service", body=parcel), "failures").body
+    error = etree.fromstring(body)
+    schema = etree.XMLSchema(etree.fromstring(schema_text("error")))
+    assert schema.validate(error), schema.error_log
+    fault = error.find("fault")
+    assert fault is not None
+    assert fault.get("version") == version
+    assert (fault.findtext("code"), fault.findtext("role")) == ("Client", "urn:hub")
+    assert [one.text for one in fault.findall("subcode")] == (["Q{urn:w}Heavy"] if version == "1.2" else [])
+    detail = fault.find("detail")
+    assert detail is not None
+    assert detail.get("{urn:w}unit") == "g"
+    assert [child.tag for child in detail] == ["{urn:w}limit", "{urn:w}hint", "error"]
+    assert detail.xpath("w:limit/@max", namespaces={"w": "urn:w"}) == ["8"]
+    assert detail[1].nsmap["x"] == "urn:x"  # a prefix that only its text uses
+    assert error.find("initialMessage/{urn:carrier}parcel") is not None
+    report = read_error(body)
+    assert report is not None
+    assert (report.kind, report.initial) == ("refused", parcel)  # not what is in the detail
+    assert kind_of(body) == "refused"
+
+
+_DETAIL = """<limit max="8" xmlns="urn:w"/><w:hint>x:less</w:hint>
+  <error xmlns=""><refused/><code>demaq:x</code><fault version="1.1"/><initialMessage><a/></initialMessage></error>"""
+FAULTS = {
+    "1.1": f"""<s:Envelope xmlns:s="{ENVELOPE[1:-1]}" xmlns:w="urn:w" xmlns:x="urn:x"><s:Body><s:Fault>
+      <faultcode>s:Client</faultcode><faultstring>too heavy</faultstring><faultactor>urn:hub</faultactor>
+      <detail w:unit="g">{_DETAIL}</detail></s:Fault></s:Body></s:Envelope>""",
+    "1.2": f"""<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope" xmlns:w="urn:w" xmlns:x="urn:x"
+      xmlns="urn:w"><s:Body><s:Fault><s:Code><s:Value>s:Sender</s:Value>
+      <s:Subcode><s:Value>w:Heavy</s:Value></s:Subcode></s:Code><s:Reason><s:Text xml:lang="en">too heavy</s:Text></s:Reason>
+      <s:Role>urn:hub</s:Role><s:Detail w:unit="g">{_DETAIL}</s:Detail></s:Fault></s:Body></s:Envelope>""",
+}
 
 
 @pytest.mark.parametrize(

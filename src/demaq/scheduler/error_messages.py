@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
@@ -30,9 +31,10 @@ RULE, QUEUE, MODULE, SYSTEM = range(4)
 INITIAL_TEXT_MAX = 100_000
 """So many characters of a text that is no document are shown in the message about it."""
 
-_KIND = re.compile(rf"<error><({'|'.join(ERROR_KINDS)})/>")
+_KIND = re.compile(rf"<error><({'|'.join(ERROR_KINDS)})(?: status=\"[0-9]+\")?/>")
 _INITIAL_BEGIN, _INITIAL_END = "<initialMessage>", "</initialMessage></error>"
 _TEXT_BEGIN = "<initialText>"
+_FAULT_BEGIN = "<fault "
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -46,6 +48,10 @@ class Failure:
     rule: Rule | None
     at: Location | None = None
     attempt: int = 1
+    status: int | None = None
+    """What the other side has refused the message with; of the kind `refused` only."""
+    fault: str | None = None
+    """The element `fault` that says what the other side has answered with, where that is a SOAP fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,8 @@ def route(program: Program, rule: Rule | None, message: StoredMessage | Refused)
 
 def error_body(program: Program, failure: Failure, message: StoredMessage | Refused, now: datetime) -> str:
     """The text of an error message, as its schema says."""
-    parts = [f"<error><{failure.kind}/>"]
+    status = f' status="{failure.status}"' if failure.status is not None else ""
+    parts = [f"<error><{failure.kind}{status}/>"]
     if failure.rule is not None:
         parts.append(f"<rule>{_text(failure.rule.name)}</rule>")
     parts.append(f"<queue>{_text(message.queue)}</queue>")
@@ -127,6 +134,8 @@ def error_body(program: Program, failure: Failure, message: StoredMessage | Refu
         file = quoteattr(_allowed(program.file_name(failure.at.file)))
         parts.append(f'<location file={file} line="{failure.at.line}" column="{failure.at.column}"/>')
     parts.append(f"<attempt>{failure.attempt}</attempt><at>{now.isoformat()}</at>")
+    if failure.fault is not None:
+        parts.append(failure.fault)
     parts.append(f"{_initial(message)}</error>")
     return "".join(parts)
 
@@ -144,7 +153,7 @@ def read_error(body: str) -> ErrorReport | None:
     root = error_head(body)
     if root is None:
         return None
-    rest = body.partition(_INITIAL_BEGIN)[2]
+    rest = _after_fault(body).partition(_INITIAL_BEGIN)[2]
     about = root.findtext("messageId")
     return ErrorReport(
         kind=str(root[0].tag),
@@ -158,18 +167,45 @@ def read_error(body: str) -> ErrorReport | None:
 
 
 def error_head(body: str) -> etree._Element | None:
-    """Return what `error_body` has written about an error, without the message inside; None for any other text.
+    """Return what `error_body` has written about an error, without fault and message; None for any other text.
 
     That message may be as deep as one may be, so that the whole would be too deep for a parser.
     """
+    # What is before these marks is escaped text, so the first mark is no part of somebody else's document.
     head, mark, _ = body.partition(_INITIAL_BEGIN)
     if not mark:
         head, mark, _ = body.partition(_TEXT_BEGIN)
+    head = head.partition(_FAULT_BEGIN)[0]
     try:
         root = parse_characters(f"{head}</error>".encode()) if mark else None
     except etree.XMLSyntaxError:
         return None
     return None if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None else root
+
+
+def _after_fault(body: str) -> str:
+    """Return what follows the fault, in which there may be any document, such as another error message."""
+    begin = body.find(_FAULT_BEGIN)
+    if begin < 0 or _INITIAL_BEGIN in body[:begin] or _TEXT_BEGIN in body[:begin]:
+        return body
+    parser = expat.ParserCreate(encoding="utf-8")  # it takes any depth
+    depth, end = 0, 0
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+
+    def finish(name: str) -> None:
+        nonlocal depth, end
+        depth -= 1
+        if depth == 0:
+            end = parser.CurrentByteIndex
+
+    parser.StartElementHandler, parser.EndElementHandler = start, finish
+    data = body[begin:].encode()
+    with contextlib.suppress(expat.ExpatError):  # more follows the element
+        parser.Parse(data, True)
+    return data[end:].decode()
 
 
 def kind_of(body: str) -> str | None:

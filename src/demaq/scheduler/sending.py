@@ -26,8 +26,10 @@ class Ended:
     """What was answered with it, where that may be asked for again."""
     failure: tuple[str, str] | None = None
     """Kind and description of the error, where it was given up."""
+    status: int | None = None
+    """What the other side has refused it with."""
     fault: str | None = None
-    """The document that came back with the failure."""
+    """What a SOAP fault that came back says, as an element of the error message."""
 
 
 class Sending:
@@ -43,7 +45,8 @@ class Sending:
         message = ended.message
         created: list[NewMessage] = []
         if ended.failure is not None:
-            created = self._failed(message, *ended.failure, ended.attempt.number, now)
+            kind, description = ended.failure
+            created = self._failed(message, kind, description, ended.attempt.number, now, ended.status, ended.fault)
         elif ended.reply is not None:
             created = self._replied(message, ended.reply, ended.attempt.number, now)
         is_done_by_this = message.processed is None and self._maker.priority(message.queue) is None
@@ -69,7 +72,14 @@ class Sending:
         return [self._maker.new(queue, document, received.properties, received.entries, now, trigger=message)]
 
     def _failed(
-        self, message: StoredMessage, kind: str, description: str, attempt: int, now: datetime
+        self,
+        message: StoredMessage,
+        kind: str,
+        description: str,
+        attempt: int,
+        now: datetime,
+        status: int | None = None,
+        fault: str | None = None,
     ) -> list[NewMessage]:
         """Routed by the rule that made the message."""
         failure = Failure(
@@ -78,5 +88,7 @@ class Sending:
             description=description,
             rule=self._rules.get(message.rule or ""),
             attempt=attempt,
+            status=status if kind == "refused" else None,
+            fault=fault,
         )
         return self._maker.errors(failure, message, now)

@@ -23,7 +23,16 @@ from demaq.gateways.outbox.guarded_network import NotAllowed, guarded_client
 from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
 from demaq.gateways.outbox.unpacking import unpack
 from demaq.gateways.settings import Outgoing
-from demaq.gateways.soap import Fault, Interface, SoapRequest, read_fault, request_for, response_of, version_of
+from demaq.gateways.soap import (
+    Fault,
+    Interface,
+    SoapRequest,
+    describe_fault,
+    read_fault,
+    request_for,
+    response_of,
+    version_of,
+)
 from demaq.language.endpoints import Destination
 from demaq.masking import mask_address
 from demaq.store.epochs import Epochs
@@ -191,14 +200,14 @@ def _server(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _fault(response: httpx.Response) -> Fault | None:
-    """The SOAP fault that an answer is, whatever its status."""
+    """Return the SOAP fault that an answer is, whatever its status; None where it is none that can be read."""
     if not response.content.strip():
         return None
     try:
         tree = parse_document(response.content).tree
+        return read_fault(tree) if version_of(tree) is not None else None
     except MessageError:
         return None
-    return read_fault(tree) if version_of(tree) is not None else None
 
 
 def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
@@ -210,7 +219,7 @@ def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
         status=said,
         again=status in AGAIN_STATUSES or status == 503,
         after_seconds=_retry_after(response),
-        fault=fault.detail,
+        fault=describe_fault(fault),
     )
 
 

@@ -328,7 +328,13 @@ class Outbox:
             return
         if isinstance(result, NotSent):
             failure = (result.kind, _described(result, tried.number))
-            ended = Ended(message=message, attempt=tried.attempt(result, "failed"), failure=failure)
+            ended = Ended(
+                message=message,
+                attempt=tried.attempt(result, "failed"),
+                failure=failure,
+                status=result.status_code,
+                fault=result.fault,
+            )
             await self._notes.do(ended)
         elif isinstance(tried.to, Answering):
             ended = await self._answer(message, tried.attempt(result, "sent"), tried.to.connection)

@@ -31,7 +31,13 @@ class NotSent:
     after_seconds: float | None = None
     """When the other side wants to be asked again."""
     fault: str | None = None
-    """The SOAP fault or body that came back, if it is XML."""
+    """The SOAP fault that came back, as an element of the error message."""
+
+    @property
+    def status_code(self) -> int | None:
+        """The number that the other side's words begin with."""
+        number = (self.status or "").partition(" ")[0]
+        return int(number) if number.isdecimal() and len(number) == 3 else None
 
     def __post_init__(self) -> None:
         # Whoever has made the reason, it may quote the address: the client, the resolver, the other side.
