@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import ssl
 import time
@@ -482,6 +483,67 @@ def test_an_answer_that_its_queue_does_not_take_is_an_error(world: World, answer
     assert not world.here.stored("strictAnswers")
 
 
+SMALL = 20_000
+"""So many bytes an answer may have in these tests."""
+LARGE = b"<answer>" + b"4" * SMALL + b"</answer>"
+PACKED = gzip.compress(b"<answer>42</answer>", mtime=0)
+UNUSABLE: dict[str, tuple[dict[str, str], bytes, str, str]] = {
+    "large": ({}, LARGE, "refused", "it has more than 20,000 bytes"),
+    "bomb": ({"Content-Encoding": "gzip"}, gzip.compress(LARGE * 99, mtime=0), "refused", "more than 20,000 bytes"),
+    "coding": ({"Content-Encoding": "br"}, PACKED, "notWellFormed", "packed with 'br'"),
+    "twice": ({"Content-Encoding": "gzip, gzip"}, PACKED, "notWellFormed", "packed with 'gzip, gzip'"),
+    "damaged": ({"Content-Encoding": "gzip"}, b"\0" + PACKED, "notWellFormed", "is no gzip"),
+    "torn": ({"Content-Encoding": "gzip"}, PACKED[:-9], "notWellFormed", "breaks off"),
+    "charset": ({"Content-Type": "text/xml; charset=martian"}, b"<a/>", "notWellFormed", "'martian' is not known"),
+    "lie": ({"Content-Type": "text/xml; charset=us-ascii"}, b"<a>\xe9</a>", "notWellFormed", "not in us-ascii"),
+    "page": ({"Content-Type": "text/html"}, b"<html><br></html>", "notWellFormed", "cannot be used"),
+}
+
+
+@pytest.fixture
+def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demaq.gateways.outbox.http.ANSWER_BYTES_MAX", SMALL)
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_message_is_not_sent_again_for_an_answer_that_cannot_be_used(world: World, name: str):
+    headers, body, kind, said = UNUSABLE[name]
+    world.script.say(f"/unusable-{name}", (200, headers, body))
+    start = world.send("asking", f"/unusable-{name}")
+    error = world.error(start)
+    assert (error[0].tag, error.findtext("attempt")) == (kind, "1")
+    assert "the answer cannot be used" in error.findtext("description", "")
+    assert said in error.findtext("description", "")
+    asked = world.caused_by(start, "asking").seq
+    assert [(a.result, a.status) for a in world.attempts(asked, 1)] == [("failed", "200 OK")]
+    assert len(world.there.at(f"/unusable-{name}")) == 1
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_who_wants_no_answer_does_not_care_what_it_is(world: World, name: str):
+    headers, body, *_ = UNUSABLE[name]
+    world.script.say(f"/unwanted-{name}", (200, headers, body))
+    message = world.put("out", f"/unwanted-{name}")
+    assert [a.result for a in world.attempts(message, 1)] == ["sent"]
+
+
+@pytest.mark.usefixtures("small_answers")
+def test_a_refusal_counts_by_its_status_however_large_it_is(world: World):
+    world.script.say("/large-refusal", (503, {"Retry-After": "0"}, LARGE), (400, {}, LARGE))
+    message = world.put("out", "/large-refusal")
+    assert [(a.result, a.status) for a in world.attempts(message, 2)] == [
+        ("again", "503 Service Unavailable"),
+        ("failed", "400 Bad Request"),
+    ]
+
+
+def test_an_answer_is_read_in_the_encoding_that_its_content_type_names(world: World):
+    world.script.say("/latin", (200, {"Content-Type": "text/xml; charset=iso-8859-1"}, b"<answer>\xe9</answer>"))
+    assert world.caused_by(world.send("asking", "/latin"), "answers").body == "<answer>é</answer>"
+
+
 def test_a_service_is_asked_as_its_interface_says(world: World):
     def price(got: Got) -> Answer:
         [parcel] = etree.fromstring(got.body).iter("{urn:carrier}parcel")
@@ -510,6 +572,15 @@ def _as_zeep_reads(world: World, body: str) -> float:
     operation = client.service._binding._operations["ask"]
     said = f'<s:Envelope xmlns:s="{ENVELOPE[1:-1]}"><s:Body>{body}</s:Body></s:Envelope>'
     return float(operation.process_reply(etree.fromstring(said)))
+
+
+@pytest.mark.usefixtures("small_answers")
+def test_a_service_is_not_asked_again_for_an_answer_that_is_too_large(world: World):
+    world.script.say("/prices", (200, {"Content-Type": "text/xml"}, LARGE))
+    before = len(world.there.at("/prices"))
+    error = world.error(world.send("service", body='<parcel xmlns="urn:carrier">3</parcel>'))
+    assert (error[0].tag, error.findtext("attempt")) == ("refused", "1")
+    assert len(world.there.at("/prices")) == before + 1
 
 
 def test_a_fault_is_an_error_that_says_it(world: World):

@@ -18,10 +18,12 @@ import httpx
 from demaq.documents import Document, parse_document
 from demaq.encodings import encoding_named
 from demaq.errors import MessageError
+from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.http.reading import text_of
 from demaq.gateways.outbox.guarded_network import NotAllowed, guarded_client
 from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
-from demaq.gateways.outbox.unpacking import unpack
+from demaq.gateways.outbox.unpacking import NotUnpacked, TooLarge, unpack
 from demaq.gateways.settings import Outgoing
 from demaq.gateways.soap import (
     Fault,
@@ -119,6 +121,8 @@ class HttpSender:
                 response = await self._post(queue, to.address, data, headers, settings)
         except NotAllowed as error:
             return refuse_recipient(queue, str(error))
+        except _UnusableAnswer as error:
+            return self._judge_unusable(queue, error, interface, soap)
         except Exception as error:
             return _not_sent(error)
         if len(response.content) > PARSE_BESIDE_BYTES:
@@ -135,14 +139,17 @@ class HttpSender:
         client = self._client(queue, address, settings)
         async with client.stream("POST", address, content=data, headers=headers) as response:
             read = bytearray()
-            async for piece in response.aiter_raw():  # unpacked by httpx one piece could be a thousand times as large
-                read += piece
-                if len(read) > ANSWER_BYTES_MAX:
-                    raise ValueError(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
-            content = bytes(read)
-            coding = response.headers.get("content-encoding", "")
-            if coding and content:
-                content = await asyncio.to_thread(unpack, content, coding, ANSWER_BYTES_MAX)
+            try:
+                async for piece in response.aiter_raw():  # unpacked by httpx one could be a thousand times as large
+                    read += piece
+                    if len(read) > ANSWER_BYTES_MAX:
+                        raise TooLarge(ANSWER_BYTES_MAX)
+                content = bytes(read)
+                coding = response.headers.get("content-encoding", "")
+                if coding and content:
+                    content = await asyncio.to_thread(unpack, content, coding, ANSWER_BYTES_MAX)
+            except NotUnpacked as error:
+                raise _UnusableAnswer(response, error) from None
             kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
             return httpx.Response(response.status_code, headers=kept, content=content)
 
@@ -163,6 +170,26 @@ class HttpSender:
             self._clients[name] = client if is_own else guarded_client(client, settings.allowed(), url.scheme)
         return self._clients[name]
 
+    def _judge_unusable(
+        self, queue: str, error: _UnusableAnswer, interface: Interface | None, soap: SoapRequest | None
+    ) -> Sent | NotSent:
+        """Return what an answer means whose body cannot be read: its status alone says whether the message arrived.
+
+        If it did, it is not sent again: the other side would only process it once more.
+        """
+        response = httpx.Response(error.status, headers=error.headers)
+        said = f"{error.status} {response.reason_phrase}".strip()
+        if not response.is_success:
+            return _refused(response, said)
+        if not self._expects_answer(queue, error.status, interface, soap):
+            return Sent(status=said)
+        return _unusable(error.kind, error.reason, said)
+
+    def _expects_answer(self, queue: str, status: int, interface: Interface | None, soap: SoapRequest | None) -> bool:
+        if interface is not None and soap is not None:
+            return not soap.operation.is_one_way
+        return self._wants_reply.get(queue, False) and status != ANSWERED_LATER
+
     def _read(
         self, queue: str, response: httpx.Response, interface: Interface | None, soap: SoapRequest | None
     ) -> Sent | NotSent:
@@ -175,23 +202,40 @@ class HttpSender:
                 return _faulty(fault, response, said)
         if not 200 <= status < 300:
             return _refused(response, said)
-        if interface is not None and soap is not None and not soap.operation.is_one_way:
+        if not self._expects_answer(queue, status, interface, soap):
+            return Sent(status=said)
+        if interface is not None and soap is not None:
             try:
                 answer = response_of(interface, soap.operation, status, content_type, response.content)
             except MessageError as error:
-                reason = f"the answer cannot be used: {error.message}"
-                return NotSent(kind=error.kind, reason=reason, status=said, again=False)
+                return _unusable(error.kind, error.message, said)
             if isinstance(answer, Fault):
                 return _faulty(answer, response, said)
             return Sent(status=said, reply=answer)
-        wants_reply = self._wants_reply.get(queue, False) and status != ANSWERED_LATER
-        if interface is None and wants_reply and response.content.strip():
-            try:
-                return Sent(status=said, reply=parse_document(response.content).text)
-            except MessageError as error:
-                reason = f"the answer cannot be used: {error.message}"
-                return NotSent(kind=error.kind, reason=reason, status=said, again=False)
-        return Sent(status=said)
+        if not response.content.strip():
+            return Sent(status=said)
+        try:
+            return Sent(status=said, reply=parse_document(text_of(response.content, content_type)).text)
+        except MessageError as error:
+            return _unusable(error.kind, error.message, said)
+        except Refusal as error:  # its content type names an encoding that it is not in
+            return _unusable("notWellFormed", error.reason, said)
+
+
+class _UnusableAnswer(Exception):
+    """The other side has answered, and the body of its answer cannot be read."""
+
+    def __init__(self, response: httpx.Response, error: NotUnpacked) -> None:
+        super().__init__(str(error))
+        self.status = response.status_code
+        self.headers = [(n, v) for n, v in response.headers.items() if n == "retry-after"]
+        self.kind = "refused" if isinstance(error, TooLarge) else "notWellFormed"
+        self.reason = str(error)
+
+
+def _unusable(kind: str, reason: str, said: str) -> NotSent:
+    """Return the failure of a message that was processed, while what came back is nothing to go on with."""
+    return NotSent(kind=kind, reason=_short(f"the answer cannot be used: {reason}"), status=said, again=False)
 
 
 def _server(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -13,13 +13,20 @@ class NotUnpacked(ValueError):
     """An answer is packed in a way that is not asked for, damaged, or too large."""
 
 
+class TooLarge(NotUnpacked):
+    """An answer has more bytes than are read."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(f"it has more than {bytes_max:,} bytes")
+
+
 def unpack(data: bytes, coding: str, bytes_max: int) -> bytes:
     """Return what a body of an answer is, by its Content-Encoding. Raises NotUnpacked."""
     name = coding.strip().lower()
     if name in ("", "identity"):
         return data
     if name not in _WINDOWS:
-        raise NotUnpacked(f"the answer is packed with {name[:40]!r}, and gzip alone was asked for")
+        raise NotUnpacked(f"it is packed with {name[:40]!r}, and gzip alone was asked for")
     unpacking = zlib.decompressobj(_WINDOWS[name])
     found = bytearray()
     rest = data
@@ -28,9 +35,9 @@ def unpack(data: bytes, coding: str, bytes_max: int) -> bytes:
             found += unpacking.decompress(rest, PIECE_BYTES)
             rest = unpacking.unconsumed_tail
             if len(found) > bytes_max:
-                raise NotUnpacked(f"the answer has more than {bytes_max:,} bytes")
+                raise TooLarge(bytes_max)
     except zlib.error:
-        raise NotUnpacked(f"the answer is no {name}, as it says") from None
+        raise NotUnpacked(f"it is no {name}, as it says") from None
     if not unpacking.eof:
-        raise NotUnpacked("the answer is packed and breaks off")
+        raise NotUnpacked("it is packed and breaks off")
     return bytes(found)
