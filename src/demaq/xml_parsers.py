@@ -8,14 +8,15 @@ a thread that has seen many lets another one parse for it, which is replaced whe
 
 What libxml2 says of namespaces are no fatal errors to it, and lxml goes by the last thing that was said: a prefix that
 stands for nothing passes where only a warning follows it, and a namespace that is no URI (`http://exämple.org/`) is
-refused where none does. So what was said is read here: a namespace may be any text, all else is an error.
+refused where none does. So what was said is read here: a namespace may be any text, all else is an error. As libxml2 is
+silent about other errors after one about a namespace, expat then looks at the document.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -42,8 +43,6 @@ TOLERANT: Final[Mapping[str, Any]] = MappingProxyType({**OPTIONS, "recover": Tru
 """For documents that were found to be well-formed but for what libxml2 says of their namespaces."""
 
 NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
-ERRORS_LOGGED_MAX: Final = 100
-"""libxml2 stays silent about further errors unless they are fatal."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -90,10 +89,11 @@ def _judged(
     parser: etree.XMLParser,
     make_tolerant: Callable[[], etree.XMLParser],
     data: Callable[[], bytes],
+    encoding: str | None = "utf-8",
 ) -> _Parsed:
     """Return what is parsed, again with a tolerant parser if the first has something against a namespace alone.
 
-    `data` returns the document.
+    `data` returns the document, which declares its encoding if it has another one than `encoding`.
     """
     try:
         parsed = parse(parser)
@@ -102,8 +102,8 @@ def _judged(
             raise
         parser = make_tolerant()
         parsed = parse(parser)
-    if _refuse_errors(parser) >= ERRORS_LOGGED_MAX:
-        _check_namespaces(data())
+    if _refuse_errors(parser):
+        _check_well_formed([data()], encoding)
     return parsed
 
 
@@ -116,11 +116,13 @@ def _refuse_errors(parser: etree.XMLParser | etree.XMLPullParser) -> int:
     return len(said)
 
 
-def _check_namespaces(data: bytes) -> None:
-    """Raise etree.XMLSyntaxError if a document does not use namespaces as it should. It is well-formed otherwise."""
-    parser = expat.ParserCreate(namespace_separator="\x01")  # no namespace has that character
+def _check_well_formed(pieces: Iterable[bytes], encoding: str | None) -> None:
+    """Raise etree.XMLSyntaxError if a document is not well-formed, or does not use namespaces as it should."""
+    parser = expat.ParserCreate(encoding, "\x01")  # no namespace has that character
     try:
-        parser.Parse(data, True)
+        for piece in pieces:
+            parser.Parse(piece, False)
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise _syntax_error(expat.ErrorString(error.code), error.code, error.lineno, error.offset + 1) from None
 
@@ -181,19 +183,19 @@ def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
     return parser
 
 
-def _tolerant_file_parser() -> etree.XMLParser:
-    return etree.XMLParser(**TOLERANT)
-
-
 def parse_file(path: Path) -> etree._ElementTree:
     """Return a file of an application. Raises OSError and etree.XMLSyntaxError."""
     path.open("rb").close()  # lxml's own message for a missing file says less
-    return _judged(lambda parser: etree.parse(str(path), parser), file_parser(), _tolerant_file_parser, path.read_bytes)
+    return _judged_file(lambda parser: etree.parse(str(path), parser), path.read_bytes)
 
 
 def parse_file_content(data: bytes) -> etree._Element:
     """Return the root of what stands in a file of an application. Raises etree.XMLSyntaxError and ValueError."""
-    return _judged(lambda parser: etree.fromstring(data, parser), file_parser(), _tolerant_file_parser, lambda: data)
+    return _judged_file(lambda parser: etree.fromstring(data, parser), lambda: data)
+
+
+def _judged_file(parse: Callable[[etree.XMLParser], _Parsed], data: Callable[[], bytes]) -> _Parsed:
+    return _judged(parse, file_parser(), lambda: etree.XMLParser(**TOLERANT), data, encoding=None)
 
 
 def pull_parser(tag: str) -> etree.XMLPullParser:
@@ -201,12 +203,15 @@ def pull_parser(tag: str) -> etree.XMLPullParser:
     return etree.XMLPullParser(events=("start", "end"), tag=tag, encoding="utf-8", **OPTIONS)
 
 
-def close_pull_parser(parser: etree.XMLPullParser) -> None:
-    """Raise etree.XMLSyntaxError if what a parser was fed is not well-formed. A namespace may be any text."""
+def real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[bytes]]) -> etree.XMLSyntaxError | None:
+    """Return what is wrong where a pull parser has raised an error; None if that is a namespace alone.
+
+    `pieces` returns once more what the parser was fed.
+    """
+    if error.code != NOT_A_URI:  # type: ignore[attr-defined]  # lxml-stubs does not know it
+        return error
     try:
-        parser.close()
-    except etree.XMLSyntaxError:
-        if not _refuse_errors(parser):
-            raise
-    else:
-        _refuse_errors(parser)
+        _check_well_formed(pieces(), "utf-8")
+    except etree.XMLSyntaxError as real:
+        return real
+    return None

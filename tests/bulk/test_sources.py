@@ -83,6 +83,21 @@ def test_hostile_files_of_rows_are_a_problem_and_nothing_else(folder: Path, text
 
 
 @pytest.mark.slow
+def test_rows_may_be_in_a_namespace_that_is_no_uri_and_the_file_must_be_well_formed_all_the_same(folder: Path):
+    rows = "".join([f'<row xmlns="http://exämple.org/">{number}</row>' for number in range(200)])
+    Path("right.xml").write_text(f"<all>{rows}</all>")
+    Path("wrong.xml").write_text(f"<all>{rows}</all>?</all>")
+
+    right = list(read(find_files(["right.xml"]), Layout(row_tag="row")))
+    *wrong, broken = read(find_files(["wrong.xml"]), Layout(row_tag="row"))
+
+    assert [item.body for item in right] == [item.body for item in wrong]
+    assert len(right) == 200
+    assert not any([item.problem for item in right])
+    assert broken.problem is not None
+    assert broken.problem.message.startswith("behind row 200 the file cannot be read: ")
+
+
 def test_rows_of_a_large_file_are_forgotten_when_they_are_read(folder: Path):
     with open("big.xml", "w") as file:
         file.write("<all>")

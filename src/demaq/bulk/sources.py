@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from lxml import etree
 
 from demaq.bulk.characters import utf8_pieces
 from demaq.errors import MessageError, OperatorError
-from demaq.xml_parsers import close_pull_parser, pull_parser
+from demaq.xml_parsers import pull_parser, real_error
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -165,17 +166,23 @@ def _outermost(data: BinaryIO, tag: str) -> Iterator[str]:
 
 def _events(data: BinaryIO, tag: str) -> Iterator[tuple[str, Any]]:
     parser = pull_parser(tag)
-    for piece in utf8_pieces(data):
+    for piece in itertools.chain(utf8_pieces(data), [None]):
         failure: etree.XMLSyntaxError | None = None
         try:
-            parser.feed(piece)
+            if piece is None:
+                parser.close()
+            else:
+                parser.feed(piece)
         except etree.XMLSyntaxError as error:
-            failure = error
+            failure = real_error(error, lambda: _from_the_start(data))
         yield from parser.read_events()  # what was read before it broke off
         if failure is not None:
             raise failure
-    close_pull_parser(parser)
-    yield from parser.read_events()
+
+
+def _from_the_start(data: BinaryIO) -> Iterator[bytes]:
+    data.seek(0)
+    return utf8_pieces(data)
 
 
 def _forget(element: Any) -> None:
