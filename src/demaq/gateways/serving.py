@@ -279,6 +279,7 @@ class Gateways:
         ports = {_port(program.queues[queue]) for queue in self._paths.values()} - {None}
         answers = {q for q in outgoing if self.own_address(q) is None or _port(program.queues[q]) in ports}
         may_answer = answering(self._node.engine.plan, answers)
+        served = {path: self._interfaces[queue] for path, queue in self._paths.items() if queue in self._interfaces}
         return {
             path: IncomingGateway(
                 queue,
@@ -290,6 +291,7 @@ class Gateways:
                 authenticator,
                 self._node.store,
                 self._held,
+                served,
             )
             for path, queue in self._paths.items()
         }

@@ -208,14 +208,6 @@ def test_zeep_reads_the_example(tmp_path):
         assert list(client.service._operations) == ["requestCapacity"]
 
 
-def test_only_the_address_of_our_port_is_replaced(tmp_path):
-    interface = interface_of(tmp_path, wsdls.BOTH_VERSIONS, "PortTwo")
-    text = interface.served("http://here.invalid/q")
-    assert b'location="http://here.invalid/q"' in text
-    assert b'location="http://shop.invalid/PortOne"' in text
-    assert b"http://shop.invalid/PortTwo" not in text
-
-
 def test_zeep_with_addresses_gets_an_answer_that_relates_to_its_request(tmp_path):
     history = zeep.plugins.HistoryPlugin()
     interface = interface_of(tmp_path, wsdls.document_wsdl())

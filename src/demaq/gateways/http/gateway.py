@@ -102,8 +102,12 @@ class IncomingGateway:
         authenticator: Authenticator,
         store: Store,
         held: Held,
+        served: Mapping[str, Interface] | None = None,
     ) -> None:
-        """`may_answer` says whether the application has any way to answer requests of this gateway."""
+        """`may_answer` says whether the application has any way to answer requests of this gateway.
+
+        `served` are the interfaces of all gateways of the node, by their paths.
+        """
         self.queue = queue
         self._settings = settings
         self._interface = interface
@@ -113,6 +117,7 @@ class IncomingGateway:
         self._authenticator = authenticator
         self._store = store
         self._held = held
+        self._served = served or {}
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
 
     async def answer(self, request: Request) -> HttpAnswer:
@@ -166,9 +171,12 @@ class IncomingGateway:
         if self._interface is None or not wanted.keys() & {"wsdl", "xsd"}:
             hint = "; ask for ?wsdl to see what it takes" if self._interface is not None else ""
             raise Refusal(405, f"messages are sent here with POST{hint}", {"Allow": self._allowed})
-        address = _own_address(request)
+        origin = _origin(request)
+        address = origin + quote(request.scope["path"])
+        others = [(interface, origin + quote(path)) for path, interface in self._served.items()]
         name = wanted.get("wsdl") or wanted.get("xsd") or ""
-        data = self._interface.companion(name, address) if name else self._interface.served(address)
+        interface = self._interface
+        data = interface.companion(name, address, others) if name else interface.served(address, others)
         if data is None:
             raise Refusal(404, f"the interface has no part {name[:80]!r}")
         return HttpAnswer(status=200, body=data, content_type="text/xml; charset=utf-8")
@@ -397,13 +405,13 @@ async def _beside(is_large: bool, act: Callable[[], T]) -> T:
     return await asyncio.to_thread(act) if is_large else act()
 
 
-def _own_address(request: Request) -> str:
-    """Where the sender has found the gateway: by the name that he knows it by, if that can be one."""
+def _origin(request: Request) -> str:
+    """Where the sender has found the node: by the name that he knows it by, if that can be one."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         name, port = request.scope["server"]
         host = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-    return f"{request.scope['scheme']}://{host}{quote(request.scope['path'])}"
+    return f"{request.scope['scheme']}://{host}"
 
 
 async def _first_of(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:

@@ -44,6 +44,13 @@ class Definitions:
             unusable(f'line {at.sourceline}: there is no {kind} "{written}"')
         return name, found
 
+    def service_place(self, service: etree._Element | None) -> tuple[Path, str]:
+        """Return the file that has a service, and its name there; for none the WSDL itself."""
+        if service is None:
+            return self.path, ""
+        root = service.getroottree().getroot()
+        return next(iter([path for path in self.read if self.files.root(path) is root])), service.get("name", "")
+
     def element(self, part: etree._Element) -> str:
         """The name of the element of a part. Without prefix, WSDL's own namespace is never meant."""
         written = part.get("element", "")

@@ -91,13 +91,13 @@ class Interface:
                 return one
         return self.operation(element, action)
 
-    def served(self, address: str) -> bytes:
-        """The WSDL as clients get it at `?wsdl`: its port is at our address."""
-        return self.source.served(address)
+    def served(self, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes:
+        """Return the WSDL as clients get it at `?wsdl`: its port at our address, others that we serve at theirs."""
+        return self.source.served(address, [(other.source, place) for other, place in others])
 
-    def companion(self, name: str, address: str) -> bytes | None:
-        """A file that the served WSDL names as `?wsdl=NAME` or `?xsd=NAME`; None if there is none of that name."""
-        return self.source.companion(name, address)
+    def companion(self, name: str, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes | None:
+        """Return a file that the served WSDL names as `?wsdl=NAME` or `?xsd=NAME`; None if there is none."""
+        return self.source.companion(name, address, [(other.source, place) for other, place in others])
 
     def check_input(self, tree: etree._ElementTree, operation: Operation | None = None) -> None:
         """Raise a MessageError unless a message is a valid request. Not checked: headers and attachments."""

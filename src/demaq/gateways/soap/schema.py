@@ -32,7 +32,7 @@ PARTS = "urn:demaq:parts"
 _SCHEME = "demaq-schema:"
 _ALL = "all"
 _NOT_NEEDED = (XML_SCHEMA, SOAP_ENCODING)  # imported by habit; a type that is really missing is reported
-_XML_ATTRIBUTES = f"""
+XML_ATTRIBUTES = f"""
 <xs:schema xmlns:xs="{XML_SCHEMA}" targetNamespace="{XML}">
   <xs:attribute name="lang" type="xs:string"/>
   <xs:attribute name="base" type="xs:anyURI"/>
@@ -89,7 +89,7 @@ class Schemas:
 
     def compiled(self, part_types: Mapping[str, str]) -> Schema:
         """All schemas as one, and an element of the namespace PARTS for each part, by its type."""
-        documents = {_XML_LOCATION: _XML_ATTRIBUTES}
+        documents = {_XML_LOCATION: XML_ATTRIBUTES}
         for namespace in self._members:
             documents[self._location(namespace)] = self._namespace_document(namespace)
         for source in self._sources:

@@ -1,4 +1,5 @@
-"""The WSDL as clients get it from us: the port at our own address, and the files it is made of found there too.
+"""The WSDL as clients get it from us: each port that the node serves at the node's address, no other port, and the
+files it is made of.
 
 ?wsdl              the WSDL
 ?wsdl=common.wsdl  a WSDL that it imports
@@ -16,9 +17,12 @@ from urllib.parse import quote
 from lxml import etree
 
 from demaq.gateways.soap.files import Files
-from demaq.gateways.soap.names import BINDINGS, SOAP_1_1, WSDL, XML_SCHEMA, clark, local_name
+from demaq.gateways.soap.names import BINDINGS, SOAP_1_1, WSDL, XML, XML_SCHEMA, clark, local_name
+from demaq.gateways.soap.schema import XML_ATTRIBUTES
 
 _SOAP_OVER_HTTP = "http://schemas.xmlsoap.org/soap/http"
+_XML_NAME = "namespaces/xml.xsd"
+"""Under this name clients find the attributes of XML's own namespace, which schemas import from the network."""
 _REFERENCES = [clark(XML_SCHEMA, name) for name in ("import", "include", "redefine", "override")]
 
 
@@ -32,37 +36,54 @@ class Source:
     """The files besides the WSDL itself, each with the name under which clients find it."""
     port: str
     version: str
+    port_in: tuple[Path, str]
+    """The file that has the port, and the name of the service in it that the port belongs to."""
     port_type: str | None = None
     """The portType to serve where the WSDL has no service."""
     binding: str | None = None
     """The binding of that portType, if there is one."""
     operations: Sequence[str]
 
-    def served(self, address: str) -> bytes:
-        return self._written(self.path, address)
+    @property
+    def key(self) -> tuple[Path, str, str]:
+        """What tells the port from all others, whichever WSDL it was reached from."""
+        return *self.port_in, self.port
 
-    def companion(self, name: str, address: str) -> bytes | None:
+    def served(self, address: str, others: Sequence[tuple[Source, str]] = ()) -> bytes:
+        """Return the WSDL with this port at the address, and others that the node serves at theirs."""
+        return self._written(self.path, address, others)
+
+    def companion(self, name: str, address: str, others: Sequence[tuple[Source, str]] = ()) -> bytes | None:
+        """Return a file that the served WSDL names; None if there is none of that name."""
         for path, known in self.names.items():
             if known == name:
-                return self._written(path, address)
-        return None
+                return self._written(path, address, others)
+        return XML_ATTRIBUTES.strip().encode() if name == _XML_NAME else None
 
-    def _written(self, path: Path, address: str) -> bytes:
+    def _written(self, path: Path, address: str, others: Sequence[tuple[Source, str]]) -> bytes:
         root = deepcopy(self.files.root(path))
         for reference in root.iter(clark(WSDL, "import"), *_REFERENCES):
             attribute = "location" if reference.tag == clark(WSDL, "import") else "schemaLocation"
             self._turn(reference, attribute, path, address)
-        for port in root.iter(clark(WSDL, "port")):
-            if port.get("name") == self.port:
-                self._set_address(port, address)
-        if self.port_type is not None and path == self.path:
-            binding = self.binding or self._add_binding(root, self.port_type)
-            self._add_service(root, binding, address)
+        ports: dict[tuple[Path, str, str], tuple[Source, str]] = {self.key: (self, address)}
+        for other, place in others:
+            ports.setdefault(other.key, (other, place))
+        _place_ports(root, path, ports)
+        if path == self.path:
+            for source, place in ports.values():
+                if source.port_type is not None and source.path == path:
+                    binding = source.binding or source._add_binding(root, source.port_type)
+                    source._add_service(root, binding, place)
         return etree.tostring(root, encoding="utf-8", xml_declaration=True)
 
     def _turn(self, reference: etree._Element, attribute: str, path: Path, address: str) -> None:
         place = reference.get(attribute)
         target = self.files.path(place, path) if place else None
+        if target is None and reference.tag == clark(XML_SCHEMA, "import"):
+            namespace = reference.get("namespace")
+            target = self._schema_of(namespace) if place else None
+            if target is None and namespace == XML:
+                reference.set(attribute, f"{address}?xsd={_XML_NAME}")
         if target is None:
             return
         if target == self.path:
@@ -71,12 +92,13 @@ class Source:
             kind = "xsd" if self.files.root(target).tag == clark(XML_SCHEMA, "schema") else "wsdl"
             reference.set(attribute, f"{address}?{kind}={quote(self.names[target])}")
 
-    def _set_address(self, port: etree._Element, address: str) -> None:
-        tag = clark(BINDINGS[self.version], "address")
-        element = port.find(tag)
-        if element is None:
-            element = etree.SubElement(port, tag)
-        element.set("location", address)
+    def _schema_of(self, namespace: str | None) -> Path | None:
+        """Return a file of ours with a schema of the namespace, for references to the network."""
+        for path in self.names:
+            root = self.files.root(path)
+            if root.tag == clark(XML_SCHEMA, "schema") and root.get("targetNamespace") == namespace:
+                return path
+        return None
 
     def _add_binding(self, root: etree._Element, port_type: str) -> str:
         """SOAP 1.1 with documents. Answers its full name."""
@@ -115,6 +137,27 @@ class Source:
                     if port_type.get("name") == local_name(self.port_type or "") and one.get("name") == operation:
                         return [side for side in ("input", "output") if one.find(clark(WSDL, side)) is not None]
         return []
+
+
+def _place_ports(root: etree._Element, path: Path, ports: Mapping[tuple[Path, str, str], tuple[Source, str]]) -> None:
+    """Give the ports of a file their addresses, and leave out those that nobody serves."""
+    for service in list(root.iterchildren(clark(WSDL, "service"))):
+        name = service.get("name", "")
+        served = 0
+        for port in list(service.iterchildren(clark(WSDL, "port"))):
+            found = ports.get((path, name, port.get("name", "")))
+            if found is None:
+                service.remove(port)
+                continue
+            served += 1
+            source, address = found
+            tag = clark(BINDINGS[source.version], "address")
+            element = port.find(tag)
+            if element is None:
+                element = etree.SubElement(port, tag)
+            element.set("location", address)
+        if not served:
+            root.remove(service)
 
 
 def _reference(name: str) -> tuple[str, dict[str, str]]:

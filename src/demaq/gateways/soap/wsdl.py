@@ -51,7 +51,7 @@ def _of_service(definitions: Definitions, name: str | None) -> Interface:
     _, port_type = definitions.named("portType", binding, "type")
     reading = _Reading(definitions, version, binding)
     return reading.interface(
-        service=service.get("name"),
+        service=service,
         port=port.get("name", ""),
         address=address.get("location") if address is not None else None,
         port_type=port_type,
@@ -117,7 +117,7 @@ class _Reading:
     def interface(
         self,
         *,
-        service: str | None,
+        service: etree._Element | None,
         port: str,
         address: str | None,
         port_type: etree._Element,
@@ -128,7 +128,7 @@ class _Reading:
         schema = definitions.schemas.compiled(self._part_types)
         others = [path for path in definitions.files.paths() if path != definitions.path]
         return Interface(
-            service=service,
+            service=service.get("name") if service is not None else None,
             port=port,
             namespace=definitions.namespace,
             address=address,
@@ -140,6 +140,7 @@ class _Reading:
                 files=definitions.files,
                 names=served_names(definitions.path, others),
                 port=port,
+                port_in=definitions.service_place(service),
                 version=self._version,
                 port_type=abstract,
                 binding=self._binding_name() if abstract is not None else None,
