@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import demaq
 from demaq.bulk import backfilling
 from demaq.bulk.backfilling import SparkRestater
-from demaq.bulk.executors import Place
+from demaq.bulk.executors import Place, opened
 from demaq.cli import main as cli
 from demaq.cli import spark_options
 from demaq.rounds.evaluator import SaxonEvaluator
@@ -215,3 +215,16 @@ def test_what_cannot_be_filled_in_is_one_line(shop: Shop):
     finally:
         control.close()
         node.stop()
+
+
+def test_an_executor_opens_a_store_again_whose_file_was_replaced(tmp_path: Path):
+    program = tmp_path / "app.dmq"
+    program.write_text("create queue a kind basic create rule r for a if (/m) then do enqueue . into a")
+    for name in ("one", "other"):
+        with Lab(str(program), tmp_path / name) as lab:
+            lab.enqueue("a", f"<{name}/>")
+    place = Place.of({str(program): program.read_text()}, tmp_path / "one")
+    first = opened(place)
+    assert opened(place) is first
+    os.replace(tmp_path / "other" / FILE_NAME, tmp_path / "one" / FILE_NAME)
+    assert [message.body for message in opened(place).store.stored("a", 0, 9)] == ["<other/>"]

@@ -62,6 +62,56 @@ def test_only_a_store_in_a_folder_survives_a_crash():
         lab.crash()
 
 
+def test_a_laboratory_that_is_closed_does_not_crash(tmp_path: Path):
+    for store in (None, tmp_path):
+        with Lab(PROGRAM, store) as lab:
+            pass
+        with pytest.raises(RuntimeError, match="closed"):
+            lab.crash()
+        lab.close()
+
+
+@pytest.mark.slow
+def test_on_spark_rules_see_after_a_crash_what_was_enqueued_after_it(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    program = """
+    create queue in create queue out
+    create rule count for in if (/m) then do enqueue <n>{count(qs:queue("in"))}</n> into out
+    """
+    with Lab(program, tmp_path, pipeline="spark") as lab:
+        lab.enqueue("in", "<m/>")
+        lab.enqueue("in", "<m/>")
+        lab.run_until_idle()
+        lab.enqueue("in", "<m/>")
+        lab.crash()
+        lab.enqueue("in", "<m/>")  # in a file that the workers of Spark have not opened yet
+        lab.enqueue("in", "<m/>")
+        caplog.clear()
+        lab.run_until_idle()
+        assert [message.body for message in lab.made("out")] == [f"<n>{count}</n>" for count in (2, 1, 3, 2, 1)]
+        assert not caplog.records, "no task had to be evaluated again"
+
+
+# --- garbage ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pipeline", ["serial", "inline"])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_what_is_done_with_is_collected_at_the_very_moment_it_is(pipeline: Any, in_memory: bool):
+    """The laboratory's clock stands still, and a store that is handed in has another one."""
+    with Lab(PROGRAM, MemoryStore() if in_memory else None, pipeline=pipeline) as lab:
+        lab.enqueue("in", "<m/>")
+        lab.enqueue("in", "<other/>")
+        assert lab.collect_garbage() == 0
+        lab.run_until_idle()
+        assert len(lab.stored("in")) == 2
+        assert lab.collect_garbage() == 2
+        assert (lab.stored("in"), len(lab.messages("out"))) == ([], 1)
+        assert lab.collect_garbage() == 0
+        lab.take("out")
+        assert lab.collect_garbage() == 1
+        assert lab.stored("out") == []
+
+
 # --- rest ------------------------------------------------------------------------------------------------------------
 
 

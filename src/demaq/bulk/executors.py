@@ -18,7 +18,7 @@ from demaq.language.load import load_program_texts
 from demaq.rounds.compiled import compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.spark.jobs import JobFailed, TasksFailed, Work, run_tasks
-from demaq.store.opening import address_for_executors, open_store_readonly
+from demaq.store.opening import address_for_executors, identify_file, open_store_readonly
 from demaq.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -62,17 +62,18 @@ class Opened:
         self.store: Store = open_store_readonly(place.store)
 
 
-_opened: dict[str, Opened] = {}
-"""Lives as long as the worker."""
+_opened: dict[tuple[str, tuple[int, int] | None], Opened] = {}
+"""By the name of a place and the file of its store. Lives as long as the worker."""
 
 
 def opened(place: Place) -> Opened:
-    if place.name not in _opened:
+    known = place.name, identify_file(place.store)
+    if known not in _opened:
         for other in _opened.values():
             other.store.close()
-        _opened.clear()  # another program or store: what was there is history
-        _opened[place.name] = Opened(place)
-    return _opened[place.name]
+        _opened.clear()  # another program, store or file: what was there is history
+        _opened[known] = Opened(place)
+    return _opened[known]
 
 
 def spread(

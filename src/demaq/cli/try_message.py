@@ -116,7 +116,7 @@ def _time(now: str | None) -> datetime:
         time = datetime.fromisoformat(now)
     except ValueError:
         raise click.UsageError(f"--now takes a time such as 2026-05-01T12:00:00Z, not {now}") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _load(folder: Path, memory: MemoryState, program: Program) -> None:

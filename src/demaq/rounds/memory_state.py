@@ -10,6 +10,8 @@ from demaq.documents import Document
 from demaq.messages import Message, PropertyValue
 from demaq.rounds.evaluator import Evaluator, receive
 from demaq.rounds.outcomes import Arrival
+from demaq.scheduler.reading import system_properties
+from demaq.store.protocol import NewMessage, as_stored
 
 
 class MemoryState:
@@ -29,11 +31,12 @@ class MemoryState:
         arrival = Arrival(queue=queue, document=document, explicit=explicit or {}, now=self._now)
         received = receive(self._evaluator, arrival)
         number = len(self.messages) + 1
+        new = NewMessage(queue=queue, body=document.text, properties=received.properties, created=self._now)
         message = Message(
             id=str(number),
             queue=queue,
             document=document,
-            properties={**self._system(number, queue, document), **received.properties},
+            properties={**system_properties(as_stored(new, number)), **received.properties},
             created=self._now,
             sequence=number,
         )
@@ -44,17 +47,6 @@ class MemoryState:
 
     def add_to_collection(self, name: str, document: Document) -> None:
         self._collections.setdefault(name, []).append(document)
-
-    def _system(self, number: int, queue: str, document: Document) -> dict[str, PropertyValue]:
-        created = self._now.isoformat()
-        size = str(len(document.data))
-        return {
-            "demaq:id": PropertyValue.string(str(number)),
-            "demaq:queue": PropertyValue.string(queue),
-            "demaq:created": PropertyValue("dateTime", created, created),
-            "demaq:size": PropertyValue("integer", size, size),
-            "demaq:origin": PropertyValue.string(str(number)),
-        }
 
     # a StateReader
 

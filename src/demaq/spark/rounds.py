@@ -34,6 +34,7 @@ from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.master import is_local
 from demaq.spark.memory import MemoryWatch
 from demaq.store.address import is_address
+from demaq.store.opening import identify_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,8 +179,11 @@ def divided(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[lis
 
 # --- on an executor --------------------------------------------------------------------------------------------------
 
-_workers: dict[tuple[str, str], tuple[Worker, str]] = {}
-"""Compiled programs on open stores: they live as long as the process. With what stands in front of their paths here."""
+_workers: dict[tuple[str, str, tuple[int, int] | None], tuple[Worker, str]] = {}
+"""Compiled programs on open stores, by the program's digest, where the store is, and its file.
+
+They live as long as the process. With what stands in front of their paths here.
+"""
 _memory = MemoryWatch()
 
 
@@ -194,11 +198,12 @@ def evaluate_share(assignment: bytes) -> bytes:
     from demaq.rounds.worker import Worker
 
     (digest, files, companions, native, withdrawn), store, limits, request = pickle.loads(assignment)
-    if (digest, store) not in _workers:
-        _workers.clear()  # another application or a newer version: what was there is not needed again
+    opened = digest, store, identify_file(store)
+    if opened not in _workers:
+        _workers.clear()  # another application, version or file: what was there is not needed again
         files_here, root = unpacked(files, companions, Path(SparkFiles.getRootDirectory()))
-        _workers[(digest, store)] = Worker(files_here, store, native), root
-    worker, root = _workers[(digest, store)]
+        _workers[opened] = Worker(files_here, store, native), root
+    worker, root = _workers[opened]
     with _limited(*limits):
         began = time.monotonic()
         worker.withdraw(withdrawn)

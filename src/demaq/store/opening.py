@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from demaq.errors import StoreMissing
 from demaq.store.address import Address, is_address
+from demaq.store.database import FILE_NAME
 from demaq.store.place import Place
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Store
@@ -51,3 +53,18 @@ def program_on(store: Store, place: Place) -> tuple[int, str, dict[str, str]]:
     if known is None:
         raise StoreMissing(f"there is no application on {place} yet: {HOW_TO_MAKE.format(place=place)}")
     return known
+
+
+def identify_file(where: str | Path) -> tuple[int, int] | None:
+    """Return what tells the file of a store from another one that is put in its place; None where it has none.
+
+    Who keeps a store open for reading asks again before it reads: a file that was replaced, by a backup that was
+    restored or after a crash in a test, stays open and never changes again. No other file gets its number meanwhile.
+    """
+    if is_address(where):
+        return None
+    try:
+        found = os.stat(Path(where) / FILE_NAME)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -39,6 +39,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 """What the laboratory's clock says in the beginning."""
 TEXT_NAME = "<application>"
 """What a program that is no file is called where a place in it is named."""
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+GARBAGE_STEP = 1000
+"""So many messages are removed in one transaction."""
 PIPELINES = ("serial", "inline", "spark")
 ROUNDS_MAX = 1_000_000
 """After so many rounds an application that is still not idle never will be."""
@@ -101,6 +104,7 @@ class Lab:
                 self._remove_own_folder()
                 raise
         self.store: Store = store
+        self._is_closed = False
         self._made: list[LabMessage] = []
         self._keys = SliceKeys(self.program, self._compiled.saxon)
         try:
@@ -157,6 +161,7 @@ class Lab:
         self.close()
 
     def close(self) -> None:
+        self._is_closed = True
         self.store.close()
         self._remove_own_folder()
 
@@ -223,9 +228,12 @@ class Lab:
         return [_lab_message(stored) for stored in self._engine.take(queue, limit)]
 
     def collect_garbage(self) -> int:
-        """Remove what may be removed; the answer is how many messages that were."""
+        """Remove what may be removed, even what retired at this very moment; the answer is how many messages that were.
+
+        A store that was handed in notes by its own clock when messages retire, so the laboratory's does not matter.
+        """
         removed = 0
-        while found := self._engine.collect_garbage():
+        while found := self.store.collect_garbage(END_OF_TIME, GARBAGE_STEP):
             removed += found
         return removed
 
@@ -238,6 +246,8 @@ class Lab:
         """
         if self._folder is None:
             raise RuntimeError("only a store in a folder survives a crash")
+        if self._is_closed:
+            raise RuntimeError("this laboratory is closed")
         with tempfile.TemporaryDirectory(prefix="crash-", dir=self._folder) as kept:
             files = [self._folder / name for name in (FILE_NAME, f"{FILE_NAME}-wal")]
             for file in files:

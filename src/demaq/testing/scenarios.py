@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from demaq.documents import Document
 from demaq.errors import MessageError, StillBusy
@@ -220,17 +220,10 @@ class _Run:
             case "holds":
                 return self._lab.messages(queue)
             case "retained":
-                self._collect_garbage()
+                self._lab.collect_garbage()
                 return self._lab.stored(queue)
             case "stored":
                 return self._lab.stored(queue)
-
-    def _collect_garbage(self) -> None:
-        """Remove all that may go, even what retired at this very moment."""
-        now = self._lab.now
-        self._lab.now = now + timedelta(seconds=1)
-        self._lab.collect_garbage()
-        self._lab.now = now
 
     def _compare(self, wanted: Wanted, messages: Sequence[LabMessage], any_order: bool) -> None:
         if isinstance(wanted, int):
