@@ -168,7 +168,7 @@ def test_functions_belong_to_the_module_that_declares_them(tmp_path):
 
 
 def test_syntax_errors_come_with_the_other_mistakes(tmp_path):
-    text = program("create rule broken for a if (//x ¦then\ncreate rule r for a if (¦$x) then do enqueue <x/> into b")
+    text = program("create rule broken for a if ¦(//x then\ncreate rule r for a if (¦$x) then do enqueue <x/> into b")
 
     assert found(check(tmp_path, text).errors) == expected("DQ0101 DQ0201", text)
 

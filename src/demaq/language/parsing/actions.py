@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias, cast
 
 from demaq.language import ast
 from demaq.language.parsing.grammar import Grammar
-from demaq.language.parsing.scanner import BRACED, NAME
+from demaq.language.parsing.habits import NOT_COMPUTED_HINT
+from demaq.language.parsing.scanner import BRACED, NAME, STRING
 
 InsertPosition: TypeAlias = Literal["into", "as first into", "as last into", "before", "after"]
 
@@ -15,6 +16,10 @@ _DO_WORDS = ("enqueue", "reset", "insert", "delete", "replace", "rename")
 
 _BEHIND_RESET = ("else", "case", "default")
 """Words that go on behind a bare reset; no slicing can be named so in `do reset NAME key …`."""
+
+
+_BEGINS_EXPRESSION = ("$", "(", "{", "/", "//", ".", "@", "[")
+_BEHIND_QUEUE = (*_BEHIND_RESET, "with", "create", "return")
 
 
 class Actions(Grammar):
@@ -122,7 +127,11 @@ class Actions(Grammar):
 
     def _enqueue(self, start: int) -> ast.Enqueue:
         message = self.expr_single()
+        if self.value != "into" and isinstance(message, ast.Operation) and message.operators == ("to",):
+            at = self.text.find("to", message.operands[0].at.end)
+            self.fail_at("expected `into`, found `to`", at, at + 2, hint="do enqueue MESSAGE into QUEUE")
         self.expect("into", hint="do enqueue MESSAGE into QUEUE")
+        self._refuse_computed_name()
         queue = self.name("a queue's name")
         properties: list[ast.With] = []
         while self.value == "with":
@@ -133,6 +142,16 @@ class Actions(Grammar):
             value = self.expr_single()
             properties.append(ast.With(self.since(with_start), name, value))
         return ast.Enqueue(self.since(start), message, queue, tuple(properties))
+
+    def _refuse_computed_name(self) -> None:
+        """Which queue it is must be known before a message arrives: the name behind `into` is no expression."""
+        if self.kind is STRING:
+            self.fail("the name of a queue stands without quotes", hint=f"into {self.value[1:-1]}")
+        kind, following, _ = self.peek_token()
+        if self.value == "queue" and kind is NAME and following not in _BEHIND_QUEUE:
+            self.fail(f"expected a queue's name, found `queue {following}`", hint=f"into {following}")
+        if self.value in _BEGINS_EXPRESSION or following == "(":
+            self.fail("the name of a queue cannot be computed", hint=NOT_COMPUTED_HINT)
 
     def _reset(self, start: int) -> ast.Reset:
         if (self.kind is NAME or self.kind is BRACED) and self.value not in _BEHIND_RESET and self.peek() == "key":

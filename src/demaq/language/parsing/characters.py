@@ -14,6 +14,8 @@ NCNAME = f"[{_NAME_START}][{_NAME_CHAR}]*"
 NAME_START = re.compile(f"[{_NAME_START}]")
 QNAME = re.compile(f"({NCNAME})(?::({NCNAME}))?")
 PI_TARGET = re.compile(NCNAME)
+END_TAG = re.compile(f"</{NCNAME}(?::{NCNAME})?\\s*>")
+START_TAG = re.compile(f"<({NCNAME}(?::{NCNAME})?)(?:\\s*/?>|\\s+{NCNAME}(?::{NCNAME})?\\s*=\\s*[\"'])")
 SPACE = re.compile("[ \t\n\r]*")
 
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,6 +36,7 @@ TOKEN = re.compile(
 )
 
 REFERENCE = re.compile("&(?:(lt|gt|amp|quot|apos)|#([0-9]+)|#x([0-9a-fA-F]+));")
+NAMED_REFERENCE = re.compile("&([A-Za-z][A-Za-z0-9]*);")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 

@@ -9,6 +9,7 @@ from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE, referenced_character
 from demaq.language.parsing.grammar import Grammar
+from demaq.language.parsing.habits import explain_character
 from demaq.language.parsing.scanner import BRACED, NAME, SYNTAX
 from demaq.language.source import Place
 
@@ -91,12 +92,12 @@ class Constructors(Grammar):
     def _tag_name(self, offset: int) -> tuple[ast.Name, int]:
         match = QNAME.match(self.text, offset)
         if match is None:
-            self.fail_at(
-                "expected an element's name right behind `<`",
-                offset - 1,
-                offset,
-                hint="where `<` means less than, an expression must stand in front of it",
-            )
+            if self.text[offset - 2 : offset] == "=<":
+                self.fail_at("`=<` is not an operator", offset - 2, offset, hint="write `<=`")
+            hint = "where `<` means less than, an expression must stand in front of it"
+            if self.start != offset - 1:  # the current token is in front of it: this is content of an element
+                hint = "write `&lt;` for the character <"
+            self.fail_at("expected an element's name right behind `<`", offset - 1, offset, hint)
         return self._name_of(match), match.end()
 
     def _name_of(self, match: re.Match[str]) -> ast.Name:
@@ -118,6 +119,7 @@ class Constructors(Grammar):
         offset = self._space(offset + 1)
         quote = self.text[offset : offset + 1]
         if quote not in _QUOTED_TEXT:
+            self.fail_if_mistake(explain_character(self.text, offset) if quote else None)
             self.fail_at("an attribute's value stands in quotes", offset, offset + 1, hint='write it like id="{$id}"')
         parts, end = self._attribute_parts(offset, quote)
         name = self._name_of(match)
@@ -147,7 +149,7 @@ class Constructors(Grammar):
             if character == quote:
                 return tuple(parts), offset + 1
             if character == "{":
-                enclosed, offset = self._enclosed_at(offset)
+                enclosed, offset = self._enclosed_at(offset, quote)
                 parts.append(enclosed)
                 raw_start, raw = offset, ""
             elif character == "":
@@ -233,12 +235,15 @@ class Constructors(Grammar):
             self.fail_reference(offset, match.group())
         return match.end()
 
-    def _enclosed_at(self, offset: int) -> tuple[ast.Enclosed, int]:
+    def _enclosed_at(self, offset: int, quote: str = "") -> tuple[ast.Enclosed, int]:
         """`{ expr? }` inside a constructor; the characters go on right behind the brace."""
+        self.brackets.append((offset, quote))
+        self.last_end = offset + 1
         self.go_to(offset + 1)
         content = None if self.value == "}" else self.expr()
         if self.value != "}":
-            self.fail_expected("`}`")
+            self.fail_unclosed("}")
+        self.brackets.pop()
         return ast.Enclosed(Place(self.source, offset, self.end), content), self.end
 
     def _fail_raw(self, character: str, offset: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from demaq.language import ast
+from demaq.language.parsing.habits import explain_branch
 from demaq.language.parsing.types import Types
 
 
@@ -201,6 +202,7 @@ class Control(Types):
             self.advance()
             otherwise = self.branch()
         elif seen == (self.updates_seen if self.in_rule else self.actions_seen):
+            self.fail_if_mistake(explain_branch(self.stop("`else`"), then.at.start))
             self.fail_at(
                 f"this `if` has no `else`: found {self.found()} instead",
                 start,

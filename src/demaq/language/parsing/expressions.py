@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.actions import Actions
-from demaq.language.parsing.characters import EQNAME, NAME_START
+from demaq.language.parsing.characters import END_TAG, EQNAME, NAME_START, START_TAG
 from demaq.language.parsing.constructors import Constructors
 from demaq.language.parsing.control import Control
 from demaq.language.parsing.scanner import BRACED, NAME, NUMBER, STRING, SYMBOL, WILD
@@ -42,6 +42,8 @@ RESERVED_FUNCTION_NAMES = KIND_TESTS | {
 
 OR, AND, COMPARE, CONCAT, RANGE, ADD, MULTIPLY, UNION, INTERSECT = range(1, 10)
 INSTANCE, TREAT, CASTABLE, CAST, TRANSFORM, ARROW = range(10, 16)
+
+CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 LEVEL = {
     "or": OR,
@@ -170,7 +172,10 @@ class Expressions(Control, Constructors, Actions):
             level = LEVEL.get(self.value, 0)
             if level < floor or level == 0:
                 return left
+            if self.value == "<":
+                self._refuse_tag()
             if level >= ceiling:
+                self._refuse_chain(left)
                 self.fail(
                     f"`{self.value}` cannot follow here without parentheses",
                     hint="say what belongs together: (a = b) = c",
@@ -192,6 +197,28 @@ class Expressions(Control, Constructors, Actions):
             else:
                 return left
             ceiling = level
+
+    def _refuse_tag(self) -> None:
+        """Two comparisons in a row are an error, so that `</a>` and `<a>` behind a value can only be tags."""
+        closing = END_TAG.match(self.text, self.start)
+        if closing is not None and self.brackets:
+            opening = self.brackets[-1][0]
+            bracket = self.text[opening]
+            hint = f"add the missing `{CLOSING[bracket]}` in front of {closing.group()}"
+            self.fail_at(f"this `{bracket}` is never closed", opening, opening + 1, hint)
+        if closing is not None:
+            self.fail_at(f"{closing.group()} closes nothing here", closing.start(), closing.end())
+        if (tag := START_TAG.match(self.text, self.start)) is not None:
+            shown = f"<{tag.group(1)}>"
+            hint = "values are joined by a comma: (A, B)"
+            self.fail_at(f"a comma is missing in front of {shown}", tag.start(), tag.end(1), hint)
+
+    def _refuse_chain(self, left: ast.Expr) -> None:
+        if isinstance(left, ast.Operation) and isinstance(left.operands[-1], ast.Operation):
+            inner = left.operands[-1]
+            if "||" in inner.operators:
+                at = self.text.find("||", inner.operands[0].at.end)
+                self.fail_at("`||` joins strings", at, at + 2, hint="write `or`")
 
     def _chain(self, start: int, first: ast.Expr, level: int) -> ast.Expr:
         operators: list[str] = []
@@ -223,7 +250,8 @@ class Expressions(Control, Constructors, Actions):
             elif self.value == "(":
                 function = self._parenthesised()
             else:
-                function = self.name("a function's name, `$variable` or `(expression)`")
+                hint = "`=>` calls a function: $text => upper-case(); greater or equal is `>=`"
+                function = self.name("a function's name, `$variable` or `(expression)`", hint)
                 self._refuse_reserved(function)
             args = self._arguments()
             calls.append(ast.ArrowCall(self.since(call_start), function, args))

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from html import entities
 from typing import NoReturn
 
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import (
     NAME_START,
+    NAMED_REFERENCE,
     NOT_XML,
     REFERENCE,
     SPACE,
     TOKEN,
     referenced_character,
 )
+from demaq.language.parsing.habits import Mistake, Stop, explain, explain_character
 from demaq.language.recursion import NESTING_MAX
 from demaq.language.source import Place, Source
 
@@ -38,6 +41,10 @@ NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
 _KINDS = {kind: kind for kind in (WILD, STRING, NUMBER, SYMBOL)}
 
 _COMMENT_EDGE = re.compile(r"\(:|:\)")
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_BRACKETS = frozenset("()[]{}")
+_UNCLOSED_BEFORE = frozenset({")", "]", "}", ";", "then", "else", "into", "satisfies"})
+"""What cannot follow inside of brackets whatever is in them: the bracket is missing in front of it."""
 _MAY_BE_SPACE = frozenset(" \t\n\r(")
 
 SYNTAX = "DQ0101"
@@ -58,6 +65,8 @@ class Scanner:
         self.end = 0
         self.last_end = 0
         self.depth = 0
+        self.brackets: list[tuple[int, str]] = []
+        """Where the brackets begin that are open, each with the quote if it stands in an attribute's value."""
         self._ahead: tuple[int, int, tuple[str, str, int]] = (-1, 0, (END, "", 0))
         """The token behind the one that ends at the first number, once somebody has looked at it."""
         bad = NOT_XML.search(self.text)
@@ -81,6 +90,11 @@ class Scanner:
 
     def advance(self) -> None:
         self.last_end = self.end
+        if self.value in _BRACKETS:
+            if self.value in _OPENING:
+                self.brackets.append((self.start, ""))
+            elif self.brackets:
+                self.brackets.pop()
         behind, start, token = self._ahead
         if behind != self.end:
             self.go_to(self.end)
@@ -156,7 +170,7 @@ class Scanner:
         """From an offset up to the end of what was read last."""
         return Place(self.source, start, max(start, self.last_end))
 
-    def name(self, what: str = "a name") -> ast.Name:
+    def name(self, what: str = "a name", hint: str | None = None) -> ast.Name:
         """Read a QName: `local`, `prefix:local` or `Q{uri}local`."""
         at = self.here()
         if self.kind is NAME:
@@ -164,7 +178,13 @@ class Scanner:
         elif self.kind is BRACED:
             found = self._braced(at)
         else:
-            self.fail_expected(what)
+            if self.kind is STRING:
+                hint = f"names stand without quotes: {self.value[1:-1]}"
+            elif hint is None and self.kind is SYMBOL:
+                hint = "a name is written here, not an expression"
+            elif hint is not None and self.kind is NUMBER:
+                self.fail(f"expected {what}, found {self.found()}", hint)
+            self.fail_expected(what, hint)
         self.advance()
         return found
 
@@ -222,6 +242,8 @@ class Scanner:
 
     def expect(self, value: str, hint: str | None = None) -> None:
         if self.value != value:
+            if value in _BRACKETS and value not in _OPENING:
+                self.fail_unclosed(value)
             self.fail_expected(f"`{value}`", hint)
         self.advance()
 
@@ -258,7 +280,38 @@ class Scanner:
         self.fail_at(message, self.start, max(self.end, self.start + 1), hint)
 
     def fail_expected(self, what: str, hint: str | None = None) -> NoReturn:
+        self.fail_if_mistake(explain(self.stop(what)))
+        if self.kind is END:
+            self.fail_at(f"expected {what}, found {self.found()}", self.last_end, self.last_end, hint)
         self.fail(f"expected {what}, found {self.found()}", hint)
+
+    def stop(self, expected: str) -> Stop:
+        """The current token as one that cannot be used."""
+        return Stop(self.text, self.kind, self.value, self.start, self.end, self.last_end, expected)
+
+    def fail_if_mistake(self, mistake: Mistake | None) -> None:
+        if mistake is not None:
+            self.fail_at(mistake.message, mistake.start, mistake.end, mistake.hint)
+
+    def fail_unclosed(self, closing: str) -> NoReturn:
+        """A closing bracket was expected: either it is missing, or what stands in the brackets is wrong."""
+        opening, quote = self.brackets[-1] if self.brackets else (self.start, "")
+        bracket = self.text[opening : opening + 1]
+        is_create = self.value == "create" and self.peek_token()[0] is NAME
+        is_quote = quote != "" and self.value.startswith(quote)
+        if self.kind is END or self.value in _UNCLOSED_BEFORE or is_create or is_quote:
+            if self.value in (";", ")", "]", "}"):
+                self.fail_if_mistake(explain(self.stop(f"`{closing}`")))
+            place = Place(self.source, self.start, self.end)
+            found = self.found() if not is_quote else f"`{quote}`"
+            where = "" if self.kind is END else f" in line {place.line}, column {place.column}"
+            front = "at the end" if self.kind is END else f"in front of {found}{where}"
+            self.fail_at(
+                f"this `{bracket}` is never closed", opening, opening + 1, f"add the missing `{closing}` {front}"
+            )
+        place = Place(self.source, opening, opening + 1)
+        opened = f"`{bracket}` was opened in line {place.line}, column {place.column}"
+        self.fail_expected(f"`{closing}`", f"{opened}; or a comma or an operator is missing here")
 
     def found(self) -> str:
         if self.kind is END:
@@ -269,16 +322,24 @@ class Scanner:
     def fail_reference(self, near: int, text: str) -> NoReturn:
         at = self.text.find(text, near)
         start = at if at >= 0 else near
+        if (named := NAMED_REFERENCE.match(self.text, start)) is not None:
+            character = entities.html5.get(named.group(1) + ";")
+            hint = f"write `&#{ord(character)};`" if character and len(character) == 1 else None
+            known = f"XML knows &lt; &gt; &amp; &quot; and &apos; only, not {named.group()}"
+            self.fail_at(known, start, named.end(), hint or "write `&amp;` for the character &")
         if text == "&":
             self.fail_at("`&` does not begin a reference", start, start + 1, hint="write `&amp;` for the character &")
         self.fail_at(f"`{text}` is not a character that XML allows", start, start + len(text))
 
     def _fail_bad_token(self) -> NoReturn:
         if self.value[0] in "\"'":
+            if self.brackets and self.brackets[-1][1] == self.value[0]:
+                self.fail_unclosed("}")
             self.fail("this string is never closed", hint=f"add the missing {self.value[0]}")
         if self.value[0] in "0123456789.":
             self.fail(
                 f"the number `{self.value}` runs into `{self.text[self.end]}`",
                 hint="put a blank between number and name",
             )
+        self.fail_if_mistake(explain_character(self.text, self.start))
         self.fail(f"unexpected character `{self.value}`")

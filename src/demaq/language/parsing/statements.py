@@ -6,12 +6,14 @@ A statement ends where its grammar ends it. One that is wrong is reported, and r
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import NCNAME
 from demaq.language.parsing.expressions import STATEMENTS
+from demaq.language.parsing.habits import comment_at, explain_statement
 from demaq.language.parsing.prolog import Prolog
 from demaq.language.parsing.scanner import END, SYNTAX
 from demaq.language.source import Place
@@ -30,6 +32,7 @@ class Statements(Prolog):
 
     def module(self) -> ast.Module:
         self.errors: list[ProgramError] = []
+        self._statement_before = ""
         name = errorqueue = None
         prolog: tuple[ast.Decl, ...] = ()
         try:
@@ -64,6 +67,7 @@ class Statements(Prolog):
         """Remember the error and go on at the next statement behind it."""
         self.errors.append(error)
         self.depth = 0
+        self.brackets.clear()
         if len(self.errors) >= ERRORS_MAX:
             self._stop()
             return
@@ -98,14 +102,10 @@ class Statements(Prolog):
 
     def _statement(self) -> ast.Statement:
         start = self.start
-        if self.value == ",":
-            self.fail(
-                "unexpected `,` behind the rule",
-                hint="a comma joins actions; values cannot stand among them, and a list of values needs parentheses",
-            )
-        if self.value in ("declare", "import"):
+        if self.value in ("declare", "import") and self.peek() not in STATEMENTS:
             self.fail(f"`{self.value}` stands behind a statement", hint="declarations and imports come first in a file")
         if self.value != "create":
+            self.fail_if_mistake(explain_statement(self.stop("a statement"), self._statement_before))
             self.fail_expected(
                 "a statement",
                 hint="a statement is create queue, create property, create slicing, create collection or create rule",
@@ -113,7 +113,10 @@ class Statements(Prolog):
         self.advance()
         word = self.value
         if word not in STATEMENTS:
-            self.fail_expected("queue, property, slicing, collection or rule behind `create`")
+            near = get_close_matches(word.lower(), STATEMENTS, 1)
+            hint = f"did you mean create {near[0]}?" if near else None
+            self.fail_expected("queue, property, slicing, collection or rule behind `create`", hint)
+        self._statement_before = word
         self.advance()
         self.depth = 0
         self._behind_comma.clear()
@@ -181,7 +184,9 @@ class Statements(Prolog):
                 return self.name("a queue's name")
             case "port":
                 return self.string_literal().value if self.kind == "string" else self.ncname("a port's name")
-        return self.string_literal("an address in quotes")
+        if self.kind != "string":
+            self.fail_expected("an address in quotes", hint=f'{clause} "https://…"')
+        return self.string_literal()
 
     def _integer(self) -> int:
         sign = -1 if self.value == "-" else 1
@@ -257,6 +262,11 @@ class Statements(Prolog):
         if self.value == "errorqueue" and self.peek_token()[0] in ("name", "braced"):
             self.advance()
             errorqueue = self.name("a queue's name")
+        self.fail_if_mistake(comment_at(self.text, self.start))
+        if self.value.lower() in ("if", "when", "where") and self.value != "if" and self.peek() == "(":
+            self.fail(
+                f"expected `if`, found `{self.value}`", hint="create rule NAME for QUEUE if (CONDITION) then ACTION"
+            )
         if self.value == "if" and self.peek() != "(":
             self.fail("the condition stands in parentheses", hint="if (CONDITION) then ACTION")
         body = self.branch()
