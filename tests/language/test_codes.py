@@ -10,8 +10,8 @@ from tests.language.warning_cases import WARNING_CASES
 
 LANGUAGE = Path(demaq.language.__file__).parent
 
-# Tested in test_checks_errors beside the tables: a table holds text, and these need other files than that.
-TESTED_APART = {"DQ0102", "DQ0103", "DQ0104"}
+# Tested in test_checks_errors and test_namespaces beside the tables: a table holds text, and these need other files than that.
+TESTED_APART = {"DQ0102", "DQ0103", "DQ0104", "DQ1204"}
 TESTED_WITH_THE_COMPILER = {"DQ0702", "DQ0703", "DQ0704"}
 
 

@@ -368,6 +368,15 @@ CODES: dict[str, Code] = {
         "finds the root only.",
         "qs:message()//customerID",
     ),
+    "DQ1204": Code(
+        "name in another namespace",
+        "The schema or the interface of the queue says that its messages have an element of that name in another "
+        "namespace: the name finds nothing, so that the rule never fires or the property stays absent. A name without "
+        "a prefix is in the default element namespace, if the module declares one, and otherwise in none. The "
+        "declaration holds for the elements that the module builds as well. Elements inside a message are often in no "
+        'namespace while its root is in one: a schema has to say elementFormDefault="qualified".',
+        'declare namespace o = "urn:example:orders"; create rule confirm for orders if (/o:order) then …',
+    ),
     "DQ1301": Code(
         "true and false without parentheses",
         "By the grammar these words are element names; as the value of a boolean property they are taken for the "

@@ -17,6 +17,7 @@ from demaq.language.checks.gateways import (
     replies,
 )
 from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, unread_queues
+from demaq.language.checks.namespaces import names_in_other_namespaces
 from demaq.language.checks.prologs import declarations_without_value, global_variables
 from demaq.language.checks.property_definitions import (
     property_cycles,
@@ -75,6 +76,7 @@ WARNINGS = (
     broken_inheritance,
     impossible_roots,
     roots_read_as_descendants,
+    names_in_other_namespaces,
     fed_slicings,
     slicings_never_reset,
     queues_not_retained,

@@ -1,0 +1,102 @@
+"""Names that miss an element of a message only because they are in another namespace.
+
+A rule that names `/order` never fires for `<order xmlns="urn:o"/>`, and nothing is wrong with either of them. So
+whoever knows what messages look like (a schema, or the message itself) compares, and says what to declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from demaq.language.analysis.message_names import MessageName
+from demaq.language.analysis.shapes import ElementName
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The elements of a message, or of all messages that a schema allows."""
+
+    roots: frozenset[ElementName]
+    elements: frozenset[ElementName] | None
+    """Those that can be anywhere, the roots among them; None where any can."""
+
+    def __or__(self, other: Vocabulary) -> Vocabulary:
+        known = None if self.elements is None or other.elements is None else self.elements | other.elements
+        return Vocabulary(self.roots | other.roots, known)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedName:
+    """A name that is asked for, and the namespace that the element of that local name has in messages."""
+
+    asked: MessageName
+    namespace: str
+    hint: str
+    """What to declare or to write."""
+
+    @property
+    def words(self) -> str:
+        uri, local = self.asked.name
+        return f'"{local}" is {_in(uri)} here, and {_in(self.namespace)} in'
+
+
+def vocabulary_of(root: etree._Element) -> Vocabulary:
+    """Return the elements of a message."""
+    names = frozenset([_name_of(element) for element in root.iter(etree.Element)])
+    return Vocabulary(frozenset([_name_of(root)]), names)
+
+
+def missed_names(asked: Sequence[MessageName], vocabulary: Vocabulary, prefixes: Mapping[str, str]) -> list[MissedName]:
+    """Return the names that are in another namespace than the element meant, each once.
+
+    `prefixes` are those of the module that asks. What is asked for in either namespace misses nothing.
+    """
+    all_asked = {each.name for each in asked}
+    found: dict[tuple[ElementName, str], MissedName] = {}
+    for each in asked:
+        known = vocabulary.roots if each.is_root else vocabulary.elements
+        if known is None or each.name in known:
+            continue
+        local = each.name[1]
+        others = sorted([other for other, name in known if name == local])
+        if others and not any([(other, local) in all_asked for other in others]):
+            found.setdefault((each.name, others[0]), MissedName(each, others[0], _hint(local, others[0], prefixes)))
+    return list(found.values())
+
+
+def declaration(text: str, namespace: str) -> str:
+    """Return a declaration of XQuery with a namespace as its string."""
+    literal = namespace.replace("&", "&amp;").replace('"', '""')
+    return f'{text} "{literal}";'
+
+
+def _hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
+    if not namespace:
+        return f"Q{{}}{local} means the one in no namespace, *:{local} one in any"
+    declared = [prefix for prefix, uri in prefixes.items() if prefix and uri == namespace]
+    if declared:
+        return f"write {declared[0]}:{local}"
+    prefix = _free_prefix(local, prefixes)
+    own = f"{declaration(f'declare namespace {prefix} =', namespace)} and {prefix}:{local}"
+    if prefixes.get(""):
+        return own
+    default = declaration("declare default element namespace", namespace)
+    return f"{default} (elements that the module builds without a prefix are then in it too), or {own}"
+
+
+def _free_prefix(local: str, prefixes: Iterable[str]) -> str:
+    first = local[0].lower() if local[0].isascii() and local[0].isalpha() else "m"
+    candidates = [first, *[f"{first}{number}" for number in range(1, len(list(prefixes)) + 2)]]
+    return next(iter([prefix for prefix in candidates if prefix not in prefixes]))
+
+
+def _in(namespace: str) -> str:
+    return f'in namespace "{namespace}"' if namespace else "in no namespace"
+
+
+def _name_of(element: etree._Element) -> ElementName:
+    name = etree.QName(element)
+    return name.namespace or "", name.localname
