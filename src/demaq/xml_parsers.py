@@ -8,12 +8,13 @@ a thread that has seen many lets another one parse for it, which is replaced whe
 
 What libxml2 says of namespaces are no fatal errors to it, and lxml goes by the last thing that was said: a prefix that
 stands for nothing passes where only a warning follows it, and a namespace that is no URI (`http://exämple.org/`) is
-refused where none does. So what was said is read here: a namespace may be any text, all else is an error. As libxml2 is
+refused where none does. So what was said is read here: a namespace may be any text without braces. As libxml2 is
 silent about other errors after one about a namespace, expat then looks at the document.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -119,6 +120,13 @@ def _refuse_errors(parser: etree.XMLParser | etree.XMLPullParser) -> int:
 def _check_well_formed(pieces: Iterable[bytes], encoding: str | None) -> None:
     """Raise etree.XMLSyntaxError if a document is not well-formed, or does not use namespaces as it should."""
     parser = expat.ParserCreate(encoding, "\x01")  # no namespace has that character
+
+    def refuse_braces(_: str | None, namespace: str | None) -> None:
+        if namespace is not None and ("{" in namespace or "}" in namespace):
+            at = (parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+            raise _syntax_error("a namespace with braces cannot be used, no URI or IRI has them", NOT_A_URI, *at)
+
+    parser.StartNamespaceDeclHandler = refuse_braces  # lxml and XQuery write names as `{namespace}local`
     try:
         for piece in pieces:
             parser.Parse(piece, False)
@@ -215,3 +223,24 @@ def real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[bytes]
     except etree.XMLSyntaxError as real:
         return real
     return None
+
+
+def first_element_end(data: bytes) -> int:
+    """Return where the last tag of the element begins that a text in UTF-8 begins with, whatever follows it."""
+    parser = expat.ParserCreate("utf-8")  # it takes any depth
+    depth, end = 0, 0
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+
+    def finish(name: str) -> None:
+        nonlocal depth, end
+        depth -= 1
+        if depth == 0:
+            end = parser.CurrentByteIndex
+
+    parser.StartElementHandler, parser.EndElementHandler = start, finish
+    with contextlib.suppress(expat.ExpatError):  # more follows the element
+        parser.Parse(data, True)
+    return end

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
@@ -23,7 +22,7 @@ from demaq.language.system_properties import ERROR_LEVEL
 from demaq.messages import PropertyValue
 from demaq.rounds.outcomes import Location
 from demaq.store.protocol import StoredMessage
-from demaq.xml_parsers import parse_characters
+from demaq.xml_parsers import first_element_end, parse_characters
 
 RULE, QUEUE, MODULE, SYSTEM = range(4)
 """How far up an error message has come: the values of `demaq:errorLevel`."""
@@ -188,24 +187,8 @@ def _after_fault(body: str) -> str:
     begin = body.find(_FAULT_BEGIN)
     if begin < 0 or _INITIAL_BEGIN in body[:begin] or _TEXT_BEGIN in body[:begin]:
         return body
-    parser = expat.ParserCreate(encoding="utf-8")  # it takes any depth
-    depth, end = 0, 0
-
-    def start(name: str, attributes: Mapping[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-
-    def finish(name: str) -> None:
-        nonlocal depth, end
-        depth -= 1
-        if depth == 0:
-            end = parser.CurrentByteIndex
-
-    parser.StartElementHandler, parser.EndElementHandler = start, finish
     data = body[begin:].encode()
-    with contextlib.suppress(expat.ExpatError):  # more follows the element
-        parser.Parse(data, True)
-    return data[end:].decode()
+    return data[first_element_end(data) :].decode()
 
 
 def kind_of(body: str) -> str | None:
