@@ -26,7 +26,7 @@ PLACES = {
         "etree.XMLPullParser",
         *["etree.fromstring"] * 4,
         "etree.parse",
-        "expat.ParserCreate",
+        *["expat.ParserCreate"] * 2,
     ],
     "rounds/saxon.py": ["_processor.parse_xml", "saxonche.PySaxonProcessor"],
     "gateways/soap/schema.py": ["etree.fromstring"],
