@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from demaq.cli.answers import answers_of, describe_answers
 from demaq.cli.applications import checked_application
 from demaq.cli.example_first import ExampleFirst
+from demaq.compiler.planner import make_plan
 from demaq.language.load import Checked
 from demaq.language.program import SYSTEM_ERRORS
 from demaq.rounds.compiled import static_check
@@ -37,6 +40,8 @@ def check(application: tuple[Path, ...], as_json: bool) -> int:
         for item in checked.diagnostics:
             click.echo(item.render() + "\n", err=True)
         click.echo(f"{name}: {_summary(checked)}")
+        for gateway, queues in _answers(checked).items():
+            click.echo(describe_answers(gateway, queues))
     return 1 if checked.errors else 0
 
 
@@ -63,6 +68,13 @@ def _sizes(checked: Checked) -> dict[str, int]:
     }
 
 
+def _answers(checked: Checked) -> Mapping[str, Sequence[str]]:
+    """Which queues answer which gateways, of a program that can run."""
+    if checked.program is None or checked.errors:
+        return {}
+    return answers_of(make_plan(checked.program))
+
+
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
@@ -71,6 +83,7 @@ def _document(name: str, checked: Checked) -> dict[str, Any]:
     return {
         "application": name,
         **_sizes(checked),
+        **({} if checked.errors else {"answeredFrom": _answers(checked)}),
         "errors": len(checked.errors),
         "warnings": len(checked.warnings),
         "diagnostics": [item.as_json() for item in checked.diagnostics],

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from demaq.cli.answers import answers_of
 from demaq.cli.applications import loaded
 from demaq.cli.example_first import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
@@ -32,7 +33,8 @@ from demaq.language.naming.suggestions import unknown
 def explain(application: tuple[str, ...], rule: str | None, queue: str | None, as_json: bool) -> None:
     """Show how an application will be executed.
 
-    Which rules are asked about a message, what they read and by which path, and what they write. APP is a .dmq file or
+    Which rules are asked about a message, what they read and by which path, what they write, and which queues answer
+    the senders of a gateway. APP is a .dmq file or
     a folder of them; `-` reads standard input.
     """
     plan = make_plan(loaded(application))
@@ -40,7 +42,8 @@ def explain(application: tuple[str, ...], rule: str | None, queue: str | None, a
         raise click.UsageError(unknown("rule", rule, plan.rules))
     if queue is not None and queue not in plan.queues:
         raise click.UsageError(unknown("queue", queue, plan.queues))
+    answers = answers_of(plan)
     if as_json:
-        click.echo(json.dumps(explain_json(plan, rule, queue), indent=2))
+        click.echo(json.dumps(explain_json(plan, rule, queue, answers), indent=2))
     else:
-        click.echo(explain_plan(plan, rule, queue))
+        click.echo(explain_plan(plan, rule, queue, answers))

@@ -18,14 +18,13 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
     sites: dict[ast.Node, Read] = {}
     reads: dict[Read, None] = {}
     properties: dict[str, None] = {}
-    enqueues: dict[str, dict[str, None]] = {}
+    enqueues: dict[str, list[ast.Enqueue]] = {}
     resets: dict[str, None] = {}
     other_properties = False
 
     def note_action(action: ast.Enqueue | ast.Reset) -> None:
         if isinstance(action, ast.Enqueue):
-            into = enqueues.setdefault(context.names.parts[action.queue], {})
-            into.update({context.names.parts[item.name]: None for item in action.properties})
+            enqueues.setdefault(context.names.parts[action.queue], []).append(action)
         else:
             resets[rule.target if action.slicing is None else context.names.parts[action.slicing]] = None
 
@@ -60,8 +59,21 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
         sites=sites,
         properties=tuple(properties),
         other_properties=other_properties,
-        enqueues=tuple([Write(queue=queue, properties=tuple(names)) for queue, names in enqueues.items()]),
+        enqueues=tuple([_write(queue, actions, context) for queue, actions in enqueues.items()]),
         resets=tuple(resets),
+    )
+
+
+def _write(queue: str, actions: list[ast.Enqueue], context: CompilerContext) -> Write:
+    given = [{context.names.parts[item.name]: item.value for item in action.properties} for action in actions]
+    properties = tuple(dict.fromkeys([name for each in given for name in each]))
+    targets = [each.get("target") for each in given]
+    literal = [target.value.strip() for target in targets if isinstance(target, ast.StringLiteral)]
+    return Write(
+        queue=queue,
+        properties=properties,
+        always=tuple([name for name in properties if all([name in each for each in given])]),
+        timer_targets=tuple(dict.fromkeys(literal)) if len(literal) == len(targets) else None,
     )
 
 

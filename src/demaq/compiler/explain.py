@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from demaq.compiler.context import contexts
 from demaq.compiler.plan import (
@@ -26,14 +27,18 @@ _LABEL_WIDTH = 15
 _WITHOUT_RULES = {"outgoingGateway": "messages are sent", "echo": "messages come back in their target when it is time"}
 
 
-def explain(plan: Plan, rule: str | None = None, queue: str | None = None) -> str:
+Answers: TypeAlias = Mapping[str, Sequence[str]]
+"""For incoming gateways the queues that answer their senders."""
+
+
+def explain(plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None) -> str:
     """The plan of an application, of one rule, or of one queue."""
     if rule is not None:
         return "\n".join(_rule_lines(plan, plan.rules[rule]))
     paragraphs: list[list[str]] = []
     for item in plan.queues.values():
         if (queue is None and item.rules) or item.queue == queue:
-            paragraphs.append(_queue_lines(plan, item))
+            paragraphs.append(_queue_lines(plan, item, answers or {}))
     if queue is None:
         paragraphs += [_rule_lines(plan, item) for item in plan.rules.values()]
         if plan.indexes:
@@ -41,12 +46,14 @@ def explain(plan: Plan, rule: str | None = None, queue: str | None = None) -> st
     return "\n\n".join(["\n".join(lines) for lines in paragraphs])
 
 
-def explain_json(plan: Plan, rule: str | None = None, queue: str | None = None) -> dict[str, Any]:
+def explain_json(
+    plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None
+) -> dict[str, Any]:
     """The same for programs."""
     rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
     queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
     return {
-        "queues": [_queue_json(plan, item) for item in queues],
+        "queues": [_queue_json(plan, item, answers or {}) for item in queues],
         "rules": [_rule_json(plan, item) for item in rules if queue is None],
         "indexes": [{"number": i.number, "queue": i.queue, "path": i.path} for i in plan.indexes],
     }
@@ -55,9 +62,19 @@ def explain_json(plan: Plan, rule: str | None = None, queue: str | None = None) 
 # --- queues ----------------------------------------------------------------------------------------------------------
 
 
-def _queue_lines(plan: Plan, item: QueuePlan) -> list[str]:
+def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers) -> list[str]:
     declared = plan.program.queues[item.queue]
     lines = [f"queue {item.queue} ({declared.declared_kind}, {declared.mode})"]
+    if item.queue in answers:
+        queues = answers[item.queue]
+        lines.append(
+            f"  senders wait for an answer from {' or '.join(queues)}"
+            if queues
+            else "  senders get 202 when their messages are stored: no queue answers"
+        )
+    answered = [gateway for gateway, queues in answers.items() if item.queue in queues]
+    if answered:
+        lines.append(f"  answers senders of {' and '.join(answered)}")
     if not item.rules:
         return [*lines, f"  no rule: {_WITHOUT_RULES.get(declared.kind, 'messages stay until a client takes them')}"]
     lines.append("  each message is given to these rules, in this order")
@@ -76,9 +93,10 @@ def _why_not_simple(plan: Plan, item: QueuePlan) -> str | None:
     return why_not_simple(item.queue, plan, contexts(plan.program.modules))
 
 
-def _queue_json(plan: Plan, item: QueuePlan) -> dict[str, Any]:
+def _queue_json(plan: Plan, item: QueuePlan, answers: Answers) -> dict[str, Any]:
     return {
         "queue": item.queue,
+        **({"answeredFrom": list(answers[item.queue])} if item.queue in answers else {}),
         "rules": [rule.rule.name for rule in item.rules],
         "always": [item.rules[position].rule.name for position in item.always],
         "picks": {

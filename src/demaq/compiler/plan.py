@@ -109,6 +109,10 @@ class Write:
 
     queue: str
     properties: tuple[str, ...]
+    always: tuple[str, ...] = ()
+    """Those of them that it sets whenever it enqueues there."""
+    timer_targets: tuple[str, ...] | None = ()
+    """Where messages of an echo queue come back, as the rule says; None where that is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

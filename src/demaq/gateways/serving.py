@@ -36,7 +36,6 @@ from demaq.gateways.outbox.addressing import Addressing
 from demaq.gateways.outbox.http import HttpSender
 from demaq.gateways.outbox.mail import MailSender
 from demaq.gateways.outbox.outbox import Outbox, Sender
-from demaq.gateways.reachability import answering
 from demaq.gateways.security.authentication import Authenticator
 from demaq.gateways.security.tls import Renewal
 from demaq.gateways.settings import Settings
@@ -44,7 +43,7 @@ from demaq.gateways.soap import read_interface
 from demaq.gateways.status import status_of
 from demaq.language.endpoints import HEALTH, METRICS, READINESS, Arrival, arrival_at
 from demaq.language.extensions import why_not_started
-from demaq.language.program import Program, Queue
+from demaq.language.program import Program
 from demaq.server.node import Node
 from demaq.store.protocol import NewMessage
 
@@ -112,7 +111,7 @@ class Gateways:
         self._stop: asyncio.Event | None = None
         self.connections = Connections()
         self._held = Held()
-        self._addressing = Addressing(program, self._interfaces, self.connections)
+        self._addressing = Addressing(node.engine.plan, self._interfaces, self.connections)
         self.intake: Intake | None = None
         self.outbox: Outbox | None = None
         self.server: HttpServer | None = None
@@ -274,18 +273,14 @@ class Gateways:
         metrics.close()
 
     def _incoming(self, intake: Intake, authenticator: Authenticator) -> dict[str, IncomingGateway]:
-        program = self._node.program
-        outgoing = [queue.name for queue in program.queues.values() if queue.kind == "outgoingGateway"]
-        ports = {_port(program.queues[queue]) for queue in self._paths.values()} - {None}
-        answers = {q for q in outgoing if self.own_address(q) is None or _port(program.queues[q]) in ports}
-        may_answer = answering(self._node.engine.plan, answers)
+        answered_from = self._addressing.answer_queues.by_gateway
         served = {path: self._interfaces[queue] for path, queue in self._paths.items() if queue in self._interfaces}
         return {
             path: IncomingGateway(
                 queue,
                 self._settings.incoming(queue),
                 self._interfaces.get(queue),
-                queue in may_answer,
+                bool(answered_from[queue]),
                 intake,
                 self.connections,
                 authenticator,
@@ -374,13 +369,6 @@ async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
     happens.cancel()
     for task in done:
         task.result()
-
-
-def _port(queue: Queue) -> tuple[object, str | None] | None:
-    gateway = queue.gateway
-    if gateway is None or gateway.interface is None or gateway.endpoint is not None:
-        return None
-    return gateway.interface, gateway.port
 
 
 def _text(status: int, text: str) -> HttpAnswer:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from demaq.compiler.plan import Plan
+from demaq.gateways.answer_queues import find_answer_queues, own_address
 from demaq.gateways.connections import KEYED, Connections
 from demaq.gateways.outbox.results import NotSent
 from demaq.gateways.soap import Interface
 from demaq.language.endpoints import Destination, destination
-from demaq.language.program import Gateway, Program
+from demaq.language.program import Gateway
 from demaq.store.protocol import StoredMessage, ToSend
 
 
@@ -26,15 +28,16 @@ class Addressing:
     came: an address there is the node's own.
     """
 
-    def __init__(self, program: Program, interfaces: dict[str, Interface], connections: Connections) -> None:
-        self._program = program
+    def __init__(self, plan: Plan, interfaces: dict[str, Interface], connections: Connections) -> None:
+        self._program = plan.program
         self._connections = connections
-        self._own: dict[str, str | None] = {}
-        for queue in program.queues.values():
-            if queue.kind == "outgoingGateway" and queue.gateway is not None:
-                interface = interfaces.get(queue.name)
-                address = interface.address if interface is not None else None
-                self._own[queue.name] = address or queue.gateway.endpoint
+        self._own = {
+            queue.name: own_address(queue, interfaces.get(queue.name))
+            for queue in plan.program.queues.values()
+            if queue.kind == "outgoingGateway" and queue.gateway is not None
+        }
+        self.answer_queues = find_answer_queues(plan, self._own)
+        self._answering = self.answer_queues.all  # no other queue answers, whatever connection its messages have
 
     def own_address(self, queue: str) -> str | None:
         """Where a gateway's messages go unless they say otherwise."""
@@ -44,7 +47,7 @@ class Addressing:
         named = message.properties.get("Recipient")
         if named is not None and named.text.strip():
             return _destination(named.text)
-        connection = message.properties.get("demaq:connection")
+        connection = message.properties.get("demaq:connection") if message.queue in self._answering else None
         own = self._own[message.queue]
         if connection is not None:
             came_through = self._connections.queue_of(connection.text)
@@ -58,7 +61,7 @@ class Addressing:
             return NotSent(kind="connectionClosed", reason="nobody waits for this answer any more", again=False)
         return NotSent(
             kind="routing",
-            reason="neither the message nor its gateway says where it is to go, and it answers no request",
+            reason="the message names no recipient, its gateway has no address, and it answers no request",
             again=False,
         )
 
