@@ -634,7 +634,10 @@ def test_no_message_is_taken_while_none_can_be_processed(tmp_path: Path, monkeyp
         assert here.post("/work", "<m/>").status_code == 202
 
 
-def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(tmp_path: Path):
+def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("demaq.gateways.intake.STALL_SECONDS_MAX", LOAD_SECONDS)
     with running(tmp_path, BACKLOG) as here:
         time.sleep(LOAD_SECONDS)
         database = here.node.store._database
@@ -642,7 +645,7 @@ def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(tmp_
             began = time.monotonic()
             assert here.client.get("/healthz").status_code == 200
             assert time.monotonic() - began < 1
-            assert here.client.get("/readyz").status_code == 503
+            wait_until(lambda: here.client.get("/readyz").status_code == 503)
             assert here.post("/work", "<m/>").status_code == 503
             assert time.monotonic() - began < 3 * LOAD_SECONDS_MAX
         wait_until(lambda: here.client.get("/readyz").status_code == 200)

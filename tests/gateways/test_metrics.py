@@ -99,6 +99,9 @@ def test_counts_are_right(here: Running, supplier: OtherSide):
     assert here.post("/orders", "<order>").status_code == 400
     wait_until(lambda: len(here.node.store.attempts(None, None, 9)) == 3)
     wait_until(lambda: here.node.steps == 4)
+    outbox = here.gateways.outbox
+    assert outbox is not None
+    wait_until(lambda: sum(outbox.counts.values()) == 3)  # an attempt is stored before it is counted
     found = scrape(here)
 
     def more(name: str, **labels: str) -> float:

@@ -18,6 +18,9 @@ class Looking:
         self.times = 0
         self._stop = stop
 
+    def is_due(self) -> bool:
+        return True
+
     def renew(self) -> None:
         self.times += 1
         if self.times == 3:

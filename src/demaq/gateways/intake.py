@@ -7,6 +7,7 @@ meanwhile is in the next one. So a sender alone is served at once, and a hundred
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from demaq.documents import Document
 from demaq.errors import MessageError, OperatorError
+from demaq.gateways.store_reader import StoreReader
 from demaq.messages import PropertyValue
 from demaq.rounds.receiver import Receiver, TakesLong
 from demaq.scheduler.engine import Engine
@@ -24,7 +26,7 @@ from demaq.scheduler.error_messages import Refused
 from demaq.scheduler.intake import expect_repeated
 from demaq.scheduler.reading import date_time
 from demaq.scheduler.receiving import Sent, receive_all
-from demaq.store.protocol import NewMessage
+from demaq.store.protocol import Answer, NewMessage
 from demaq.store.request_names import SEPARATOR
 
 TOGETHER_MAX = 500
@@ -38,7 +40,10 @@ NOT_NOW = "messages cannot be stored now"
 LOAD_SECONDS = 0.5
 """How long it is remembered how much waits, and how much room there is."""
 LOAD_SECONDS_MAX = 2.0
-"""How long a sender waits for a store that does not say it."""
+"""How long a store may take to say it, before senders hear that it does not."""
+STALL_SECONDS_MAX = 10.0
+"""How long a commit may keep the store from others, before senders hear that nothing can be stored. Until then they
+wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +106,17 @@ class Intake:
     def __init__(
         self,
         engine: Engine,
+        reader: StoreReader,
         folder: Path | None,
         bounds: Callable[[str], Bounds],
         stored: Callable[[Sequence[NewMessage]], None] = lambda messages: None,
         fault: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`folder` is where the store lies, if it is a folder; `stored` is told what is new. `fault` returns what keeps
-        the node from processing any message, if something does."""
+        """`reader` reads the store of the engine without waiting for commits. `folder` is where the store lies, if it
+        is a folder; `stored` is told what is new. `fault` returns what keeps the node from processing any message, if
+        something does."""
         self._engine = engine
+        self._reader = reader
         self._folder = folder
         self._bounds = bounds
         self._stored = stored
@@ -122,8 +130,14 @@ class Intake:
         self._load: _Load | None = None
         """What was found when it was looked last; None where that failed."""
         self._looking: asyncio.Task[None] | None = None
+        self._looking_since = 0.0
         self._load_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-load")
         """One of its own: the store may not answer, and the event loop must not wait for it."""
+        self._probe: asyncio.Future[None] | None = None
+        """Ends when the connection that writes has answered."""
+        self._probed = 0.0
+        """When it began."""
+        self._probe_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-probe")
         self.accepted: dict[str, int] = {}
         self.refused: dict[tuple[str, str], int] = {}
         """How many, by queue, and by queue and kind of error."""
@@ -172,6 +186,10 @@ class Intake:
         self._thread.shutdown()
         self._slow_thread.shutdown()
         self._load_thread.shutdown()
+        if self._probe is not None:
+            await asyncio.gather(self._probe, return_exceptions=True)
+        self._probe_thread.shutdown()
+        self._reader.close()
 
     def stop_slow(self) -> None:
         """Give up what takes long to check: its senders hear that it cannot be done now. May be called from any
@@ -185,7 +203,7 @@ class Intake:
         if fault is not None:
             return fault
         load = await self._current_load()
-        if load is None:
+        if load is None or self._is_stalled():
             return NOT_NOW
         bounds = self._bounds(queue)
         if load.backlog + len(self._waiting) >= bounds.backlog_max:
@@ -210,8 +228,23 @@ class Intake:
             return load
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
-        await asyncio.wait([self._looking], timeout=LOAD_SECONDS_MAX)
+            self._looking_since = time.monotonic()
+        left = self._looking_since + LOAD_SECONDS_MAX - time.monotonic()
+        await asyncio.wait([self._looking], timeout=max(left, 0.0))
         return self._load if self._looking.done() else None
+
+    def _is_stalled(self) -> bool:
+        """Whether somebody has kept the store from others for too long. Asks it, and does not wait for the answer."""
+        now = time.monotonic()
+        if self._probe is None or (self._probe.done() and now - self._probed >= LOAD_SECONDS):
+            self._probe = asyncio.get_running_loop().run_in_executor(self._probe_thread, self._ask_writer)
+            self._probed = now
+        return not self._probe.done() and now - self._probed > STALL_SECONDS_MAX
+
+    async def answer(self, connection: str) -> Answer | None:
+        """Return what was answered on a connection, as long as that is remembered."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._load_thread, self._reader.read, lambda store: store.answer(connection))
 
     async def _look(self) -> None:
         try:
@@ -282,7 +315,12 @@ class Intake:
 
     def _read_load(self) -> _Load:
         free = shutil.disk_usage(self._folder).free if self._folder is not None else None
-        return _Load(looked=time.monotonic(), backlog=self._engine.backlog(), disk_free_bytes=free)
+        backlog = self._reader.read(self._engine.backlog)
+        return _Load(looked=time.monotonic(), backlog=backlog, disk_free_bytes=free)
+
+    def _ask_writer(self) -> None:
+        with contextlib.suppress(OperatorError):
+            self._engine.store.counts()
 
     def _try(self, together: list[_Arrival]) -> list[NewMessage] | Exception:
         try:

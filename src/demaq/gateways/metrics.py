@@ -22,8 +22,8 @@ from demaq.gateways.figures import Durations, Requests
 from demaq.gateways.intake import Intake
 from demaq.gateways.outbox.outbox import RESULTS, Outbox
 from demaq.gateways.security.authentication import Authenticator
+from demaq.gateways.store_reader import StoreReader
 from demaq.server.node import Node
-from demaq.store.opening import open_store_readonly
 from demaq.store.sql_store import SqlStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -78,8 +78,7 @@ class _NodeCollector(Collector):
     def __init__(self, sources: Sources) -> None:
         self._node = sources.node
         self._sources = sources
-        self._store: SqlStore | None = None
-        """A connection of our own, so that rounds do not wait for whoever asks."""
+        self._reader = StoreReader(self._node.place.where)
         kinds = {name: queue.kind for name, queue in self._node.program.queues.items()}
         self._queues = list(kinds)
         self._incoming = [name for name, kind in kinds.items() if kind == "incomingGateway"]
@@ -95,19 +94,14 @@ class _NodeCollector(Collector):
         yield from self._of_deliveries()
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        self._reader.close()
 
     # the store
 
     def _of_the_store(self) -> Iterator[Family]:
         try:
-            if self._store is None:
-                self._store = open_store_readonly(self._node.place.where)
-            found = list(self._read(self._store))
+            found = self._reader.read(lambda store: list(self._read(store)))
         except StoreError:
-            self.close()
             found = []
         yield GaugeMetricFamily("demaq_store_readable", "Whether the store could be read now.", bool(found))
         yield from found

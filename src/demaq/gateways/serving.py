@@ -41,6 +41,7 @@ from demaq.gateways.security.tls import Renewal
 from demaq.gateways.settings import Settings
 from demaq.gateways.soap import read_interface
 from demaq.gateways.status import status_of
+from demaq.gateways.store_reader import StoreReader
 from demaq.language.endpoints import HEALTH, METRICS, READINESS, Arrival, arrival_at
 from demaq.language.extensions import why_not_started
 from demaq.language.program import Program
@@ -206,7 +207,8 @@ class Gateways:
         self._stop = asyncio.Event()
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
-        intake = self.intake = Intake(engine, folder, self._bounds, self._arrived, lambda: self._node.outage)
+        reader = StoreReader(self._node.place.where)
+        intake = self.intake = Intake(engine, reader, folder, self._bounds, self._arrived, lambda: self._node.outage)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
@@ -284,7 +286,6 @@ class Gateways:
                 intake,
                 self.connections,
                 authenticator,
-                self._node.store,
                 self._held,
                 served,
             )
@@ -354,12 +355,14 @@ class Gateways:
 
 
 async def renew_until(renewal: Renewal, stop: asyncio.Event) -> None:
-    """Until it is to stop, look whether there is a new certificate. In the loop, as all that has to do with TLS."""
+    """Until it is to stop, look whether there is a new certificate. It is shown from within the loop, as all that has
+    to do with TLS; the files may lie on a disk that is slow."""
     while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), RENEWAL_SECONDS)
             return
-        renewal.renew()
+        if await asyncio.to_thread(renewal.is_due):
+            renewal.renew()
 
 
 async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:

@@ -193,10 +193,13 @@ class Engine:
             hear(numbers)
         return stored
 
-    def backlog(self) -> int:
-        """Return how many messages wait to be processed by rules: those of mailboxes and timers do not."""
+    def backlog(self, store: Store | None = None) -> int:
+        """Return how many messages wait to be processed by rules: those of mailboxes and timers do not.
+
+        With `store`, ask that one, which is the same store over another connection.
+        """
         queues = self.program.queues
-        counts = self.store.counts().items()
+        counts = (store or self.store).counts().items()
         return sum([n for queue, (_, n) in counts if queue in queues and self.maker.priority(queue) is not None])
 
     def while_nothing_changes(self, act: Callable[[], T]) -> T:

@@ -58,7 +58,7 @@ from demaq.gateways.soap import (
 )
 from demaq.gateways.soap.header_properties import block_properties
 from demaq.gateways.soap.names import SOAP_1_1, SOAP_1_2
-from demaq.store.protocol import Answer, Store
+from demaq.store.protocol import Answer
 from demaq.store.request_names import digest_of
 
 FAULT_STATUSES = (400, 422, 504)
@@ -100,7 +100,6 @@ class IncomingGateway:
         intake: Intake,
         connections: Connections,
         authenticator: Authenticator,
-        store: Store,
         held: Held,
         served: Mapping[str, Interface] | None = None,
     ) -> None:
@@ -115,7 +114,6 @@ class IncomingGateway:
         self._intake = intake
         self._connections = connections
         self._authenticator = authenticator
-        self._store = store
         self._held = held
         self._served = served or {}
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
@@ -308,7 +306,7 @@ class IncomingGateway:
             if reply is None:
                 return self._accepted(letter, receipt)
             if not receipt.is_new and name is not None:
-                known = await asyncio.to_thread(self._store.answer, connection)
+                known = await self._intake.answer(connection)
                 if known is not None:
                     return self._replied(letter, _reply(known), receipt)
             seconds = wait_seconds(headers, self._settings.reply_seconds_max)

@@ -136,7 +136,7 @@ class HttpSender:
     async def _post(
         self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: Outgoing
     ) -> httpx.Response:
-        client = self._client(queue, address, settings)
+        client = await self._client(queue, address, settings)
         async with client.stream("POST", address, content=data, headers=headers) as response:
             read = bytearray()
             try:
@@ -153,14 +153,16 @@ class HttpSender:
             kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
             return httpx.Response(response.status_code, headers=kept, content=content)
 
-    def _client(self, queue: str, address: str, settings: Outgoing) -> httpx.AsyncClient:
+    async def _client(self, queue: str, address: str, settings: Outgoing) -> httpx.AsyncClient:
         """Return one that connects to the gateway's own server, or to those whom messages may name."""
         url, own = httpx.URL(address), self._own_addresses.get(queue)
         is_own = own is not None and _server(httpx.URL(own)) == _server(url)
         name = (queue, None if is_own else url.scheme)
         if name not in self._clients:
+            context = await asyncio.to_thread(settings.client_context)  # it reads all certificates of the system
+        if name not in self._clients:
             client = httpx.AsyncClient(
-                verify=settings.client_context(),
+                verify=context,
                 timeout=settings.timeout_seconds,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=settings.connections),
                 follow_redirects=False,  # the message would go to somebody else than the application says

@@ -67,6 +67,10 @@ class Renewal:
         self._own = own
         self._state = self._look()
 
+    def is_due(self) -> bool:
+        """Whether the files are others than when they were looked at last."""
+        return self._look() != self._state
+
     def renew(self) -> None:
         """Look at the files. Where what is new there does not serve, say so once and go on with the old."""
         state = self._look()
