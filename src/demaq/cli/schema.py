@@ -13,6 +13,6 @@ from demaq.schemas import SCHEMAS, schema_text
 def schema(name: str) -> None:
     """Print a schema that Demaq publishes.
 
-    There is one, `error`: of the messages about what went wrong.
+    `error`: of the messages about what went wrong. `mail`: of mails that an application writes for people.
     """
     click.echo(schema_text(name), nl=False)

@@ -2,8 +2,8 @@
 
 from importlib import resources
 
-SCHEMAS = ("error",)
-"""`error`: messages about what went wrong."""
+SCHEMAS = ("error", "mail")
+"""`error`: messages about what went wrong; `mail`: mails that are written for people."""
 
 
 def schema_text(name: str) -> str:

@@ -123,7 +123,7 @@ async def _hand_over(mail: EmailMessage, client: SMTP) -> Sent | NotSent:
         await client.ehlo()
     if needs_utf8 and not client.supports_extension("smtputf8"):
         return NotSent(kind="refused", reason="the relay cannot send to addresses with such letters", again=False)
-    data = _written(mail, needs_utf8)
+    data = await asyncio.to_thread(_written, mail, needs_utf8)  # it may be large, and others do not wait for it
     options = ["SMTPUTF8"] if needs_utf8 else []
     if client.supports_extension("size"):
         options.append(f"SIZE={len(data)}")

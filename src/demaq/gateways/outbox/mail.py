@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from demaq.errors import MessageError
 from demaq.gateways.http.headers import HOPS_HEADER
@@ -15,6 +17,9 @@ from demaq.gateways.settings import Relay as RelaySettings
 from demaq.language.endpoints import Destination
 from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
+
+COMPOSE_BESIDE_CHARACTERS = 32 * 1024
+"""A larger message becomes a mail beside the loop, so that others do not wait."""
 
 
 class MailSender:
@@ -35,7 +40,8 @@ class MailSender:
                 again=False,
             )
         try:
-            mail = compose(
+            write = partial(
+                compose,
                 message.body,
                 recipient=to.address,
                 sender=sender.removeprefix("mailto:"),
@@ -43,6 +49,8 @@ class MailSender:
                 date=message.created,
                 headers={HOPS_HEADER: str(message.hops + 1)},
             )
+            is_large = len(message.body) > COMPOSE_BESIDE_CHARACTERS
+            mail = await asyncio.to_thread(write) if is_large else write()
             stranger = self._stranger(message.queue, to.address, settings)
         except MessageError as error:
             return NotSent(kind=error.kind, reason=error.message, again=False)
