@@ -122,17 +122,19 @@ def test_an_else_never_joins_the_wrong_if():
     assert print_expr(hidden) == "if ($a) then (count $c return if ($b) then do reset) else ()"
 
 
-def test_a_comma_never_continues_a_branch_with_actions():
+def test_a_comma_ends_a_branch_with_or_without_actions():
     reset = ast.Reset(NOWHERE, None, None)
     branch = ast.If(NOWHERE, var("a"), reset, reset)
-    assert print_expr(ast.Sequence(NOWHERE, (branch, reset))) == "(if ($a) then do reset else do reset), do reset"
-    harmless = ast.If(NOWHERE, var("a"), var("b"), var("c"))
-    assert print_expr(ast.Sequence(NOWHERE, (harmless, reset))) == "if ($a) then $b else $c, do reset"
+    assert print_expr(ast.Sequence(NOWHERE, (branch, reset))) == "if ($a) then do reset else do reset, do reset"
+    assert printed("for $x in 1 return (do reset, do reset)") == "for $x in 1 return (do reset, do reset)"
 
 
 def test_a_bare_reset_never_takes_the_next_word_for_a_slicing():
     assert printed("if (a) then (do reset) else key") == "if (a) then (do reset) else key"
     assert printed("if (a) then do reset else b") == "if (a) then do reset else b"
+    assert printed("let $x := (for $y in 1 return do reset) return key") == (
+        "let $x := (for $y in 1 return do reset) return key"
+    )
 
 
 # names, literals, types

@@ -19,6 +19,44 @@ def sliced(body: str) -> str:
 
 
 WARNING_CASES: list[tuple[str, str, str]] = [
+    # commas that continue a branch
+    (
+        "a comma that continues an else",
+        "DQ1405",
+        Q
+        + (
+            "create rule r for q if (/n) then do enqueue <a/> into out"
+            " else do enqueue <b/> into out¦, do enqueue <c/> into out, do enqueue <d/> into out"
+        ),
+    ),
+    (
+        "a comma that continues a default",
+        "DQ1405",
+        Q
+        + (
+            "create rule r for q if (/n) then switch (/n) case 1 return do enqueue <a/> into out"
+            " default return do enqueue <b/> into out¦, do enqueue <c/> into out"
+        ),
+    ),
+    (
+        "a comma that continues an if inside another one",
+        "DQ1405",
+        Q
+        + (
+            "create rule r for q if (/n) then for $x in //n return"
+            " if ($x) then do enqueue <a/> into out¦, do enqueue <b/> into out"
+        ),
+    ),
+    (
+        "commas behind the rule's own then, behind return and in parentheses",
+        "",
+        Q
+        + (
+            "create rule r for q if (/n) then do enqueue <a/> into out, for $x in //n return"
+            " do enqueue <b/> into out, (if ($x) then do enqueue <c/> into out else do enqueue <d/> into out,"
+            " do enqueue <e/> into out)"
+        ),
+    ),
     # a name that should have been a variable
     (
         "a name like a variable, compared",

@@ -834,6 +834,23 @@ Statement: TypeAlias = QueueDecl | PropertyDecl | SlicingDecl | CollectionDecl |
 
 
 @dataclass(slots=True, eq=False)
+class Continuation(Node):
+    """The first comma at the top of a rule's body that continues a branch, and offsets of what is around it.
+
+    `word` is the one in front of the branch, `ifs` how many ifs are around it. `owner` is where the construct begins
+    that the branch belongs to, `start` and `end` are those of the list, `first_end` is the end of its first item.
+    """
+
+    word: str
+    before_else: bool
+    ifs: int
+    owner: int
+    start: int
+    first_end: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
 class Module(Node):
     """One file of an application. `name` is None where the file has no module header."""
 
@@ -842,6 +859,7 @@ class Module(Node):
     prolog: tuple[Decl, ...]
     statements: tuple[Statement | BrokenStatement, ...]
     comments: tuple[Comment, ...]
+    continuations: tuple[Continuation, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -850,6 +868,9 @@ class Application(Node):
 
 
 # --- walking ---------------------------------------------------------------------------------------------------------
+
+_ASIDE = ("comments", "continuations")
+"""Fields that say how something is written, and not what it means."""
 
 _NO_NODES = re.compile(r"(str|int|bool|Literal\[[^\]]*\]|tuple\[tuple\[str, str\], \.\.\.\])( \| None)?")
 _fields: dict[type[Node], tuple[str, ...]] = {}
@@ -908,7 +929,7 @@ def same_tree(left: object, right: object) -> bool:
         if type(a) is not type(b):
             return False
         if isinstance(a, Node):
-            stack.extend([(getattr(a, name), getattr(b, name)) for name in child_fields(type(a)) if name != "comments"])
+            stack.extend([(getattr(a, name), getattr(b, name)) for name in child_fields(type(a)) if name not in _ASIDE])
         elif isinstance(a, tuple) and isinstance(b, tuple):
             if len(a) != len(b):
                 return False

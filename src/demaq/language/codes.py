@@ -415,6 +415,13 @@ CODES: dict[str, Code] = {
         "After a crash transient queues are empty, and slices that also hold persistent messages are incomplete.",
         "create queue requests mode persistent",
     ),
+    "DQ1405": Code(
+        "comma continues a branch that has no visible end",
+        "At the top of a rule's body a comma continues the innermost branch that is open. Where that is an `else` or "
+        "`default return`, or a branch of an `if` inside another one, it is easily taken for the end of the whole "
+        "`if`. Parentheses say what is meant.",
+        "if (/a) then (if (/a/b) then do enqueue <b/> into q else do enqueue <c/> into q, do reset)",
+    ),
     "DQ1501": Code(
         "queue nothing reads",
         "No rule pertains to the queue and no expression reads it: its messages stay until a client takes them. If "

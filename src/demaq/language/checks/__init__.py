@@ -1,6 +1,7 @@
 """What is checked before an application may run, in the order in which it is read: names, definitions, rules, files."""
 
 from demaq.language.checks.broken_inheritance import broken_inheritance
+from demaq.language.checks.continued_branches import continued_branches
 from demaq.language.checks.document_children import impossible_roots, roots_read_as_descendants
 from demaq.language.checks.duplicate_names import duplicate_names, reserved_names
 from demaq.language.checks.endless_cycles import endless_cycles
@@ -71,6 +72,7 @@ ERRORS = (
 
 # These look at the application as a whole, so they are left out while statements cannot even be read.
 WARNINGS = (
+    continued_branches,
     boolean_constants,
     absent_properties,
     broken_inheritance,

@@ -114,8 +114,8 @@ class Actions(Grammar):
             updates,
             actions,
         )  # what changes a copy makes no expression updating
-        self.expect("return")
-        result = self.branch()
+        self.expect("return", hint="several updates stand in parentheses: modify (A, B)" if self.value == "," else None)
+        result = self.branch("return", start)
         return ast.Copy(self.since(start), tuple(bindings), modify, result, draft)
 
     def _copy_binding(self) -> ast.CopyBinding:

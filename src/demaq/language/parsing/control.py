@@ -24,7 +24,7 @@ class Control(Types):
         while self.value != "return":
             clauses.append(self._clause())
         self.advance()
-        result = self.branch()
+        result = self.branch("return", start)
         return ast.Flwor(self.since(start), tuple(clauses), result)
 
     def _first_clause(self) -> ast.Clause:
@@ -196,11 +196,12 @@ class Control(Types):
         self.expect(")")
         self.expect("then")
         seen = self.updates_seen if self.in_rule else self.actions_seen
-        then = self.branch()
+        self.ifs_open += 1
+        then = self.branch("then", start)
         otherwise = None
         if self.value == "else":
             self.advance()
-            otherwise = self.branch()
+            otherwise = self.branch("else", start)
         elif seen == (self.updates_seen if self.in_rule else self.actions_seen):
             self.fail_if_mistake(explain_branch(self.stop("`else`"), then.at.start))
             self.fail_at(
@@ -209,6 +210,7 @@ class Control(Types):
                 start + 2,
                 hint="only an `if` whose branch has actions may leave its else out",
             )
+        self.ifs_open -= 1
         return ast.If(self.since(start), condition, then, otherwise)
 
     def switch(self) -> ast.Expr:
@@ -221,7 +223,7 @@ class Control(Types):
         while self.value == "case":
             cases.append(self._switch_case())
         self.expect_words("default", "return")
-        default = self.branch()
+        default = self.branch("default return", start)
         return ast.Switch(self.since(start), operand, tuple(cases), default)
 
     def _switch_case(self) -> ast.SwitchCase:
@@ -232,7 +234,7 @@ class Control(Types):
         while self.accept("case"):
             values.append(self.expr_single())
         self.expect("return")
-        result = self.branch()
+        result = self.branch("return", start)
         return ast.SwitchCase(self.since(start), tuple(values), result)
 
     def typeswitch(self) -> ast.Expr:
@@ -247,7 +249,7 @@ class Control(Types):
         self.expect("default")
         name = self.variable_name() if self.value == "$" else None
         self.expect("return")
-        default = self.branch()
+        default = self.branch("default return", start)
         return ast.Typeswitch(self.since(start), operand, tuple(cases), name, default)
 
     def _type_case(self) -> ast.TypeCase:
@@ -261,7 +263,7 @@ class Control(Types):
         while self.accept("|"):
             types.append(self.sequence_type())
         self.expect("return")
-        result = self.branch()
+        result = self.branch("return", start)
         return ast.TypeCase(self.since(start), name, tuple(types), result)
 
     def try_catch(self) -> ast.Expr:

@@ -6,6 +6,7 @@ from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.actions import Actions
+from demaq.language.parsing.branches import Branches
 from demaq.language.parsing.characters import END_TAG, EQNAME, NAME_START, START_TAG
 from demaq.language.parsing.constructors import Constructors
 from demaq.language.parsing.control import Control
@@ -75,11 +76,7 @@ _BEHIND_ROOT = frozenset({"into", "with", "value", "queue", "create", "as", "bef
 _STARTS_STEP = frozenset({"@", "..", ".", "*", "(", "$", "?", "[", "%", "<", "``["})
 
 
-class Expressions(Control, Constructors, Actions):
-    def __init__(self, *args: object, **keywords: object) -> None:
-        super().__init__(*args, **keywords)  # type: ignore[arg-type]  # passed through unchanged
-        self._behind_comma: dict[int, tuple[ast.Expr, int, int]] = {}
-
+class Expressions(Control, Constructors, Actions, Branches):
     # lists
 
     def expr(self) -> ast.Expr:
@@ -88,41 +85,9 @@ class Expressions(Control, Constructors, Actions):
         if self.value != ",":
             return first
         items = [first]
-        while self.value == ",":
-            items.append(self._read_behind_comma())
+        while self.accept(","):
+            items.append(self.expr_single())
         return ast.Sequence(self.since(start), tuple(items))
-
-    def branch(self) -> ast.Expr:
-        """What stands behind then, else and return. In a rule, a comma between two updating expressions continues
-        it; what is read there in vain is kept for the list further out, so that nothing is read twice."""
-        start, seen = self.start, self.updates_seen
-        first = self.expr_single()
-        if not self.in_rule or self.value != "," or self.updates_seen == seen:
-            return first
-        items = [first]
-        while self.value == ",":
-            comma, seen = self.start, self.updates_seen
-            if comma in self._behind_comma:
-                break
-            state = (self.start, self.last_end)
-            item = self._read_behind_comma()
-            if self.updates_seen == seen:
-                self._behind_comma[comma] = (item, self.start, self.last_end)
-                self.go_to(state[0])
-                self.last_end = state[1]
-                break
-            items.append(item)
-        return first if len(items) == 1 else ast.Sequence(self.since(start), tuple(items))
-
-    def _read_behind_comma(self) -> ast.Expr:
-        known = self._behind_comma.pop(self.start, None) if self._behind_comma else None
-        if known is not None:
-            item, following, last_end = known
-            self.go_to(following)
-            self.last_end = last_end
-            return item
-        self.advance()
-        return self.expr_single()
 
     def enclosed_expr(self) -> ast.Expr | None:
         self.expect("{")
@@ -132,13 +97,7 @@ class Expressions(Control, Constructors, Actions):
 
     # single expressions
 
-    def expr_single(self) -> ast.Expr:
-        self.deeper()
-        found = self._expr_single()
-        self.depth -= 1
-        return found
-
-    def _expr_single(self) -> ast.Expr:
+    def one_expr(self) -> ast.Expr:
         match self.value:
             case "for" | "let":
                 if self.begins_flwor():
@@ -253,6 +212,7 @@ class Expressions(Control, Constructors, Actions):
                 hint = "`=>` calls a function: $text => upper-case(); greater or equal is `>=`"
                 function = self.name("a function's name, `$variable` or `(expression)`", hint)
                 self._refuse_reserved(function)
+                self.note_call(function)
             args = self._arguments()
             calls.append(ast.ArrowCall(self.since(call_start), function, args))
         return ast.Arrow(self.since(start), operand, tuple(calls))
@@ -548,9 +508,7 @@ class Expressions(Control, Constructors, Actions):
             self.advance()
             return ast.NamedFunctionRef(self.since(start), name, arity)
         args = self._arguments()
-        if self.updating_functions and str(name) in self.updating_functions:
-            self.updates_seen += 1
-            self.actions_seen += 1
+        self.note_call(name)
         return ast.FunctionCall(self.since(start), name, args)
 
     def _refuse_reserved(self, name: ast.Name) -> None:

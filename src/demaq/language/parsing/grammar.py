@@ -17,6 +17,8 @@ class Grammar(Scanner, ABC):
         self.in_rule = in_rule
         self.updates_seen = 0
         self.actions_seen = 0
+        self.ifs_open = 0
+        """Of how many ifs a branch is being read."""
         self.updating_functions: set[str] = set()
         """Functions declared updating so far, as written: calling one is an action."""
 
@@ -29,8 +31,11 @@ class Grammar(Scanner, ABC):
         """ExprSingle: an expression that ends before a comma."""
 
     @abstractmethod
-    def branch(self) -> ast.Expr:
-        """ExprSingle behind then, else or return, where a comma may continue a list of actions."""
+    def branch(self, word: str, owner: int) -> ast.Expr:
+        """ExprSingle behind a word (then, else, return) of the construct that begins at an offset.
+
+        At the top of a rule's body commas continue it with more updating expressions.
+        """
 
     @abstractmethod
     def sequence_type(self) -> ast.SequenceType: ...

@@ -53,7 +53,9 @@ class Statements(Prolog):
                     statements.append(broken)
                 self._recover(error)
         whole = Place(self.source, 0, len(self.text))
-        return ast.Module(whole, name, errorqueue, prolog, tuple(statements), tuple(self.comments))
+        return ast.Module(
+            whole, name, errorqueue, prolog, tuple(statements), tuple(self.comments), tuple(self.continuations)
+        )
 
     def _broken(self, start: int) -> ast.BrokenStatement | None:
         match = _HEADER.match(self.text, start)
@@ -119,7 +121,6 @@ class Statements(Prolog):
         self._statement_before = word
         self.advance()
         self.depth = 0
-        self._behind_comma.clear()
         statement = self._statement_of(word, start)
         self.accept(";")
         return statement
@@ -269,5 +270,5 @@ class Statements(Prolog):
             )
         if self.value == "if" and self.peek() != "(":
             self.fail("the condition stands in parentheses", hint="if (CONDITION) then ACTION")
-        body = self.branch()
+        body = self.rule_body()
         return ast.RuleDecl(self.since(start), name, target, errorqueue, body)

@@ -73,9 +73,7 @@ def inline_function(p: Printer, node: ast.InlineFunction) -> None:
     write_params(p, node.params)
     p.as_type(node.returns)
     p.put(" ")
-    before = p.updates_written
     p.braces(node.body)
-    p.updates_written = before  # they happen when the function is called
 
 
 def map_constructor(p: Printer, node: ast.MapConstructor) -> None:

@@ -24,7 +24,6 @@ class Control(Enum):
     DEDENT = "the last INDENT ends"
     GROUP = "breaks up to END_GROUP become spaces together or new lines together"
     END_GROUP = "the last GROUP ends"
-    NOTHING = "nothing: a place kept free for what turned out not to be needed"
 
 
 SPACE_OR_BREAK = Control.SPACE_OR_BREAK
@@ -37,7 +36,6 @@ INDENT = Control.INDENT
 DEDENT = Control.DEDENT
 GROUP = Control.GROUP
 END_GROUP = Control.END_GROUP
-NOTHING = Control.NOTHING
 
 NEW_LINES = frozenset({HARD_BREAK, BLANK_LINE, PARAGRAPH_BREAK, STATEMENT_BREAK})
 BREAKS = frozenset({SPACE_OR_BREAK, NOTHING_OR_BREAK, *NEW_LINES})

@@ -17,7 +17,6 @@ def insert(p: Printer, node: ast.Insert) -> None:
 def delete(p: Printer, node: ast.Delete) -> None:
     p.put("do delete" if node.draft else "delete node")
     p.behind(node.target, p.part)
-    p.updates_written += 1
 
 
 def replace(p: Printer, node: ast.Replace) -> None:
@@ -43,7 +42,6 @@ def _update(p: Printer, keyword: str, first: ast.Expr, between: str, second: ast
     p.behind(second, p.part)
     p.put(DEDENT)
     p.put(END_GROUP)
-    p.updates_written += 1
 
 
 def copy(p: Printer, node: ast.Copy) -> None:
@@ -51,9 +49,7 @@ def copy(p: Printer, node: ast.Copy) -> None:
     write_list(p, "transform copy" if node.draft else "copy", node.bindings)
     p.put(SPACE_OR_BREAK)
     p.put("modify")
-    before = p.updates_written
     p.behind(node.modify, p.modification)
-    p.updates_written = before  # what changes a copy makes no expression updating
     p.put(SPACE_OR_BREAK)
     p.put("return")
     p.behind(node.result)
@@ -68,9 +64,7 @@ def copy_binding(p: Printer, node: ast.CopyBinding) -> None:
 def transform_with(p: Printer, node: ast.TransformWith) -> None:
     p.operand(node.operand, PRIMARY)
     p.put(" transform with ")
-    before = p.updates_written
     p.braces(node.modify)
-    p.updates_written = before
 
 
 def enqueue(p: Printer, node: ast.Enqueue) -> None:
@@ -85,7 +79,6 @@ def enqueue(p: Printer, node: ast.Enqueue) -> None:
         p.node(setting)
     p.put(DEDENT)
     p.put(END_GROUP)
-    p.updates_written += 1
 
 
 def with_property(p: Printer, node: ast.With) -> None:
@@ -98,7 +91,6 @@ def reset(p: Printer, node: ast.Reset) -> None:
     if node.slicing is not None and node.key is not None:
         p.put(f" {words.name(node.slicing)} key")
         p.behind(node.key, p.part)
-    p.updates_written += 1
 
 
 UPDATE_WRITERS: Writers = {

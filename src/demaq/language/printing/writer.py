@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 
 from demaq.language import ast
 from demaq.language.printing import words
-from demaq.language.printing.precedence import OR, SINGLE, ends_without_else, level, tail
+from demaq.language.printing.precedence import OR, SINGLE, ends_in_bare_reset, level, tail
 from demaq.language.printing.stream import (
     DEDENT,
     END_GROUP,
     GROUP,
     INDENT,
-    NOTHING,
     NOTHING_OR_BREAK,
     SPACE_OR_BREAK,
     End,
@@ -51,7 +50,6 @@ class Printer:
     def __init__(self, writers: Writers) -> None:
         self.stream: Stream = []
         self.put: Callable[[Instruction], None] = self.stream.append
-        self.updates_written = 0
         self._writers = writers
 
     # nodes
@@ -111,14 +109,14 @@ class Printer:
     def clause(self, expr: ast.Expr) -> None:
         """An ExprSingle with a keyword or a comma of the surrounding construct behind it.
 
-        Parentheses where it would take that for its own: an `else` after an if without one, a comma between updates.
+        Parentheses where it could take that for its own, as `do reset` takes `return key` for a slicing and a key.
         """
         if level(expr) != SINGLE or isinstance(expr, ast.TryCatch):
             self.node(expr)
-        elif tail(expr) is None or ends_without_else(expr):
+        elif tail(expr) is None or ends_in_bare_reset(expr):
             self.parenthesised(expr)
         else:
-            self._parenthesised_if_updating(expr)
+            self.node(expr)
 
     def part(self, expr: ast.Expr) -> None:
         """An ExprSingle inside an update, in parentheses whenever it is more than operators."""
@@ -135,22 +133,10 @@ class Printer:
         """Expressions joined by commas."""
         last = len(items) - 1
         for index, item in enumerate(items):
-            if index != last and tail(item) is not None:
-                self._parenthesised_if_updating(item)
-            else:
-                self.node(item)
+            self.node(item)
             if index != last:
                 self.put(",")
                 self.put(SPACE_OR_BREAK)
-
-    def _parenthesised_if_updating(self, expr: ast.Expr) -> None:
-        """In a rule a comma after a branch with updates continues that branch, unless parentheses end it."""
-        free, before = len(self.stream), self.updates_written
-        self.put(NOTHING)
-        self.node(expr)
-        if self.updates_written != before:
-            self.stream[free] = "("
-            self.put(")")
 
     def parenthesised(self, expr: ast.Expr) -> None:
         self.put(GROUP)
