@@ -13,6 +13,7 @@ from demaq.language.source import Place
 from demaq.language.system_properties import UNSUITABLE_TARGETS
 from demaq.messages import KEY_BYTES_MAX, PROPERTY_CHARACTERS_MAX, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, CompiledQueue
+from demaq.rounds.failures import narrowest_place, readable
 from demaq.rounds.outcomes import Enqueued, Location, Outcome, RuleError, SliceReset
 from demaq.rounds.schemas import Schemas
 
@@ -143,6 +144,8 @@ class AnswerReader:
         at: Place | None = self._compiled.place(plan.rule.number, module, line, column)
         if value.startswith(SITE) and value.removeprefix(SITE).isdigit():
             at = self._compiled.emitter.sites.places[int(value.removeprefix(SITE))]
+        else:
+            at = narrowest_place(at, plan.rule, self._program.modules[plan.rule.module], description)
         if code.startswith(_NEED):
             kind = "need"
             description, _, encoded = code.removeprefix(_NEED).partition(".")
@@ -155,7 +158,11 @@ class AnswerReader:
             else:
                 kind = kind if kind in ("enqueueError", "propertyError") else "dynamicError"
         return RuleError(
-            rule=plan.rule.name, kind=kind, code=shown, description=description, at=Location.of(at or plan.rule.decl.at)
+            rule=plan.rule.name,
+            kind=kind,
+            code=shown,
+            description=readable(description),
+            at=Location.of(at or plan.rule.decl.at),
         )
 
     def _fail(self, outcome: Outcome, error: RuleError) -> None:
@@ -176,6 +183,6 @@ class AnswerReader:
             rule=rule.name,
             kind="dynamicError",
             code=code.replace(OURS, "demaq:"),
-            description=reason,
+            description=readable(reason),
             at=Location.of(at),
         )

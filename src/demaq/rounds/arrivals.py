@@ -10,6 +10,7 @@ from demaq.compiler.emit.vocabulary import SEPARATOR
 from demaq.errors import MessageError
 from demaq.rounds.answers import OURS, AnswerReader
 from demaq.rounds.compiled import CompiledProgram
+from demaq.rounds.failures import readable
 from demaq.rounds.outcomes import Arrival, Received
 from demaq.rounds.records import RecordWriter
 from demaq.rounds.saxon import BATCH_MESSAGES_MAX, EvaluationError
@@ -85,7 +86,7 @@ class Arrivals:
             assert mark == "M", "every answer begins with a mark"
             if kind == "X":
                 _, code, description, *_ = [next(reader) for _ in range(FAILURE_FIELDS)]
-                answers.append(MessageError("propertyError", description, code.replace(OURS, "demaq:")))
+                answers.append(MessageError("propertyError", readable(description), code.replace(OURS, "demaq:")))
             else:
                 answers.append(self._read_received(reader, arrival))
         return answers

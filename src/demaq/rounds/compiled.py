@@ -20,11 +20,10 @@ from demaq.language.program import Program, Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.source import Place
 from demaq.rounds.attribute_places import place_in_attributes
+from demaq.rounds.failures import BASE_URI, UNTYPED_HINT, readable
 from demaq.rounds.saxon import EvaluationError, Saxon, StaticError
 
 STATIC = "DQ0704"
-BASE_URI = "http://demaq.invalid/"
-"""The base of relative URIs in rules, unless their module declares another."""
 RUNTIME_URI = "demaq:runtime"
 """By this we know errors that come from functions of ours."""
 
@@ -218,10 +217,19 @@ def static_check(program: Program) -> list[Diagnostic]:
 
 def _diagnostic(block: Block, error: StaticError, fallback: Place | None) -> Diagnostic:
     place = _place(block, error.line, error.column or 1) if error.line is not None else None
-    message = f"{error.code}: {error.message}" if error.code else error.message
-    return Diagnostic(severity="error", code=STATIC, message=message, at=place or fallback)
+    words = readable(error.message)
+    message = f"{error.code}: {words}" if error.code else words
+    return Diagnostic(severity="error", code=STATIC, message=message, at=place or fallback, hint=_hint(error))
 
 
 def _place(block: Block, line: int, column: int) -> Place | None:
     """Saxon counts columns from 1 in the first line and from 2 in all others."""
     return block.map.place(line, column if line == 1 else column - 1)
+
+
+def _hint(error: StaticError) -> str | None:
+    if error.code == "XPTY0004" and error.message.startswith("Arithmetic operator") and "xs:string" in error.message:
+        return "strings are joined with `||`; a text is made a number by number() or xs:decimal()"
+    if error.code == "XPTY0004" and "cannot compare" in error.message and "xs:untypedAtomic" in error.message:
+        return UNTYPED_HINT
+    return None
