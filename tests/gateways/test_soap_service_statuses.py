@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from demaq.documents import parse_document
-from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.security.recipients import Recipients
+from demaq.gateways.settings import Incoming, Outgoing, Settings
 from demaq.gateways.soap import read_fault, write_envelope
 from tests.gateways.nodes import Running, running, written
 from tests.gateways.soap import wsdls
@@ -25,6 +27,18 @@ create queue small kind incomingGateway interface shop.wsdl port OrdersPort
 create queue locked kind incomingGateway interface shop.wsdl port OrdersPort
 create queue plain kind incomingGateway
 create queue answers kind outgoingGateway
+create queue start kind incomingGateway
+create queue calls kind outgoingGateway interface shop.wsdl port OrdersPort errorqueue callErrors
+create queue callErrors
+create queue noted kind mailbox
+
+create rule call for start
+  if (/start) then
+    do enqueue <o:order><o:item>{string(/start)}</o:item><o:pieces>1</o:pieces></o:order> into calls
+      with Recipient value string(/start/@to)
+create rule note for callErrors
+  if (/error[refused/@status = "500"]/fault[code = "Server"]/detail/o:soldOut) then
+    do enqueue <noted>{string(/error/fault/detail/o:soldOut/o:item)}</noted> into noted
 
 create rule confirm for shop
   if (/o:order/o:item = "tea") then do enqueue <o:confirmation><o:number>7</o:number></o:confirmation> into answers
@@ -62,7 +76,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = written(tmp_path_factory.mktemp("statuses"), {"shop.wsdl": wsdls.document_wsdl(), "users": ""})
     (folder / "users").chmod(0o600)
     by_queue = {**SETTINGS.incoming_by_queue, "locked": Incoming(auth=("basic",), users=folder / "users")}
-    settings = Settings(incoming_default=SETTINGS.incoming_default, incoming_by_queue=by_queue)
+    calls = Outgoing(recipients=Recipients.of(["127.0.0.1:*"]))
+    settings = replace(SETTINGS, incoming_by_queue=by_queue, outgoing_by_queue={"calls": calls})
     with running(folder, APPLICATION, settings) as found:
         yield found
 
@@ -126,6 +141,13 @@ def test_a_rules_own_fault_arrives_whole(here: Running):
     assert (fault.role, fault.detail_attributes) == ("urn:shop", ' xmlns:a0="urn:orders" a0:level="2"')
     assert fault.detail is not None
     assert fault.detail.count('xmlns:o="urn:orders"') == 2
+
+
+def test_a_rule_finds_the_detail_of_a_fault_that_a_service_answers_with(here: Running):
+    assert here.post("/start", f'<start to="{here.address}/shop">gold</start>').status_code == 202
+
+    [noted] = here.wait_for("noted")
+    assert noted.body == "<noted>gold</noted>"
 
 
 def test_what_says_it_is_soap_1_2_and_is_no_envelope_is_answered_in_soap_1_2(here: Running):

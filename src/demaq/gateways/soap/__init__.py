@@ -23,7 +23,7 @@ from demaq.gateways.soap.faults import (
 )
 from demaq.gateways.soap.interface import Interface, Operation
 from demaq.gateways.soap.refusals import SoapRefusal
-from demaq.gateways.soap.transport import action_of, content_type, version_of_content_type
+from demaq.gateways.soap.transport import action_of, content_type
 from demaq.gateways.soap.wsdl import read_interface
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "request_for",
     "response_of",
     "version_of",
-    "version_of_content_type",
     "write_envelope",
     "write_fault",
     "write_refusal",

@@ -26,12 +26,6 @@ def media_type(header: str | None) -> str:
     return (header or "").partition(";")[0].strip().lower()
 
 
-def version_of_content_type(header: str | None) -> str | None:
-    """The version of SOAP that a content type is for; `text/xml` may as well be plain XML."""
-    wanted = media_type(header)
-    return next(iter([version for version, known in _MEDIA_TYPES.items() if known == wanted]), None)
-
-
 def action_of(content_type_header: str | None, soap_action: str | None) -> str | None:
     """The action of a request: the header SOAPAction, quoted or not, or the parameter of the content type."""
     if soap_action is not None:
