@@ -8,14 +8,16 @@ What follows the language of a block says what the block is:
     ```xquery                     an expression: it must parse
     ```python                     a program: it is run, and then the tests in it
     ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
+    ```console elsewhere          the same, of other machines, or of programs that may be missing: not run
+    ```sh                         commands that the reader adapts, without what they answer: not run
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
 command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that
 follow, each of which is run when the node has nothing left to process, as somebody who types would; `$ kill %1` ends it.
 A program of the page is run with the Python of the tests, and what it leads to is sent before the next command: `$
-…/python FILE`. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Times are
+…/python FILE`. `curl` is run as it is. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Times are
 compared by their form, because the clock goes on; ports from 8470 to 8479 stand for some that are free. Other commands
-are not run.
+are not run. `terminal.py` is closer to a reader: it types all of them into a real shell, and takes longer.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from demaq.cli import main as cli
 from demaq.server.startup import DEFAULT_STORE
 from demaq.store.sqlite import SqliteStore
 
+ELSEWHERE = "elsewhere"
 PROJECT = Path(__file__).parents[2]
 IDLE_SECONDS_MAX = 60.0
 """A node of a page must have processed what it was given by then."""
@@ -142,13 +145,34 @@ def commands(block: Block) -> list[Command]:
     return found
 
 
+class Ports:
+    """Ports that are free, in place of those that a page has."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, str] = {}
+
+    def replace(self, text: str) -> str:
+        """Return a file or command of the page as it can be used here."""
+        for port in _PORT.findall(text):
+            if port not in self._free:
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", 0))
+                    self._free[port] = str(listener.getsockname()[1])
+        return _PORT.sub(lambda found: self._free[found.group()], text)
+
+    def restore(self, line: str) -> str:
+        """Return an answer with the ports of the page."""
+        for port, used in self._free.items():
+            line = re.sub(rf"\b{used}\b", port, line)
+        return line
+
+
 class Shell:
     """Runs the commands of one page in the current folder. Ends what it has started."""
 
     def __init__(self) -> None:
         self.exit_code = 0
-        self._ports: dict[str, str] = {}
-        """Free ports, by those that the page has."""
+        self.ports = Ports()
         self._node: subprocess.Popen[str] | None = None
         self._store = Path()
 
@@ -166,11 +190,13 @@ class Shell:
         """What a command really answers; what the page says for those that are not run."""
         if command.text == "echo $?":
             return (str(self.exit_code),)
-        words = shlex.split(self.with_free_ports(command.text.replace("\\\n", " ")))
+        words = shlex.split(self.ports.replace(command.text.replace("\\\n", " ")))
         if command.text == "kill %1":
             answer = self._stop()
         elif words[0].endswith("/python"):
-            answer = self._run_program(words[1:])
+            answer = self._run_program([sys.executable, *words[1:]])
+        elif words[0] == "curl":
+            answer = self._run_program(words)
         elif words[0] not in ("demaq", "./demaq"):
             return command.answer
         elif words[-1] == "&":
@@ -179,22 +205,8 @@ class Shell:
             answer = self._run_apart(words[1:])
         else:
             answer = self._run(words[1:])
-        answer = tuple([self._with_ports_of_page(line) for line in answer])
-        return command.answer if _without_times(answer) == _without_times(command.answer) else answer
-
-    def with_free_ports(self, text: str) -> str:
-        """A file or command of the page, as it can be used here."""
-        for port in _PORT.findall(text):
-            if port not in self._ports:
-                with socket.socket() as listener:
-                    listener.bind(("127.0.0.1", 0))
-                    self._ports[port] = str(listener.getsockname()[1])
-        return _PORT.sub(lambda found: self._ports[found.group()], text)
-
-    def _with_ports_of_page(self, line: str) -> str:
-        for port, used in self._ports.items():
-            line = re.sub(rf"\b{used}\b", port, line)
-        return line
+        answer = tuple([self.ports.restore(line) for line in answer])
+        return command.answer if without_times(answer) == without_times(command.answer) else answer
 
     def _run(self, words: list[str]) -> tuple[str, ...]:
         output = io.StringIO()
@@ -222,10 +234,10 @@ class Shell:
         return tuple(done.stdout.splitlines())
 
     def _run_program(self, words: list[str]) -> tuple[str, ...]:
-        done = subprocess.run([sys.executable, *words], env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(words, env=_environment(), capture_output=True, text=True, check=False)
         self.exit_code = done.returncode
         if self._node is not None:
-            self._wait_until_idle(is_all_sent=True)
+            self._wait_until_idle(is_all_sent=words[0] != "curl")
         return tuple([line for line in [*done.stdout.splitlines(), *done.stderr.splitlines()] if line])
 
     def _start(self, words: list[str]) -> tuple[str, ...]:
@@ -246,12 +258,7 @@ class Shell:
         return tuple(said)
 
     def _wait_until_idle(self, is_all_sent: bool = False) -> None:
-        store = SqliteStore.open_readonly(self._store)
-        last = time.monotonic() + IDLE_SECONDS_MAX
-        while store.pending(1) or (is_all_sent and store.sendings()):
-            assert time.monotonic() < last, "the node processes what it is given"
-            time.sleep(0.02)
-        store.close()
+        wait_until_idle(self._store, is_all_sent)
 
     def _stop(self) -> tuple[str, ...]:
         assert self._node is not None, "a node is started before it is ended"
@@ -264,6 +271,16 @@ class Shell:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(demaq.__file__).parents[1])}
+
+
+def wait_until_idle(folder: Path, is_all_sent: bool = False) -> None:
+    """Wait until the node on a store has nothing left to process, or to send."""
+    store = SqliteStore.open_readonly(folder)
+    last = time.monotonic() + IDLE_SECONDS_MAX
+    while store.pending(1) or (is_all_sent and store.sendings()):
+        assert time.monotonic() < last, "the node processes what it is given"
+        time.sleep(0.02)
+    store.close()
 
 
 def run_python(block: Block) -> None:
@@ -313,5 +330,5 @@ def _blocks(lines: list[str]) -> list[Block]:
     return found
 
 
-def _without_times(lines: Sequence[str]) -> list[str]:
+def without_times(lines: Sequence[str]) -> list[str]:
     return [_TIME.sub("", line) for line in lines]

@@ -15,6 +15,7 @@ from demaq.cli import main as cli
 from demaq.errors import StoreHeld, StoreMissing
 from demaq.server import startup
 from demaq.server.startup import Announcement, is_starting, retry_while_starting, store_in
+from demaq.store.place import place_of, store_argument
 from demaq.store.sqlite import SqliteStore
 from tests.processes import started
 
@@ -169,6 +170,11 @@ def test_a_store_is_filled_before_the_first_run(folder: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines()[-1] == "a: 1 message, 1 waiting"
     assert run("init", "app.dmq", "--store", "shop") == 1
     assert "has a store with an application already" in capsys.readouterr().err
+
+
+def test_a_command_that_is_suggested_can_be_typed_wherever_the_store_is(folder: Path):
+    assert store_argument(Path("a b's")) == """--store 'a b'"'"'s'"""
+    assert store_argument(place_of("shop")) == "--store shop"
 
 
 def test_a_program_with_errors_makes_no_store(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,6 +1,7 @@
 """./demaq and ./test install once, notice changes, survive interruption. A fake Python stands in for pip."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ case "$1 $2" in
     exit "${{PIP_EXIT:-0}}"
     ;;
 "-P -m" | "-m pytest") echo "$PWD: $*" ;;
-"- ") exec '{sys.executable}' - ;;
+"- ") exec {shlex.quote(sys.executable)} - ;;
 "--version ") echo Python 3.11.0 ;;
 esac
 """

@@ -1,5 +1,6 @@
 """The manners of the command line, whatever the command."""
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -220,7 +221,7 @@ def test_an_interrupt_ends_quietly_with_130():
 
 
 def test_a_command_without_anybody_to_talk_to_is_no_traceback(tmp_path: Path):
-    command = f"{sys.executable} -m demaq.cli check {tmp_path} >&-"
+    command = f"{shlex.quote(sys.executable)} -m demaq.cli check {shlex.quote(str(tmp_path))} >&-"
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
 
     assert done.returncode == 1

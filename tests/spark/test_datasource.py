@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -610,7 +611,7 @@ def test_a_session_of_an_environment_that_is_not_activated_reads_and_writes(tmp_
     OpenStore(tmp_path / "shop").store.close()
     bare = tmp_path / "bin"
     bare.mkdir()
-    (bare / "python3").write_text(f"#!/bin/sh\nexec '{sys.executable}' -I -S \"$@\"\n")
+    (bare / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n')
     (bare / "python3").chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "PYTHONPATH")}
     environment |= {
@@ -623,7 +624,7 @@ def test_a_session_of_an_environment_that_is_not_activated_reads_and_writes(tmp_
         env=environment,
         capture_output=True,
         text=True,
-        timeout=WAIT_SECONDS,
+        timeout=3 * WAIT_SECONDS,
         check=False,
     )
 

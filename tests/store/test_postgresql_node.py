@@ -131,7 +131,7 @@ def test_all_commands_work_beside_a_node_and_at_rest(shop: Shop):
         ("collections", "load", "prices", "order.xml"): "collection prices: 1 document, version 1",
         ("collections", "list"): "prices: 1 document, version 1",
         ("take", "parcels"): '<parcel id="17"/>',
-        ("timers",): "no timers are waiting",
+        ("timers",): "no timers",
         ("errors",): "no messages in demaq:errors",
         ("gc",): "0 messages removed",
         ("export", "orders", "out", "--to", "xml"): "2 messages of queue orders in out",

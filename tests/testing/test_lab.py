@@ -118,12 +118,18 @@ def test_what_is_done_with_is_collected_at_the_very_moment_it_is(pipeline: Any, 
 def test_an_application_that_never_rests_is_an_error_that_says_what_is_pending(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 5)
     monkeypatch.setattr("demaq.scheduler.round.STEPS_MAX", 1)
-    program = "create queue a create rule r for a if (true()) then (do enqueue . into a, do enqueue . into a)"
+    program = """
+    create queue a create queue box kind mailbox create queue later kind echo
+    create rule r for a if (true()) then (
+      do enqueue . into a, do enqueue . into a, do enqueue . into box,
+      do enqueue . into later with timeout value 9 with target value "box")
+    """
     with Lab(program) as lab:
         lab.enqueue("a", "<m/>")
         with pytest.raises(StillBusy, match=r"still not idle after 5 rounds; messages wait: [\d,]+ in a") as raised:
             lab.run_until_idle()
         assert raised.value.pending["a"] > 5
+        assert list(raised.value.pending) == ["a"], "nobody will process the others"
 
 
 def test_a_step_processes_one_message_and_answers_it():

@@ -18,7 +18,7 @@ from demaq.errors import OperatorError, StoreError
 from demaq.server.control import ControlServer
 from demaq.spark.pipeline import PipelineName
 from demaq.store.opening import open_store_readonly
-from demaq.store.place import Place, place_of
+from demaq.store.place import Place, place_of, store_argument
 
 
 @click.command(cls=ExampleFirst, example="$ demaq demo --requests 50000")
@@ -115,7 +115,7 @@ def _wait(demonstration: Demonstration, place: Place) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     control = ControlServer(demonstration.node)
-    click.echo(f"The node is up. Try, in another terminal: demaq queues --store {place}; stop with Ctrl-C.")
+    click.echo(f"The node is up. Try, in another terminal: demaq queues {store_argument(place)}; stop with Ctrl-C.")
     while not stop.wait(0.2):
         pass
     control.close()

@@ -7,6 +7,7 @@ from textwrap import wrap
 import click
 
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.message_state import State, states
 from demaq.cli.messages import beginning, expect_queue, line
 from demaq.cli.stores import (
     fitted,
@@ -46,28 +47,29 @@ def errors(place: Place, queue: str | None, everything: bool, limit: int, after:
         found = [message for name in queues for message in read(name, last, limit + 1)]
         if not found and queue is not None:
             expect_queue(store, queue)
-    found.sort(key=lambda message: message.seq)
+        found.sort(key=lambda message: message.seq)
+        known = {} if as_json else states(store, found[:limit])
     if as_json:
         show_json([message_json(message) for message in found[:limit]])
     else:
         for message in found[:limit]:
-            click.echo("\n".join(error_lines(message)))
+            click.echo("\n".join(error_lines(message, known[message.seq])))
         if not found:
             nothing(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
     more(found, limit, lambda message: message.seq)
 
 
-def error_lines(message: StoredMessage) -> list[str]:
+def error_lines(message: StoredMessage, state: State) -> list[str]:
     """What kind of error lies where, and what is said about it. Messages that are no errors take one line."""
     root = error_head(message.body)
     if root is None:
-        return [line(message)]
+        return [line(message, state)]
     rule, about_id = root.findtext("rule"), root.findtext("messageId")
     # What was refused when it came from outside has no number.
     about = f"message {about_id}" if about_id is not None else f"a document for {root.findtext('queue')}"
     about = f"rule {rule}, {about}" if rule else about
     said = f"{about}: {root.findtext('code')}: {root.findtext('description')}"
-    head = beginning(message)
+    head = beginning(message, state)
     return [head + fitted(f"{root[0].tag} in {message.queue}", len(head)), *_wrapped(said)]
 
 

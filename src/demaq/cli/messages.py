@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.message_state import State, states
 from demaq.cli.stores import (
     fitted,
     json_option,
@@ -38,16 +41,19 @@ def messages(queue: str, place: Place, everything: bool, limit: int, after: str 
         found = read(queue, last, limit + 1)
         if not found:
             expect_queue(store, queue)
-    list_messages(found, limit, as_json, f"no {'further ' if last else ''}messages in queue {queue}")
+        known = {} if as_json else states(store, found[:limit])
+    list_messages(found, known, limit, as_json, f"no {'further ' if last else ''}messages in queue {queue}")
 
 
-def list_messages(found: list[StoredMessage], limit: int, as_json: bool, empty: str) -> None:
-    """A page of messages, for people or programs."""
+def list_messages(
+    found: list[StoredMessage], known: Mapping[int, State], limit: int, as_json: bool, empty: str
+) -> None:
+    """A page of messages, for people or programs. `known` has their states, for people."""
     if as_json:
         show_json([message_json(message) for message in found[:limit]])
     else:
         for message in found[:limit]:
-            click.echo(line(message))
+            click.echo(line(message, known[message.seq]))
         if not found:
             nothing(empty)
     more(found, limit, lambda message: message.seq)
@@ -60,13 +66,12 @@ def expect_queue(store: SqlStore, queue: str) -> None:
         raise click.ClickException(unknown("queue", queue, program.queues))
 
 
-def line(message: StoredMessage) -> str:
+def line(message: StoredMessage, state: State) -> str:
     """A message on one line."""
-    head = beginning(message)
+    head = beginning(message, state)
     return head + fitted(message.body, len(head))
 
 
-def beginning(message: StoredMessage) -> str:
+def beginning(message: StoredMessage, state: State) -> str:
     """Of the line about a message, what is the same for all."""
-    state = "waits" if message.processed is None else "done "
-    return f"{message.seq:>8}  {state}  {message.created:%Y-%m-%d %H:%M:%S}  "
+    return f"{message.seq:>8}  {state:<5}  {message.created:%Y-%m-%d %H:%M:%S}  "

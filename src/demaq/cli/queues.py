@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.message_state import processed_queues
 from demaq.cli.stores import (
     counted,
     json_option,
@@ -29,15 +30,20 @@ def queues(place: Place, everything: bool, limit: int, after: str | None, as_jso
     with reading(place) as store:
         counts = store.counts()
         program = program_of(store) if everything else None
+        processed = processed_queues(store, counts)
     if program is not None:
         counts = {**dict.fromkeys(program.queues, (0, 0)), **counts}
-    found = [(name, *count) for name, count in sorted(counts.items()) if after is None or name > after]
+    found = [
+        (name, count, open_ if name in processed else 0)
+        for name, (count, open_) in sorted(counts.items())
+        if after is None or name > after
+    ]
     shown = found[:limit]
     if as_json:
         show_json([{"queue": name, "messages": count, "waiting": waiting} for name, count, waiting in shown])
     else:
         for name, count, waiting in shown:
-            click.echo(f"{name}: {counted(count, 'message')}, {waiting:,} waiting")
+            click.echo(f"{name}: {counted(count, 'message')}{f', {waiting:,} waiting' if name in processed else ''}")
         if not shown:
             nothing("no queue holds messages" if after is None else f"no further queues behind {after}")
     more(found, limit, lambda item: item[0])

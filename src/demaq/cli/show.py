@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.message_state import State, states
 from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
 from demaq.language.system_properties import INITIAL
 from demaq.masking import mask_address
@@ -21,6 +22,8 @@ ADDRESSES = ("Recipient", f"{INITIAL}Recipient")
 """Properties that are addresses, and may have secrets in them. With `--json` a message is shown as it is."""
 CHAIN_SHOWN_MAX = 20
 """So many causes are shown to people; of a longer chain the nearest, and the first of all."""
+
+IN_WORDS: dict[State, str] = {"waits": "waits", "new": "not taken yet", "timer": "timer", "done": "processed"}
 
 
 @click.command(cls=ExampleFirst, example="$ demaq show 17 --store orders")
@@ -41,6 +44,7 @@ def show(message_id: str, place: Place, limit: int, after: str | None, as_json: 
         causes = _causes(store, message)
         found = [seq for seq in store.caused_by(message.seq) if seq > behind]
         effects = [store.message(seq) for seq in found[:limit]]
+        state = states(store, [message])[message.seq]
         copies = [seq for seq in copies_of(store, first_number(message)) if seq != message.seq]
     caused = [effect for effect in effects if effect is not None]
     if as_json:
@@ -54,7 +58,7 @@ def show(message_id: str, place: Place, limit: int, after: str | None, as_json: 
         )
     else:
         chain, effects_told = _chain(message, causes), _effects(caused, len(found))
-        for line in (*_state(message), *_lineage(message, copies), *chain, *effects_told):
+        for line in (*_state(message, state), *_lineage(message, copies), *chain, *effects_told):
             click.echo(line)
         click.echo(message.body)
     more(found, limit, lambda seq: seq)
@@ -74,9 +78,9 @@ def _short(message: StoredMessage) -> dict[str, Any]:
     return {"id": str(message.seq), "queue": message.queue, "rule": message.rule}
 
 
-def _state(message: StoredMessage) -> list[str]:
-    state = "waits" if message.processed is None else "processed"
-    lines = [f"message {message.seq} in queue {message.queue}: {state}{'' if message.retired is None else ', retired'}"]
+def _state(message: StoredMessage, state: State) -> list[str]:
+    words = IN_WORDS[state] if message.retired is None else f"{IN_WORDS[state]}, retired"
+    lines = [f"message {message.seq} in queue {message.queue}: {words}"]
     lines += [
         f"  {name} = {mask_address(value.text) if name in ADDRESSES else value.text}"
         for name, value in {**system_properties(message), **message.properties}.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.example_first import ExampleFirst
+from demaq.cli.message_state import states
 from demaq.cli.messages import list_messages
 from demaq.cli.stores import (
     counted,
@@ -57,7 +58,8 @@ def _list_slice(slicing: str, key: str, place: Place, limit: int, after: int, as
         found = store.members(slicing, key, after, limit + 1)
         if not found:
             found = store.members(slicing, _as_stored(store, slicing, key), after, limit + 1)
-    list_messages(found, limit, as_json, f"no {'further ' if after else ''}messages in slice {slicing} {key}")
+        known = {} if as_json else states(store, found[:limit])
+    list_messages(found, known, limit, as_json, f"no {'further ' if after else ''}messages in slice {slicing} {key}")
 
 
 def _as_stored(store: SqlStore, slicing: str, key: str) -> str:

@@ -33,7 +33,7 @@ def timers(place: Place, limit: int, after: str | None, as_json: bool) -> None:
             head = f"{message.seq:>8}  {timer.due:%Y-%m-%d %H:%M:%S}  "
             click.echo(head + fitted(f"{message.queue} into {timer.target}", len(head)))
         if not shown:
-            nothing(f"no {'further ' if after else ''}timers are waiting")
+            nothing(f"no {'further ' if after else ''}timers")
     more(found, limit, lambda message: message.seq)
 
 

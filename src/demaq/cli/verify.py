@@ -9,7 +9,7 @@ import click
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.stores import counted, json_option, show_json, store_option, told
 from demaq.errors import OperatorError
-from demaq.store.place import Place
+from demaq.store.place import Place, store_argument
 from demaq.store.repair import accept_loss
 from demaq.store.verification import Report
 from demaq.store.verify import FINDINGS_SHOWN_MAX, verify_store
@@ -63,6 +63,6 @@ def _advice(place: Place) -> str:
     if place.is_on_server:
         return "restore a backup into a database or schema without a store: demaq restore BACKUP --store STORE"
     return (
-        f"move the folder away and restore a backup: demaq restore BACKUP --store {place}; "
-        f"or go on without what is lost: demaq verify --accept-loss --store {place}"
+        f"move the folder away and restore a backup: demaq restore BACKUP {store_argument(place)}; "
+        f"or go on without what is lost: demaq verify --accept-loss {store_argument(place)}"
     )

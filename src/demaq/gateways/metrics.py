@@ -115,7 +115,9 @@ class _NodeCollector(Collector):
             {(queue,): visible for queue, visible, _ in known},
         )
         yield _labelled(
-            GaugeMetricFamily("demaq_queue_unprocessed", "Those of them that wait to be processed.", labels=["queue"]),
+            GaugeMetricFamily(
+                "demaq_queue_unprocessed", "Those of them that were not processed yet, or taken.", labels=["queue"]
+            ),
             {(queue,): unprocessed for queue, _, unprocessed in known},
         )
         following = store.pending(1)

@@ -18,7 +18,7 @@ from demaq.scheduler.intake import expect_program, explicit_properties
 from demaq.server.control import RemoteNode, as_json, running_node
 from demaq.server.redelivery import send_again
 from demaq.store.database import FILE_NAME
-from demaq.store.opening import HOW_TO_MAKE, open_store, open_store_readonly, program_on
+from demaq.store.opening import how_to_make, open_store, open_store_readonly, program_on
 from demaq.store.place import Place
 from demaq.store.protocol import NewMessage
 
@@ -83,5 +83,5 @@ def writable(place: Place) -> RemoteNode | StoreAtRest:
     if place.is_on_server:
         open_store_readonly(place.where).close()  # who writes makes a store where there is none
     elif not (place.folder / FILE_NAME).exists():
-        raise StoreMissing(f"there is no store in {place}: {HOW_TO_MAKE.format(place=place)}")
+        raise StoreMissing(f"there is no store in {place}: {how_to_make(place)}")
     return StoreAtRest(place)

@@ -22,7 +22,7 @@ from demaq.store.continuity import examine
 from demaq.store.copying import copy_from_folder, copy_from_server
 from demaq.store.database import FILE_NAME, Database
 from demaq.store.folder import expect_database
-from demaq.store.place import Place
+from demaq.store.place import Place, store_argument
 from demaq.store.server_database import ServerDatabase
 from demaq.store.statements import statements
 from demaq.store.verification import Report
@@ -55,7 +55,7 @@ def back_up(place: Place, destination: Path) -> Backup:
         else:
             copy_folder(place.folder, file)
         report = verify_folder(unfinished)
-        expect_no_findings(report, f"the store {place} is damaged, so no backup was made", f"--store {place}")
+        expect_no_findings(report, f"the store {place} is damaged, so no backup was made", store_argument(place))
         return Backup(report.messages, report.newest, file.stat().st_size)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from demaq.errors import StoreDamaged
 from demaq.store.database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
 from demaq.store.mark import MARK_NAME, Mark, read_mark
+from demaq.store.place import store_argument
 from demaq.store.statements import statements
 
 SET_ASIDE = ".damaged"
@@ -81,14 +82,14 @@ def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
     if alone is not None and alone[0] >= mark.commits:
         return (
             f"the log of the store {folder} is damaged, but its database has everything: nothing is lost. "
-            f"To go on without the log: demaq verify --accept-loss --store {folder}"
+            f"To go on without the log: demaq verify --accept-loss {store_argument(folder)}"
         )
     return (
         f"the store {folder} has lost its newest commits: {missing:,} that were acknowledged are missing, {numbers}. "
         f"Its log ({LOG_NAME}) was damaged or cut, or an older {FILE_NAME} was put in its place. Messages that came "
         "with them are gone, and what was processed with them would be processed again. Nothing was changed. "
         "Restore a backup (demaq restore), or accept the loss: "
-        f"demaq verify --accept-loss --store {folder}"
+        f"demaq verify --accept-loss {store_argument(folder)}"
     )
 
 

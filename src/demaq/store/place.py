@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,11 @@ def place_of(store: str | os.PathLike[str]) -> Place:
         return Place(Path(text), str(Path(text)), Path(text))
     address = Address(text)
     return Place(text, str(address), state_folder() / _folder_name(address))
+
+
+def store_argument(store: Place | Path) -> str:
+    """Return the argument that names a store, for a command that somebody may copy from what we say."""
+    return f"--store {shlex.quote(str(store))}"
 
 
 def _folder_name(address: Address) -> str:

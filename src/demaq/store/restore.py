@@ -12,7 +12,7 @@ from demaq.store.backup import copy_folder, expect_no_findings, new_folder
 from demaq.store.copying import copy_to_server
 from demaq.store.database import FILE_NAME, Database
 from demaq.store.epochs import Epochs
-from demaq.store.place import Place
+from demaq.store.place import Place, store_argument
 from demaq.store.server_database import ServerDatabase
 from demaq.store.sqlite import SqliteStore
 from demaq.store.verification import Report, verify_tables
@@ -34,7 +34,9 @@ def restore(backup: Path, place: Place) -> Restored:
         raise StoreError(f"there is no backup in {backup}")
     report = verify_store(backup)
     expect_no_findings(
-        report, f"the backup {backup} is damaged, so nothing was restored", f"--store {backup}; restore another one"
+        report,
+        f"the backup {backup} is damaged, so nothing was restored",
+        f"{store_argument(backup)}; restore another one",
     )
     restored = _restore_to_server(backup, place) if place.is_on_server else _restore_to_folder(backup, place)
     return Restored(restored.messages, restored.newest)
@@ -51,7 +53,7 @@ def _restore_to_folder(backup: Path, place: Place) -> Report:
         finally:
             store.close()
         report = verify_folder(unfinished)
-        expect_no_findings(report, f"{backup} was damaged on the way to {place}", f"--store {backup}")
+        expect_no_findings(report, f"{backup} was damaged on the way to {place}", store_argument(backup))
         return report
 
 
@@ -63,5 +65,5 @@ def _restore_to_server(backup: Path, place: Place) -> Report:
         copy_to_server(source, target)
         target.note_whereabouts()
         report = verify_tables(target)
-    expect_no_findings(report, f"{backup} was damaged on the way to {place}", f"--store {place}")
+    expect_no_findings(report, f"{backup} was damaged on the way to {place}", store_argument(place))
     return report

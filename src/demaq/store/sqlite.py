@@ -13,6 +13,7 @@ from typing import Self
 from demaq.store.continuity import examine
 from demaq.store.database import Database
 from demaq.store.folder import expect_database, make_file, make_folder, warn_about_mode
+from demaq.store.place import store_argument
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.verify import expect_intact
 from demaq.store.writer_lock import WriterLock
@@ -74,7 +75,7 @@ class SqliteStore(SqlStore):
         if not report.is_complete:
             tell(
                 f"the last stop was not clean: no damage was found in {VERIFY_SECONDS_MAX:g} s; to look at everything: "
-                f"demaq verify --store {folder}"
+                f"demaq verify {store_argument(folder)}"
             )
 
     def close(self) -> None:

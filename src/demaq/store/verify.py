@@ -13,6 +13,7 @@ from demaq.store.address import Address, is_address
 from demaq.store.continuity import examine
 from demaq.store.database import FILE_NAME, MIGRATIONS, Database
 from demaq.store.folder import expect_database
+from demaq.store.place import store_argument
 from demaq.store.server_database import ServerDatabase
 from demaq.store.statements import script, statements
 from demaq.store.verification import Report, verify_tables
@@ -61,8 +62,8 @@ def expect_intact(folder: Path, seconds_max: float) -> Report:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
         raise StoreDamaged(
             f"the store {folder} is damaged. {report.findings[0]}{more}. Nothing was changed. To see all of it: "
-            f"demaq verify --store {folder}; restore a backup (demaq restore), or: "
-            f"demaq verify --accept-loss --store {folder}"
+            f"demaq verify {store_argument(folder)}; restore a backup (demaq restore), or: "
+            f"demaq verify --accept-loss {store_argument(folder)}"
         )
     return report
 

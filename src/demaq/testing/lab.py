@@ -190,9 +190,12 @@ class Lab:
             if not done:
                 return processed
             processed += done
-        waiting = {name: count for name, (_, count) in self.store.counts().items() if count}
+        priority = self._engine.maker.priority  # None where nobody processes messages: in mailboxes and echo queues
+        counts = self.store.counts().items()
+        waiting = {name: count for name, (_, count) in counts if count and priority(name) is not None}
         found = ", ".join([f"{count:,} in {name}" for name, count in waiting.items()])
-        raise StillBusy(f"still not idle after {ROUNDS_MAX:,} rounds; messages wait: {found}", waiting)
+        said = f"; messages wait: {found}" if found else ""
+        raise StillBusy(f"still not idle after {ROUNDS_MAX:,} rounds{said}", waiting)
 
     def step(self) -> LabMessage | None:
         """Process the one message whose turn it is; the answer is that message, or None where nothing is to be done.
