@@ -90,6 +90,41 @@ WARNING_CASES: list[tuple[str, str, str]] = [
             " do enqueue <a>{for $p in //p return $p/id}</a> into out"
         ),
     ),
+    # what other languages read otherwise
+    *[
+        (f"in a condition: {text}", code, f"{Q}create rule r for q if ({text}) then do enqueue <a/> into out")
+        for code, text in (
+            ("DQ1305", "¦//item/@id != 5"),
+            ("DQ1305", "¦5 != //item/@id"),
+            ("DQ1305 DQ1403", "¦¦qs:queue('q')/a != 5"),
+            ("DQ1305", "¦/a/@id != (1, 2)"),
+            ("DQ1305", "let $x := //item return ¦$x != 5"),
+            ("DQ1305", "¦/a/@id != ()"),
+            ("", "/order/@state != 'paid'"),
+            ("", "count(//item) != 5"),
+            ("", "//item[@id != 5]"),
+            ("", "//item[1] != 5"),
+            ("", "not(//item/@id = 5)"),
+            ("", "some $i in //item satisfies $i != 5"),
+            ("DQ1304", "¦/a || /b"),
+            ("DQ1304", "/c and (¦/a || /b)"),
+            ("DQ1304", "//x[¦@a || @b]"),
+            ("", "/a || /b = 'ab'"),
+            ("DQ1304", "/a/@n / ¦2 > 1"),
+            ("DQ1304", "/a ¦-- really\n and /b"),
+            ("", "/a - -1 = 2"),
+            ("DQ1304", "/a // ¦really\n and /b"),
+            ("", "/a//b and /a // b = 3"),
+            ("DQ1205", "/a/@id = ¦null"),
+            ("DQ1205", "/a/@id != ¦null"),
+            ("DQ1205", "/a is ¦null"),
+            ("DQ1205", "¦true"),
+            ("DQ1205", "/a and ¦false"),
+            ("DQ1205", "¦not /a"),
+            ("DQ1205", "/a and ¦then /b"),
+            ("", "/a/null = 'x' or /a/not/b or //x[true]"),
+        )
+    ],
     # the root
     (
         "another root than the condition asks for",

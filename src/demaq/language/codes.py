@@ -377,6 +377,12 @@ CODES: dict[str, Code] = {
         'namespace while its root is in one: a schema has to say elementFormDefault="qualified".',
         'declare namespace o = "urn:example:orders"; create rule confirm for orders if (/o:order) then …',
     ),
+    "DQ1205": Code(
+        "word read as an element's name",
+        "No word is reserved: `null`, `true` or `not` without parentheses is a step to a child element of that name. "
+        "Warned of is one that stands alone in a condition or comparison, or in front of a blank and a path.",
+        "if (not(/order/@paid) and exists(/order/@id)) then do enqueue <reminder/> into letters",
+    ),
     "DQ1301": Code(
         "true and false without parentheses",
         "By the grammar these words are element names; as the value of a boolean property they are taken for the "
@@ -392,6 +398,21 @@ CODES: dict[str, Code] = {
         "property always absent",
         "A rule reads a property that is not defined on its queue.",
         "create property orderID as xs:string queue orders, invoices value //orderID",
+    ),
+    "DQ1304": Code(
+        "sign that means something else",
+        "`||` joins strings and is no `or`; `/` in front of a number goes on with a path and does not divide; `--` is "
+        "twice a minus and `//` a step to descendants: neither begins a comment. Warned of is `||` as a condition, a "
+        "number as a step, two minus signs without a blank, and `//` between blanks with one word up to the end of "
+        "the line.",
+        "if (/order/@urgent or /order/@euros div 2 > 500) (: half is paid :) then do enqueue <x/> into clerks",
+    ),
+    "DQ1305": Code(
+        "!= on several items",
+        "`a != b` is true if any item of a differs from any item of b, so with several items nearly always; with none "
+        "it is false. Warned of are operands that are for several items by their form: paths with `//`, "
+        "qs:queue(), qs:slice(), collection(), lists and variables that hold such; and a comparison with ().",
+        'if (not(//item/@state = "open")) then do enqueue <done/> into clerks',
     ),
     "DQ1401": Code(
         "slicing feeds itself",

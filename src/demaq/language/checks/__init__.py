@@ -18,6 +18,7 @@ from demaq.language.checks.gateways import (
     replies,
 )
 from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, unread_queues
+from demaq.language.checks.misread_expressions import misread_expressions
 from demaq.language.checks.namespaces import names_in_other_namespaces
 from demaq.language.checks.prologs import declarations_without_value, global_variables
 from demaq.language.checks.property_definitions import (
@@ -75,6 +76,7 @@ WARNINGS = (
     continued_branches,
     boolean_constants,
     absent_properties,
+    misread_expressions,
     broken_inheritance,
     impossible_roots,
     roots_read_as_descendants,
