@@ -86,3 +86,109 @@ def test_the_system_says_the_same_about_a_message_here_in_a_laboratory_and_in_a_
     assert by_try == in_lab == [message.body for message in found]
     assert f'<p n="demaq:created">{at:%Y-%m-%dT%H:%M:%S}' in by_try[0]
     assert len(by_try) > 5, "it is in slices"
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+SHOP = """create queue orders create queue out kind mailbox
+create property orderID as xs:string queue orders value /order/id
+create rule confirm for orders if (/order/id) then do enqueue <confirmation>{string(/order/id)}</confirmation> into out
+create rule complain for orders if (/complaint) then do enqueue <sorry/> into out
+"""
+
+
+def test_rules_that_do_not_fire_are_named_only_if_asked_for(tried: Tried):
+    Path("shop.dmq").write_text(SHOP)
+    Path("order.xml").write_text("<order><id>7</id></order>")
+    Path("letter.xml").write_text("<letter/>")
+    assert tried("shop.dmq", "order.xml", "--queue", "orders") == 0
+    assert "rule confirm fires" in tried.out
+    assert "complain" not in tried.out
+    assert tried("shop.dmq", "letter.xml", "--queue", "orders") == 0
+    assert tried.out == "message of queue orders\nno rule fires\n"
+    for option in ("-v", "--verbose"):
+        assert tried(option, "shop.dmq", "letter.xml", "--queue", "orders") == 0
+        assert tried.out == "message of queue orders\nrule confirm does not fire\nrule complain does not fire\n"
+
+
+def test_a_name_in_another_namespace_is_reported_with_the_declaration_to_add(tried: Tried):
+    Path("shop.dmq").write_text(SHOP)
+    Path("order.xml").write_text('<order xmlns="urn:o"><id>7</id></order>')
+    assert tried("shop.dmq", "order.xml", "--queue", "orders") == 0
+    told = tried.out.splitlines()
+    assert told[:2] == ["message of queue orders", "no rule fires"]
+    at = told.index(
+        'rule confirm does not fire: "order" is in no namespace here, and in namespace "urn:o" in the message'
+    )
+    assert told[at + 1] == "  shop.dmq:3:37"
+    assert told[at + 2].startswith(
+        '  hint: declare default element namespace "urn:o"; (elements that the module builds'
+    )
+    assert 'property orderID is absent: "id" is in no namespace here, and in namespace "urn:o" in the message' in told
+    assert "complain" not in tried.out, "nothing in the message has that name"
+    assert tried("shop.dmq", "order.xml", "--queue", "orders", "--json") == 0
+    found = json.loads(tried.out)["namespaces"]
+    assert {(each["about"], each["name"], each["in_message"]) for each in found} >= {
+        ("rule confirm does not fire", "order", "urn:o"),
+        ("property orderID is absent", "order", "urn:o"),
+    }
+    Path("shop.dmq").write_text('declare default element namespace "urn:o";\n' + SHOP)
+    assert tried("shop.dmq", "order.xml", "--queue", "orders", "--json") == 0
+    assert json.loads(tried.out)["namespaces"] == []
+    assert json.loads(tried.out)["actions"][0]["enqueue"] == '<confirmation xmlns="urn:o">7</confirmation>'
+    # And the mirror: the module has a default namespace, the message none.
+    Path("order.xml").write_text("<order><id>7</id></order>")
+    assert tried("shop.dmq", "order.xml", "--queue", "orders") == 0
+    assert "Q{}order means the one in no namespace" in tried.out
+
+
+# --- stored messages -------------------------------------------------------------------------------------------------
+
+COUNTING = """create queue orders create queue out kind mailbox
+create property customer as xs:string queue orders value /order/@customer
+create property urgent as xs:boolean queue orders
+create slicing customers on customer
+create rule count for customers if (/order) then
+  do enqueue <n of="{qs:slicekey()}" urgent="{qs:property("urgent")}" id="{qs:property("demaq:id")}">
+    {count(qs:slice()), count(qs:queue("orders")[/order/@customer = qs:message()/order/@customer])}</n> into out
+create rule finish for customers if (/order/@last) then do reset
+"""
+
+
+def test_a_stored_message_is_tried_on_what_was_there_and_changes_nothing(tried: Tried):
+    Path("shop.dmq").write_text(COUNTING)
+    with Lab("shop.dmq", "store") as lab:
+        first = lab.enqueue("orders", "<order customer='a'/>", {"urgent": True})
+        second = lab.enqueue("orders", "<order customer='a'/>", {"urgent": False})
+        lab.run_until_idle()
+        third = lab.enqueue("orders", "<order customer='a'/>")
+        made = [message.body for message in lab.made("out")]
+    before = Path("store/store.db").read_bytes()
+
+    def enqueued(*words: str) -> str:
+        assert tried("shop.dmq", *words, "--store", "store", "--json") == 0, tried.err
+        return str(json.loads(tried.out)["actions"][0]["enqueue"])
+
+    assert [enqueued(first), enqueued(second)] == made, "as it was processed"
+    assert f'urgent="" id="{third}"' in enqueued(third)
+    assert ">3 3<" in enqueued(third).replace("\n    ", "")
+    assert 'urgent="true"' in enqueued(second, "--with", "urgent=true")
+    assert Path("store/store.db").read_bytes() == before
+    assert tried("shop.dmq", "99", "--store", "store") == 1
+    assert tried.err == "demaq: there is no message 99 in store, and no such file\n"
+    assert tried("shop.dmq", first, "--store", "store", "--queue", "orders") == 2
+    assert tried("shop.dmq", first, "--store", "nowhere") == 1
+    Path("order.xml").write_text("<order/>")
+    assert tried("shop.dmq", "order.xml") == 2
+    assert "--queue" in tried.err
+
+
+def test_a_stored_message_is_tried_by_an_application_with_other_slices_and_indexes(tried: Tried):
+    Path("old.dmq").write_text("create queue orders create rule r for orders if (/none) then do enqueue . into orders")
+    with Lab("old.dmq", "store") as lab:
+        for customer in ("a", "b", "a"):
+            lab.enqueue("orders", f"<order customer='{customer}'/>")
+        last = lab.enqueue("orders", "<order customer='a'/>")
+    Path("shop.dmq").write_text(COUNTING)
+    assert tried("shop.dmq", last, "--store", "store", "--json") == 0, tried.err
+    assert ">3 3<" in json.loads(tried.out)["actions"][0]["enqueue"].replace("\n    ", "")

@@ -42,6 +42,8 @@ def status(place: Place, as_json: bool) -> None:
         click.echo(f"apart      {counted(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
     for line in _native_lines(found["native"]):
         click.echo(line)
+    for report in found["namespaces"]:
+        click.echo(f"namespace  {report}")
     for line in _gateway_lines(found["gateways"]) if found["gateways"] is not None else []:
         click.echo(line)
     click.echo(f"fault      {found['fault'] or 'none'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from demaq.cli.evaluator_options import evaluator_option
 from demaq.cli.example_first import ExampleFirst
 from demaq.cli.properties import given_properties
 from demaq.cli.standard_input import STDIN, read_stdin
+from demaq.cli.stored_state import StoredState, message_again
+from demaq.cli.stores import number, program_of, reading, store_option
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError, ProgramError
+from demaq.language.analysis.missed_names import MissedName, vocabulary_of
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.naming.suggestions import unknown
 from demaq.language.program import Program
@@ -23,9 +27,13 @@ from demaq.messages import Message, PropertyValue
 from demaq.rounds.compiled import CompiledProgram, compile_program
 from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome, RuleError
+from demaq.rounds.outcomes import Enqueued, Outcome, RuleError, StateReader
 from demaq.rounds.simple.settings import EvaluatorName, native_settings
 from demaq.scheduler.intake import explicit_properties
+from demaq.scheduler.namespace_watch import missed_by_properties, missed_by_rules
+from demaq.store.place import Place
+from demaq.store.protocol import StoredMessage
+from demaq.store.sql_store import SqlStore
 
 COLLECTIONS = "collections"
 
@@ -41,8 +49,9 @@ COLLECTIONS = "collections"
         <confirmation><orderID>17</orderID></confirmation>
     """,
 )
-@click.argument("application", nargs=-1, required=True, metavar="APP... MESSAGE.xml")
-@click.option("--queue", required=True, metavar="QUEUE", help="The queue the message arrives in.")
+@click.argument("application", nargs=-1, required=True, metavar="APP... MESSAGE")
+@click.option("--queue", metavar="QUEUE", help="The queue the message arrives in.")
+@store_option
 @click.option(
     "--state",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -51,21 +60,25 @@ COLLECTIONS = "collections"
 )
 @click.option("--with", "properties", multiple=True, metavar="NAME=VALUE", help="Set a property of the message.")
 @click.option("--now", metavar="DATETIME", help="What the time is; by default what the clock says.")
+@click.option("-v", "--verbose", is_flag=True, help="Name the rules that do not fire, too.")
 @evaluator_option
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def try_message(
     application: tuple[str, ...],
-    queue: str,
+    queue: str | None,
+    place: Place,
     state: Path | None,
     properties: tuple[str, ...],
     now: str | None,
+    verbose: bool,
     evaluator: EvaluatorName,
     as_json: bool,
 ) -> int:
     """Show which rules fire on a message and what they would do.
 
-    APP is a .dmq file or a folder of them; MESSAGE.xml comes last, `-` reads either from standard input. Exit 1 when
-    the message is refused or a rule fails.
+    APP is a .dmq file or a folder of them; MESSAGE comes last: a file, or the number of a message in the store, which
+    is tried on the messages there. `-` reads either from standard input. Exit 1 when the message is refused or a rule
+    fails.
     """
     if len(application) < 2:
         raise click.UsageError("give the application and, last, a message")
@@ -73,30 +86,98 @@ def try_message(
     if STDIN in paths and message_file == STDIN:
         raise click.UsageError("standard input is the application or the message, not both")
     program = loaded(paths)
-    if queue not in program.queues:
+    is_stored = message_file.isascii() and message_file.isdigit() and not Path(message_file).exists()
+    if is_stored and (queue is not None or state is not None):
+        raise click.UsageError("a stored message has its queue, and the store is its state: no --queue and no --state")
+    if not is_stored and queue is None:
+        raise click.UsageError("say in which queue the message arrives: --queue QUEUE")
+    if queue is not None and queue not in program.queues:
         raise click.UsageError(unknown("queue", queue, program.queues))
-    explicit = _explicit(program, queue, properties)
-    body = read_stdin() if message_file == STDIN else Path(message_file).read_bytes()
     try:
         compiled = compile_program(program)
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
     rules = SaxonEvaluator(compiled, simple=native_settings(evaluator).is_native)
-    time = _time(now)
-    memory = MemoryState(rules, {s.name: s.property for s in program.slicings.values()}, time)
-    if state is not None:
-        _load(state, memory, program)
-    try:
-        message = memory.add(queue, parse_document(body), explicit)
-    except MessageError as error:
-        return _refused(queue, error, as_json)
-    outcome = rules.evaluate([message], memory, time)[0]
-    if as_json:
-        click.echo(json.dumps(_json(compiled, message, outcome), indent=2, ensure_ascii=False))
+    tried = _Tried(compiled, rules, properties, _time(now))
+    if is_stored:
+        with reading(place) as store:
+            found = store.message(number(message_file, "MESSAGE"))
+            if found is None:
+                raise click.ClickException(f"there is no message {message_file} in {place}, and no such file")
+            if found.queue not in program.queues:
+                raise click.ClickException(f"message {found.seq}: {unknown('queue', found.queue, program.queues)}")
+            refused, queue = tried.try_stored(store, found), found.queue
     else:
-        click.echo(_text(compiled, message, outcome))
+        assert queue is not None, "asked for above"
+        refused = tried.try_file(queue, message_file, state)
+    if refused is not None:
+        return _refused(queue, refused, as_json)
+    message, outcome, missed = tried.message, tried.outcome, tried.missed()
+    if as_json:
+        click.echo(json.dumps(_json(compiled, message, outcome, missed), indent=2, ensure_ascii=False))
+    else:
+        click.echo(_text(compiled, message, outcome, missed, verbose))
     return 1 if outcome.errors else 0
+
+
+class _Tried:
+    """One message on its way through the rules."""
+
+    message: Message
+    outcome: Outcome
+
+    def __init__(
+        self, compiled: CompiledProgram, rules: SaxonEvaluator, properties: tuple[str, ...], now: datetime
+    ) -> None:
+        self._compiled = compiled
+        self._program = compiled.plan.program
+        self._rules = rules
+        self._properties = properties
+        self._now = now
+
+    def try_file(self, queue: str, message_file: str, state: Path | None) -> MessageError | None:
+        """Try a message on a folder of others. Return why it is refused, if it is."""
+        explicit = _explicit(self._program, queue, self._properties)
+        body = read_stdin() if message_file == STDIN else Path(message_file).read_bytes()
+        memory = MemoryState(self._rules, {s.name: s.property for s in self._program.slicings.values()}, self._now)
+        if state is not None:
+            _load(state, memory, self._program)
+        try:
+            self.message = memory.add(queue, parse_document(body), explicit)
+        except MessageError as error:
+            return error
+        self._evaluate(memory)
+        return None
+
+    def try_stored(self, store: SqlStore, stored: StoredMessage) -> MessageError | None:
+        """Try a stored message on what is there; one that was processed, on what was there before."""
+        explicit = _explicit(self._program, stored.queue, self._properties)
+        snapshot = store.snapshot() if stored.processed is None else stored.processed - 1
+        try:
+            self.message = message_again(self._program, self._rules, stored, explicit, self._now)
+        except MessageError as error:
+            return error
+        self._evaluate(StoredState(self._program, program_of(store), self._rules, store, snapshot))
+        return None
+
+    def _evaluate(self, state: StateReader) -> None:
+        self.outcome = self._rules.evaluate([self.message], state, self._now)[0]
+
+    def missed(self) -> list[tuple[str, MissedName]]:
+        """Return names that miss an element of the message for its namespace: of rules that do nothing, of properties
+        that are absent."""
+        vocabulary = vocabulary_of(self.message.document.tree.getroot())
+        outcome, queue = self.outcome, self.message.queue
+        active = {*outcome.fired, *[action.rule for action in outcome.actions], *[e.rule for e in outcome.errors]}
+        idle = [plan.rule for plan in self._compiled.plan.queues[queue].rules if plan.rule.name not in active]
+        absent = [p.name for p in self._program.properties_of(queue) if p.name not in self.message.properties]
+        by_rules = missed_by_rules(self._program, idle, vocabulary)
+        by_properties = missed_by_properties(self._program, queue, absent, vocabulary)
+        return [
+            *[(f"property {name} is absent", missed) for name, missed in by_properties],
+            *[(f"rule {rule.name} does not fire", missed) for rule, missed in by_rules],
+        ]
 
 
 # --- what is there ---------------------------------------------------------------------------------------------------
@@ -160,22 +241,36 @@ def _own_properties(message: Message) -> dict[str, PropertyValue]:
     return {name: value for name, value in message.properties.items() if not name.startswith("demaq:")}
 
 
-def _text(compiled: CompiledProgram, message: Message, outcome: Outcome) -> str:
+def _text(
+    compiled: CompiledProgram,
+    message: Message,
+    outcome: Outcome,
+    missed: Sequence[tuple[str, MissedName]],
+    verbose: bool,
+) -> str:
     known = [f"{name} = {value.text}" for name, value in _own_properties(message).items()]
     lines = [f"message of queue {message.queue}" + (f": {', '.join(known)}" if known else "")]
     errors = {error.rule: error for error in outcome.errors}
-    for plan in compiled.plan.queues[message.queue].rules:
+    rules = compiled.plan.queues[message.queue].rules
+    is_quiet = True
+    for plan in rules:
         name = plan.rule.name
+        acts = any([action.rule == name for action in outcome.actions])
+        is_quiet &= not (name in errors or name in outcome.fired or acts)
         if name in errors:
             lines += _error_lines(errors[name])
         elif name in outcome.fired:
             lines.append(f"rule {name} fires")
             lines += _action_lines(outcome, name)
-        elif any([action.rule == name for action in outcome.actions]):
+        elif acts:
             lines.append(f"rule {name} does not fire, and its else acts")
             lines += _action_lines(outcome, name)
-        else:
+        elif verbose:
             lines.append(f"rule {name} does not fire")
+    if is_quiet and not verbose:
+        lines.append("no rule fires" if rules else "no rule is given the message")
+    for about, each in missed:
+        lines += [f"{about}: {each.words} the message", f"  {each.asked.at}", f"  hint: {each.hint}"]
     return "\n".join(lines)
 
 
@@ -198,7 +293,9 @@ def _error_lines(error: RuleError) -> list[str]:
     return [f"rule {error.rule} fails ({error.kind})", f"  {where}{error.code}: {error.description}"]
 
 
-def _json(compiled: CompiledProgram, message: Message, outcome: Outcome) -> dict[str, Any]:
+def _json(
+    compiled: CompiledProgram, message: Message, outcome: Outcome, missed: Sequence[tuple[str, MissedName]]
+) -> dict[str, Any]:
     return {
         "queue": message.queue,
         "properties": _properties(_own_properties(message)),
@@ -216,6 +313,19 @@ def _json(compiled: CompiledProgram, message: Message, outcome: Outcome) -> dict
                 "column": error.at.column if error.at else None,
             }
             for error in outcome.errors
+        ],
+        "namespaces": [
+            {
+                "about": about,
+                "name": each.asked.name[1],
+                "namespace": each.asked.name[0],
+                "in_message": each.namespace,
+                "hint": each.hint,
+                "file": each.asked.at.file,
+                "line": each.asked.at.line,
+                "column": each.asked.at.column,
+            }
+            for about, each in missed
         ],
     }
 

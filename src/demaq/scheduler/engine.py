@@ -19,6 +19,7 @@ from demaq.scheduler.apart import Apart, Lane
 from demaq.scheduler.error_messages import Failure
 from demaq.scheduler.intake import Arrivals, expect_queue, expect_repeated
 from demaq.scheduler.making import Maker
+from demaq.scheduler.namespace_watch import NamespaceWatch
 from demaq.scheduler.reading import Documents
 from demaq.scheduler.receiving import Sent, receive_all
 from demaq.scheduler.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
@@ -114,6 +115,7 @@ class Engine:
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
+        self.namespaces = NamespaceWatch(plan)
         self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
         self.apart = Apart(self._rounds, lanes, plan, wake)
         """Messages that take long, and are evaluated apart from the rounds."""
@@ -390,6 +392,8 @@ class Engine:
         if outcome.lost is not None:
             lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
             return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now))), []
+        if not (outcome.fired or outcome.actions or outcome.errors):
+            self.namespaces.note_ignored(message)
         failures = [
             Failure(kind=e.kind, code=e.code, description=e.description, rule=self._rules[e.rule], at=e.at)
             for e in outcome.errors
@@ -408,8 +412,7 @@ class Engine:
             else:
                 created.append(self.maker.enqueued(action, message, now))
                 makers.append(position)
-        for failure in failures:
-            created += self.maker.errors(failure, message, now)
+        created += [error for failure in failures for error in self.maker.errors(failure, message, now)]
         return Step(processed=message.seq, resets=tuple(resets), created=tuple(created)), makers
 
     def _folded(
@@ -435,11 +438,8 @@ class Engine:
 
     def _too_many_hops(self, outcome: Outcome) -> list[Failure]:
         rules = dict.fromkeys([action.rule for action in outcome.actions if isinstance(action, Enqueued)])
-        description = f"the message is {self.hops_max:,} hops from the one that caused it"
-        return [
-            Failure(kind="systemError", code="demaq:hops", description=description, rule=self._rules[name])
-            for name in rules
-        ]
+        why = f"the message is {self.hops_max:,} hops from the one that caused it"
+        return [Failure(kind="systemError", code="demaq:hops", description=why, rule=self._rules[n]) for n in rules]
 
     # faults of the system
 

@@ -339,8 +339,7 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         """What the node is doing, for whoever wants to know."""
-        pipeline = self.pipeline
-        counts = pipeline.counts
+        pipeline, counts = self.pipeline, self.pipeline.counts
         return {
             "pid": os.getpid(),
             "started": self._started.isoformat(timespec="seconds"),
@@ -356,6 +355,7 @@ class Node:
             "apart": {"messages": len(self.engine.apart), "queues": list(self.engine.apart.suspected)},
             "fault": self.fault,
             "native": self.native.status(),
+            "namespaces": list(self.engine.namespaces.reports.values()),
             "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
 

@@ -6,6 +6,7 @@ whoever knows what messages look like (a schema, or the message itself) compares
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -79,7 +80,7 @@ def _hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
     declared = [prefix for prefix, uri in prefixes.items() if prefix and uri == namespace]
     if declared:
         return f"write {declared[0]}:{local}"
-    prefix = _free_prefix(local, prefixes)
+    prefix = _free_prefix(namespace, prefixes)
     own = f"{declaration(f'declare namespace {prefix} =', namespace)} and {prefix}:{local}"
     if prefixes.get(""):
         return own
@@ -87,8 +88,10 @@ def _hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
     return f"{default} (elements that the module builds without a prefix are then in it too), or {own}"
 
 
-def _free_prefix(local: str, prefixes: Iterable[str]) -> str:
-    first = local[0].lower() if local[0].isascii() and local[0].isalpha() else "m"
+def _free_prefix(namespace: str, prefixes: Iterable[str]) -> str:
+    """Return a prefix that is not taken: the first letter of the last word of the namespace."""
+    words: list[str] = re.findall(r"[a-z]+", namespace.lower()) or ["m"]
+    first = words[-1][0]
     candidates = [first, *[f"{first}{number}" for number in range(1, len(list(prefixes)) + 2)]]
     return next(iter([prefix for prefix in candidates if prefix not in prefixes]))
 

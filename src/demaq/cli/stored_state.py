@@ -1,0 +1,97 @@
+"""A stored message and the state around it, as rules of an application would see them that never ran on the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from demaq.compiler.plan import Index
+from demaq.errors import MessageError
+from demaq.language.program import Program
+from demaq.messages import Message, PropertyValue, transport_properties
+from demaq.rounds.changes import index_name
+from demaq.rounds.evaluator import Evaluator, receive
+from demaq.rounds.outcomes import Received
+from demaq.scheduler.reading import Documents, SnapshotReader, system_properties
+from demaq.scheduler.running_again import arrival, stored_original
+from demaq.store.protocol import Store, StoredMessage
+
+
+def message_again(
+    program: Program,
+    evaluator: Evaluator,
+    stored: StoredMessage,
+    explicit: Mapping[str, PropertyValue],
+    now: datetime,
+) -> Message:
+    """Return a stored message with the properties it would have if it were run again. Raise a MessageError if refused.
+
+    `explicit` are values that are set instead of its own.
+    """
+    asked = arrival(program, stored_original(stored), now)
+    received = receive(evaluator, replace(asked, explicit={**asked.explicit, **explicit}))
+    return Message(
+        id=str(stored.seq),
+        queue=stored.queue,
+        document=received.document,
+        properties={**system_properties(stored), **received.properties},
+        created=stored.created,
+        sequence=stored.seq,
+        transport=transport_properties(stored.properties),
+        origin=stored.origin,
+    )
+
+
+class StoredState(SnapshotReader):
+    """The store at a snapshot. Slices and indexes that only this program has are computed from the messages."""
+
+    def __init__(
+        self, program: Program, former: Program | None, evaluator: Evaluator, store: Store, snapshot: int
+    ) -> None:
+        """`former` is the program that ran on the store last."""
+        super().__init__(store, snapshot, Documents())
+        self._program = program
+        self._evaluator = evaluator
+        self._complete = store.indexes()
+        known = former.slicings if former is not None else {}
+        self._slicings_kept = {
+            name
+            for name, slicing in program.slicings.items()
+            if name in known and known[name].property == slicing.property
+        }
+        self._computed: dict[str, list[tuple[Message, Received]]] = {}
+
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        """Each is read when it is asked for."""
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        if slicing in self._slicings_kept:
+            return super().slice(slicing, key)
+        name = self._program.slicings[slicing].property
+        found = [
+            message
+            for queue in self._program.properties[name].values
+            for message, received in self._received(queue)
+            if name in received.properties and received.properties[name].key == key
+        ]
+        return sorted(found, key=lambda message: message.sequence)
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        if index_name(index) in self._complete:
+            return super().lookup(index, entries)
+        wanted = {(index.number, entry) for entry in entries}
+        return [message for message, received in self._received(index.queue) if not wanted.isdisjoint(received.entries)]
+
+    def _received(self, queue: str) -> list[tuple[Message, Received]]:
+        """The messages of a queue, each as this program would receive it; without those that it would refuse."""
+        if queue not in self._computed:
+            found: list[tuple[Message, Received]] = []
+            for stored in self._store.queue(queue, self.snapshot):
+                try:
+                    received = receive(self._evaluator, arrival(self._program, stored_original(stored), stored.created))
+                except MessageError:
+                    continue
+                found.append((self._documents.message(stored), received))
+            self._computed[queue] = found
+        return self._computed[queue]
