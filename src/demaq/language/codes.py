@@ -91,7 +91,7 @@ CODES: dict[str, Code] = {
     ),
     "DQ0209": Code(
         "declared twice",
-        "A prolog declares a function, variable or prefix twice, or one expression binds a variable twice.",
+        "A prolog declares a function, variable, prefix or setting twice, or one expression binds a variable twice.",
         "declare function local:total($order) { … };",
     ),
     "DQ0210": Code(
@@ -169,6 +169,17 @@ CODES: dict[str, Code] = {
         "external function",
         "There are no functions from elsewhere.",
         "declare function local:twice($n) { 2 * $n };",
+    ),
+    "DQ0314": Code(
+        "unsupported revalidation mode",
+        "Expressions know no schemas, so what was changed cannot be validated again: XUST0026. A message is validated "
+        "when it is enqueued, where its queue has a schema.",
+        "declare revalidation skip;",
+    ),
+    "DQ0315": Code(
+        "updating function with a return type",
+        "A function declared updating returns nothing and has no type to declare, not even empty-sequence(): XUST0028.",
+        "declare updating function local:note($text) { do enqueue <note>{$text}</note> into notes };",
     ),
     "DQ0401": Code(
         "body is not an if",

@@ -20,7 +20,13 @@ from demaq.language.checks.gateways import (
 from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, unread_queues
 from demaq.language.checks.misread_expressions import misread_expressions
 from demaq.language.checks.namespaces import names_in_other_namespaces
-from demaq.language.checks.prologs import declarations_without_value, global_variables
+from demaq.language.checks.prologs import (
+    declarations_without_value,
+    global_variables,
+    revalidation_modes,
+    settings_declared_twice,
+    types_of_updating_functions,
+)
 from demaq.language.checks.property_definitions import (
     property_cycles,
     property_queues,
@@ -52,6 +58,9 @@ ERRORS = (
     unknown_collections,
     declarations_without_value,
     global_variables,
+    settings_declared_twice,
+    revalidation_modes,
+    types_of_updating_functions,
     property_types,
     property_queues,
     property_values,

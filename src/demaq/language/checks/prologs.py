@@ -1,4 +1,4 @@
-"""What the prolog of a module may not declare, because nobody could give it a value."""
+"""What the prolog of a module may not declare: what nobody could give a value, and what contradicts itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ from demaq.language import ast
 from demaq.language.analysis.bodies import Effect
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft
+from demaq.language.names import is_updating
 from demaq.language.namespaces import FN
 
 _CLOCK = {(FN, "current-dateTime"), (FN, "current-date"), (FN, "current-time")}
 """The time is that of the message."""
+
+_DECLARED_TWICE = {
+    "boundary-space": "XQST0068",
+    "default collation": "XQST0038",
+    "base-uri": "XQST0032",
+    "construction": "XQST0067",
+    "ordering": "XQST0065",
+    "default order empty": "XQST0069",
+    "copy-namespaces": "XQST0055",
+    "revalidation": "XUST0003",
+}
+"""The error that the recommendations give to a second declaration."""
 
 
 def global_variables(draft: Draft) -> Iterator[Diagnostic]:
@@ -53,6 +66,53 @@ def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
                         declaration.at,
                         "in rules and property values `.` is the message's document node",
                     )
+
+
+def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
+    """Each setting of a prolog is declared once, and so is each decimal format."""
+    for prolog in _prologs(draft):
+        seen: set[str] = set()
+        for declaration in prolog:
+            if isinstance(declaration, ast.Setter):
+                setting, code = declaration.kind, _DECLARED_TWICE.get(declaration.kind, "")
+            elif isinstance(declaration, ast.DecimalFormatDecl):
+                setting, code = "default decimal-format", "XQST0111"
+                if declaration.name is not None:
+                    setting = f"decimal-format {declaration.name}"
+            else:
+                continue
+            if setting in seen:
+                yield error(
+                    "DQ0209", f"`declare {setting}` stands here twice ({code})", declaration.at, "leave one of them out"
+                )
+            seen.add(setting)
+
+
+def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
+    """Expressions know no schemas, so nothing can be validated again."""
+    for prolog in _prologs(draft):
+        for declaration in prolog:
+            match declaration:
+                case ast.Setter(kind="revalidation", value="strict" | "lax"):
+                    yield error(
+                        "DQ0314",
+                        f"revalidation mode `{declaration.value}` is not supported (XUST0026)",
+                        declaration.at,
+                        "declare revalidation skip; a message is validated where its queue has a schema",
+                    )
+
+
+def types_of_updating_functions(draft: Draft) -> Iterator[Diagnostic]:
+    """An updating function returns nothing, so it has no type to declare (Update Facility 1.0, 2.2.3)."""
+    for prolog in _prologs(draft):
+        for declaration in prolog:
+            if isinstance(declaration, ast.FunctionDecl) and declaration.returns and is_updating(declaration):
+                yield error(
+                    "DQ0315",
+                    f"{declaration.name}() is declared updating and has a return type (XUST0028)",
+                    declaration.returns.at,
+                    "leave out `as …`: an updating function returns nothing",
+                )
 
 
 def _prologs(draft: Draft) -> Iterator[tuple[ast.Decl, ...]]:

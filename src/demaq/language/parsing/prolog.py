@@ -65,9 +65,10 @@ class Prolog(Expressions):
         version = self.string_literal().value if self.accept("version") else None
         encoding = None
         if self.accept("encoding"):
-            if not _ENCODING.fullmatch(self.value[1:-1]):
-                self.fail_expected("the name of an encoding, such as `utf-8`")
-            encoding = self.string_literal().value
+            at = self.here()
+            encoding = self.string_literal("the name of an encoding in quotes").value
+            if not _ENCODING.fullmatch(encoding):
+                self.fail_at("expected the name of an encoding, such as `utf-8`", at.start, at.end)
         self.expect(";")
         return ast.VersionDecl(self.since(start), version, encoding)
 
