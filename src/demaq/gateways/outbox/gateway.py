@@ -64,6 +64,8 @@ class OutgoingGateway:
         """Whether the store has messages that are due and not known."""
         self._next_due: datetime | None = None
         """When the next message is due, as far as that is known."""
+        self._postponed: dict[int, datetime] = {}
+        """Messages that were postponed, and that the last reading may not have seen: they were on their way then."""
         self._put_off: dict[str, dict[int, datetime | None]] = {}
         """By whom they go to, messages that failed because of the other side, with when it wants to be asked again."""
         self._back: dict[int, datetime | None] = {}
@@ -91,6 +93,7 @@ class OutgoingGateway:
             return False
         self.has_news = False  # what comes from now on is news
         self._numbers = self._waiting.numbers
+        self._postponed = {seq: due for seq, due in self._postponed.items() if seq in self._waiting}
         return True
 
     def read(self, now: datetime) -> Read:
@@ -105,14 +108,16 @@ class OutgoingGateway:
         self._looked = time.monotonic()
         self._quiet_until = self._looked + read.seconds / READ_SHARE_MAX
         self._are_more = not read.are_all
-        self._next_due = read.next_due
+        known = [read.next_due, *self._postponed.values()]
+        self._next_due = min([due for due in known if due is not None], default=None)
         for found in read.found:
             if found.seq not in self._waiting:
                 to = self._addressing.of(found)
                 self._waiting.add(Due(seq=found.seq, attempts=found.attempts, to=to, slices=found.slices))
 
-    def postponed(self, due: datetime) -> None:
-        """A message is due at another time."""
+    def postponed(self, seq: int, due: datetime) -> None:
+        """A message is due at another time, which may have passed already."""
+        self._postponed[seq] = due
         if self._next_due is None or due < self._next_due:
             self._next_due = due
 

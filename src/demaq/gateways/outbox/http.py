@@ -88,6 +88,8 @@ class HttpSender:
         self._wants_reply = wants_reply
         self._clients: dict[tuple[str, str | None], httpx.AsyncClient] = {}
         """By gateway, and by scheme where it is for recipients that messages name."""
+        self._contexts: dict[tuple[str, str | None], asyncio.Future[ssl.SSLContext]] = {}
+        """What clients are being made of."""
 
     async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
         queue = message.queue
@@ -159,7 +161,7 @@ class HttpSender:
         is_own = own is not None and _server(httpx.URL(own)) == _server(url)
         name = (queue, None if is_own else url.scheme)
         if name not in self._clients:
-            context = await asyncio.to_thread(settings.client_context)  # it reads all certificates of the system
+            context = await self._context(name, settings) if url.scheme == "https" else _trust_nobody()
         if name not in self._clients:
             client = httpx.AsyncClient(
                 verify=context,
@@ -171,6 +173,17 @@ class HttpSender:
             )
             self._clients[name] = client if is_own else guarded_client(client, settings.allowed(), url.scheme)
         return self._clients[name]
+
+    async def _context(self, name: tuple[str, str | None], settings: Outgoing) -> ssl.SSLContext:
+        """Made once, however many wait for it, and beside the loop: it reads all certificates of the system."""
+        if name not in self._contexts:
+            self._contexts[name] = asyncio.ensure_future(asyncio.to_thread(settings.client_context))
+        making = self._contexts[name]
+        try:
+            return await asyncio.shield(making)
+        finally:
+            if making.done() and self._contexts.get(name) is making:
+                del self._contexts[name]  # where it failed, the next message tries again
 
     def _judge_unusable(
         self, queue: str, error: _UnusableAnswer, interface: Interface | None, soap: SoapRequest | None
@@ -238,6 +251,11 @@ class _UnusableAnswer(Exception):
 def _unusable(kind: str, reason: str, said: str) -> NotSent:
     """Return the failure of a message that was processed, while what came back is nothing to go on with."""
     return NotSent(kind=kind, reason=_short(f"the answer cannot be used: {reason}"), status=said, again=False)
+
+
+def _trust_nobody() -> ssl.SSLContext:
+    """Return what a client has that speaks no TLS: to have none would make it read all certificates of the system."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _server(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -352,7 +352,7 @@ class Outbox:
         )
         due = self._engine.clock() + timedelta(seconds=pause)
         await self._notes.do(Postponed(message=attempt.message, due=due, attempt=attempt))
-        gateway.postponed(due)
+        gateway.postponed(attempt.message, due)
         self._count(attempt.queue, "again", attempt.seconds)
 
     async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
