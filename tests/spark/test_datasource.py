@@ -598,17 +598,17 @@ import demaq.spark
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 demaq.spark.register(spark)
-frame = spark.createDataFrame([("<order><customer>c1</customer></order>",)], ["body"])
-frame.write.format("demaq").options(store=sys.argv[1], queue="orders").mode("append").save()
-read = spark.read.format("demaq").options(store=sys.argv[1], queue="orders").load()
+read = spark.read.format("demaq").options(store=sys.argv[1], queue="orders", partitions="1").load()
 print([row.customer for row in read.collect()], spark.sparkContext.pythonExec == sys.executable)
 """
 
 
 @pytest.mark.slow
-def test_a_session_of_an_environment_that_is_not_activated_reads_and_writes(tmp_path):
+def test_a_session_of_an_environment_that_is_not_activated_reads_a_queue(tmp_path):
     """Spark starts its workers with the `python3` of the PATH, which here is one without any package."""
-    OpenStore(tmp_path / "shop").store.close()
+    opened = OpenStore(tmp_path / "shop")
+    opened.orders([1])
+    opened.store.close()
     bare = tmp_path / "bin"
     bare.mkdir()
     (bare / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n')
