@@ -17,6 +17,7 @@ from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.draft import Draft
 from demaq.language.names import is_updating
 from demaq.language.namespaces import FN, QS
+from demaq.language.parsing.control import ELSE_HINT
 from demaq.language.source import Place
 
 _STORED = {(QS, "message"), (QS, "queue"), (QS, "slice"), (FN, "collection")}
@@ -98,7 +99,11 @@ class _Checker:
     def _if(self, node: ast.If) -> Category:
         self.value(node.condition, "a condition")
         if node.otherwise is None:
-            return self._joined((node.then,), "an `if`")
+            found = len(self.found)
+            category = self._joined((node.then,), "an `if`")
+            if category is not Category.UPDATING and len(self.found) == found:
+                self._else_is_missing(node)
+            return category
         return self._joined((node.then, node.otherwise), "an `if`")
 
     def _switch(self, node: ast.Switch) -> Category:
@@ -204,8 +209,15 @@ class _Checker:
             self._misplaced(f"a call of the updating function {self.names.functions[node][1]}()", node, where)
         elif isinstance(node, ast.TryCatch):
             inner = "try and catch"
+        found = len(self.found)
         for child in ast.children(node):
             self.value(child, inner)
+        if isinstance(node, ast.If) and node.otherwise is None and len(self.found) == found:
+            self._else_is_missing(node)
+
+    def _else_is_missing(self, node: ast.If) -> None:
+        """The parser leaves it to us where a function of another module is called, which could be updating."""
+        self._error("DQ0101", "this `if` has no `else`", _start_of(node), ELSE_HINT)
 
     def _misplaced(self, what: str, node: ast.Node, where: str) -> None:
         stands = f"in {where}" if where else "here"

@@ -20,7 +20,6 @@ class Branches(Grammar):
         self.continuations: list[ast.Continuation] = []
         self._at_top = False
         """Whether what is being read ends where the rule's body ends: no bracket and no keyword will close it."""
-        self._foreign_calls_seen = 0
 
     def rule_body(self) -> ast.Expr:
         """The body of a rule. Other expressions never stand at its top."""
@@ -57,10 +56,10 @@ class Branches(Grammar):
     def _continued(self) -> ast.Expr:
         """The updating expression behind a comma; whether a function of another module is updating, checks tell."""
         comma, before = self.start, self.last_end
-        seen = self.updates_seen, self._foreign_calls_seen
+        seen = self.updates_seen, self.foreign_calls_seen
         self.advance()
         item = self._one_level_deeper()
-        if seen == (self.updates_seen, self._foreign_calls_seen):
+        if seen == (self.updates_seen, self.foreign_calls_seen):
             self.go_to(comma)
             self.last_end = before
             self.fail_if_mistake(explain_statement(self.stop("an action"), "rule"))
@@ -73,7 +72,7 @@ class Branches(Grammar):
             self.updates_seen += 1
             self.actions_seen += 1
         elif name.uri is not None or name.prefix not in (None, *PREFIXES):
-            self._foreign_calls_seen += 1
+            self.foreign_calls_seen += 1
 
     def _one_level_deeper(self) -> ast.Expr:
         self.deeper()

@@ -8,6 +8,8 @@ from demaq.language import ast
 from demaq.language.parsing.habits import explain_branch
 from demaq.language.parsing.types import Types
 
+ELSE_HINT = "only an `if` whose branch has actions may leave its else out"
+
 
 class Control(Types):
     # FLWOR
@@ -195,23 +197,22 @@ class Control(Types):
         condition = self.expr()
         self.expect(")")
         self.expect("then")
-        seen = self.updates_seen if self.in_rule else self.actions_seen
+        seen = self._updates_or_foreign_calls_seen()
         self.ifs_open += 1
         then = self.branch("then", start)
         otherwise = None
         if self.value == "else":
             self.advance()
             otherwise = self.branch("else", start)
-        elif seen == (self.updates_seen if self.in_rule else self.actions_seen):
+        elif seen == self._updates_or_foreign_calls_seen():
             self.fail_if_mistake(explain_branch(self.stop("`else`"), then.at.start))
-            self.fail_at(
-                f"this `if` has no `else`: found {self.found()} instead",
-                start,
-                start + 2,
-                hint="only an `if` whose branch has actions may leave its else out",
-            )
+            self.fail_at(f"this `if` has no `else`: found {self.found()} instead", start, start + 2, hint=ELSE_HINT)
         self.ifs_open -= 1
         return ast.If(self.since(start), condition, then, otherwise)
+
+    def _updates_or_foreign_calls_seen(self) -> tuple[int, int]:
+        """Whether a function of another module is updating, checks of the application tell."""
+        return (self.updates_seen, self.foreign_calls_seen) if self.in_rule else (self.actions_seen, 0)
 
     def switch(self) -> ast.Expr:
         start = self.start

@@ -21,6 +21,8 @@ class Grammar(Scanner, ABC):
         """Of how many ifs a branch is being read."""
         self.updating_functions: set[str] = set()
         """Functions declared updating so far, as written: calling one is an action."""
+        self.foreign_calls_seen = 0
+        """Calls of functions of other modules, which may be updating."""
 
     @abstractmethod
     def expr(self) -> ast.Expr:
