@@ -8,14 +8,15 @@ a thread that has seen many lets another one parse for it, which is replaced whe
 
 What libxml2 says of namespaces are no fatal errors to it, and lxml goes by the last thing that was said: a prefix that
 stands for nothing passes where only a warning follows it, and a namespace that is no URI (`http://exämple.org/`) is
-refused where none does. So what was said is read here: a namespace may be any text without braces. As libxml2 is
-silent about other errors after one about a namespace, expat then looks at the document.
+refused where none does. So what was said is read here: a namespace may be any text without blanks and braces. As
+libxml2 is silent about other errors after one about a namespace, expat then looks at the document.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,9 @@ TOLERANT: Final[Mapping[str, Any]] = MappingProxyType({**OPTIONS, "recover": Tru
 """For documents that were found to be well-formed but for what libxml2 says of their namespaces."""
 
 NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
+
+_IN_NO_IRI: Final = re.compile(r"[ \t\r\n{}]")
+"""Saxon removes white space around a namespace, and lxml writes names as `{namespace}local`."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -121,12 +125,12 @@ def _check_well_formed(pieces: Iterable[bytes], encoding: str | None) -> None:
     """Raise etree.XMLSyntaxError if a document is not well-formed, or does not use namespaces as it should."""
     parser = expat.ParserCreate(encoding, "\x01")  # no namespace has that character
 
-    def refuse_braces(_: str | None, namespace: str | None) -> None:
-        if namespace is not None and ("{" in namespace or "}" in namespace):
+    def refuse_ambiguous(_: str | None, namespace: str | None) -> None:
+        if namespace is not None and _IN_NO_IRI.search(namespace):
             at = (parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
-            raise _syntax_error("a namespace with braces cannot be used, no URI or IRI has them", NOT_A_URI, *at)
+            raise _syntax_error("a namespace with blanks or braces cannot be used, no IRI has them", NOT_A_URI, *at)
 
-    parser.StartNamespaceDeclHandler = refuse_braces  # lxml and XQuery write names as `{namespace}local`
+    parser.StartNamespaceDeclHandler = refuse_ambiguous
     try:
         for piece in pieces:
             parser.Parse(piece, False)

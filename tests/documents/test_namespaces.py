@@ -1,4 +1,4 @@
-"""Namespaces in documents from outside: any text without braces is one, and what they are used for must be right."""
+"""Namespaces in documents from outside: any text without blanks and braces is one, and what they are used for must be right."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from tests.programs import Bench, bodies, program
 
 SOME = [
     "http://exämple.org/é",
-    "a b",
-    " urn:x",
     "%zz",
     "`^|\\\\",
     'a"b',
     "a'b",
     "a&b",
     "<",
-    "a\nb",
     "\U0001d11e",
     "u#r#s",
 ]
@@ -42,6 +39,9 @@ WRONG = [
     '<b xmlns:q="http://www.w3.org/XML/1998/namespace">{}</b>',
     "<?a:b c?><b>{}</b>",
     '<b xmlns="a}}b">{}</b>',
+    '<b xmlns="urn:x ">{}</b>',
+    '<b xmlns:p="a b">{}</b>',
+    '<b xmlns="&#10;urn:x">{}</b>',
     '<b xmlns="u"><c xmlns:p="a{{"/>{}</b>',
     "<b>{}</b>?</b>",
     "<b>{}</b><b/>",
@@ -131,7 +131,7 @@ def _escaped(namespace: str) -> str:
     return quoteattr(namespace).replace("\n", "&#10;")
 
 
-@pytest.mark.parametrize("namespace", ["http://exämple.org/é", "a b", "urn:ü"])
+@pytest.mark.parametrize("namespace", ["http://exämple.org/é", "a^b", "urn:ü"])
 def test_rules_react_to_messages_in_such_a_namespace(tmp_path: Path, namespace: str) -> None:
     text = (
         f'declare namespace o = "{namespace}"; create queue a create queue b '
