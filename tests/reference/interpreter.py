@@ -109,7 +109,7 @@ class Interpreter:
             self._let_go()
 
     def collect_garbage(self) -> None:
-        self.stored = [kept for kept in self.stored if kept.gone_at is None or kept.gone_at >= self.now]
+        self.stored = [kept for kept in self.stored if kept.gone_at is None]
 
     def restart(self, seconds_down: float = 0) -> None:
         """Time may pass meanwhile, and nothing happens in it."""

@@ -540,7 +540,7 @@ def test_a_mistake_of_a_reader_is_told_in_one_line(opened, options, line):
 
 
 def test_the_line_about_a_mistake_reaches_the_user(session, tmp_path):
-    with pytest.raises(PySparkException, match=f"StoreError: there is no store in {tmp_path / 'nowhere'}\n"):
+    with pytest.raises(PySparkException, match=f"StoreMissing: there is no store in {tmp_path / 'nowhere'}\n"):
         read(session, tmp_path / "nowhere")
 
 
