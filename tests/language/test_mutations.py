@@ -28,6 +28,7 @@ QUIRKS = re.compile(
             r"<\?|/<!--",  # processing instructions with line breaks, and behind a slash
             r"namespace\s*\{\s*\}",  # an empty prefix expression
             r"\)\s*\(",  # (name)(…)
+            r"\)\s*\?",  # (name)?key
             r"/\s*%",  # annotated functions behind a slash
             r"!\s*/",  # a slash behind `!`, unless a name follows
             r"Q\{[^}]*\}(?![\w*])",  # a constructor named Q
