@@ -189,7 +189,11 @@ def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
 
     `resolver` finds what they import; without one these are files beside them.
     """
-    parser = etree.XMLParser(**OPTIONS)
+    return _file_parser(OPTIONS, resolver)
+
+
+def _file_parser(options: Mapping[str, Any], resolver: etree.Resolver | None) -> etree.XMLParser:
+    parser = etree.XMLParser(**options)
     if resolver is not None:
         parser.resolvers.add(resolver)
     return parser
@@ -201,13 +205,24 @@ def parse_file(path: Path) -> etree._ElementTree:
     return _judged_file(lambda parser: etree.parse(str(path), parser), path.read_bytes)
 
 
-def parse_file_content(data: bytes) -> etree._Element:
-    """Return the root of what stands in a file of an application. Raises etree.XMLSyntaxError and ValueError."""
-    return _judged_file(lambda parser: etree.fromstring(data, parser), lambda: data)
+def parse_file_content(
+    data: bytes, resolver: etree.Resolver | None = None, base_url: str | None = None
+) -> etree._Element:
+    """Return the root of what stands in a file of an application. Raises etree.XMLSyntaxError and ValueError.
+
+    Where it becomes a schema, `resolver` finds what it imports, and `base_url` is its own address.
+    """
+    return _judged_file(lambda parser: _from_bytes(data, parser, base_url), lambda: data, resolver)
 
 
-def _judged_file(parse: Callable[[etree.XMLParser], _Parsed], data: Callable[[], bytes]) -> _Parsed:
-    return _judged(parse, file_parser(), lambda: etree.XMLParser(**TOLERANT), data, encoding=None)
+def _from_bytes(data: bytes, parser: etree.XMLParser, base_url: str | None) -> etree._Element:
+    return etree.fromstring(data, parser, base_url=base_url)  # type: ignore[arg-type]  # the stubs know no None
+
+
+def _judged_file(
+    parse: Callable[[etree.XMLParser], _Parsed], data: Callable[[], bytes], resolver: etree.Resolver | None = None
+) -> _Parsed:
+    return _judged(parse, file_parser(resolver), lambda: _file_parser(TOLERANT, resolver), data, encoding=None)
 
 
 def pull_parser(tag: str) -> etree.XMLPullParser:

@@ -198,3 +198,19 @@ def test_hundreds_of_namespaces_around_the_parts_are_refused(tmp_path):
     declared = "".join([f' xmlns:p{number}="urn:p{number}"' for number in range(230)])
     message = violation(interface_of(tmp_path, wsdls.RPC), PRICE.replace("<o:price", f"<o:price{declared}"))
     assert message == "more than 200 namespaces are declared around an element"
+
+
+@pytest.mark.parametrize("namespace", ["http://exämple.org/é", "http:>/orders", "\N{OHM SIGN}"], ids=ascii)
+def test_messages_are_checked_whose_namespace_is_no_uri(tmp_path, namespace):
+    wsdl = wsdls.document_wsdl().replace("urn:orders", namespace)
+    interface = interface_of(tmp_path, wsdl)
+    order = f'<order xmlns="{namespace}"><item>tea</item><pieces>%s</pieces></order>'
+    assert violation(interface, order % "2") is None
+    assert "'two'" in violation(interface, order % "two")
+
+
+def test_parts_are_checked_whose_namespace_is_no_uri(tmp_path):
+    interface = interface_of(tmp_path, wsdls.RPC.replace("urn:orders", "http://exämple.org/é"))
+    price = '<o:price xmlns:o="http://exämple.org/é"><item><name>tea</name></item><pieces>%s</pieces></o:price>'
+    assert violation(interface, price % "2") is None
+    assert "'two'" in violation(interface, price % "two")

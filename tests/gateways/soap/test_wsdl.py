@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, in
 
 PROJECT = Path(__file__).parents[3]
 ORDER = "{urn:orders}order"
-DAMAGED = 300
+DAMAGED = int(os.environ.get("DAMAGED_WSDLS", "300"))
 
 
 def refusal(folder: Path, text: str, port: str | None = None, files: dict[str, str] | None = None) -> ProgramError:

@@ -24,7 +24,7 @@ from lxml import etree
 from demaq.gateways.soap.files import Files, unusable
 from demaq.gateways.soap.names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of, shown
 from demaq.gateways.soap.writing import quoteattr
-from demaq.xml_parsers import file_parser, parse_characters
+from demaq.xml_parsers import parse_characters, parse_file_content
 
 PARTS = "urn:demaq:parts"
 """The namespace of elements that stand for the parts of rpc messages, which no schema declares as elements."""
@@ -95,11 +95,11 @@ class Schemas:
         for source in self._sources:
             self._turn_imports(source)
             documents[source.location] = etree.tostring(source.root, encoding="unicode")
-        parser = file_parser(_InMemory(documents))
-        everything = self._everything(part_types)
+        everything = self._everything(part_types).encode()
         try:
-            return Schema(etree.XMLSchema(etree.fromstring(everything, parser, base_url=f"{_SCHEME}{_ALL}")))
-        except etree.XMLSchemaParseError as failure:
+            root = parse_file_content(everything, _InMemory(documents), base_url=f"{_SCHEME}{_ALL}")
+            return Schema(etree.XMLSchema(root))
+        except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
             unusable(f"its schema cannot be used: {self._reason(failure)}")
 
     def _collect(self, root: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
@@ -185,7 +185,7 @@ class Schemas:
         parts = "".join([_part_element(name, type_name) for name, type_name in part_types.items()])
         return f'<xs:schema xmlns:xs="{XML_SCHEMA}" targetNamespace="{PARTS}">{imports}{parts}</xs:schema>'
 
-    def _reason(self, failure: etree.XMLSchemaParseError) -> str:
+    def _reason(self, failure: etree.XMLSyntaxError | etree.XMLSchemaParseError) -> str:
         text = str(failure).splitlines()[0] if str(failure) else "it is no valid schema"
         for entry in cast(Iterable[Any], failure.error_log):
             place = next(iter([source for source in self._sources if source.location == entry.filename]), None)
