@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,24 +43,24 @@ class Script:
     def __init__(self) -> None:
         self.answers: dict[str, list[Answer | Callable[[Got], Answer]]] = {}
         self._lock = threading.Lock()
-        self.busy = 0
-        """How many requests are being answered."""
-        self.busy_most: dict[str, int] = {}
+        self.busy: Counter[str] = Counter()
+        """How many requests are being answered on each path."""
+        self.busy_most: Counter[str] = Counter()
 
     def say(self, path: str, *answers: Answer | Callable[[Got], Answer] | int) -> None:
         self.answers[path] = [(answer, {}, b"") if isinstance(answer, int) else answer for answer in answers]
 
     def __call__(self, got: Got) -> Answer:
         with self._lock:
-            self.busy += 1
-            self.busy_most[got.path] = max(self.busy_most.get(got.path, 0), self.busy)
+            self.busy[got.path] += 1
+            self.busy_most[got.path] = max(self.busy_most[got.path], self.busy[got.path])
             waiting = self.answers.get(got.path, [(202, {}, b"")])
             answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
         try:
             return answer(got) if callable(answer) else answer
         finally:
             with self._lock:
-                self.busy -= 1
+                self.busy[got.path] -= 1
 
 
 def slowly(seconds: float, answer: Answer = (202, {}, b"")) -> Callable[[Got], Answer]:
