@@ -19,6 +19,7 @@ from demaq.rounds.evaluator import SaxonEvaluator
 from demaq.rounds.outcomes import StateReader
 from demaq.scheduler.engine import Engine
 from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.scheduler.round import NUMBERS_PER_MESSAGE
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage
 from tests.reference.comparing import body_of
@@ -137,6 +138,7 @@ class SerialEngine:
             left: list[tuple[int, NewMessage]] = []
             resets: set[tuple[str, str]] = set()
             waiting = [message]
+            went: list[int] = []
             while waiting:
                 mine = self._evaluate(waiting.pop(0), hidden)
                 resets.update(mine.resets)
@@ -144,12 +146,15 @@ class SerialEngine:
                 for new, number in zip(mine.created, committed.created, strict=True):
                     if self._comes_and_goes(new.queue):
                         waiting.append(number)
+                        went.append(number)
                     else:
                         left.append((number, new))
                 waiting.sort(key=self._place)
                 for gone in waiting:
                     if not self._is_next(gone, [number for number, _ in left]):
                         raise Differs("a message that is left comes before one that came and went")
+            if len(went) * NUMBERS_PER_MESSAGE != step.elided or any([self._is_visible(number) for number in went]):
+                raise Differs(f"{step.elided // NUMBERS_PER_MESSAGE} messages were not stored, of {went}")
             self._same([new for _, new in left], step)
             if resets != set(step.resets):
                 raise Differs(f"resets {sorted(resets)} instead of {sorted(step.resets)}")
@@ -190,6 +195,10 @@ class SerialEngine:
         stored = self.store.message(number)
         assert stored is not None
         return stored
+
+    def _is_visible(self, number: int) -> bool:
+        queue = self._stored(number).queue
+        return number in [message.seq for message in self.store.queue(queue, self.store.snapshot())]
 
     def _is_untouched(self, number: int) -> bool:
         stored = self.store.message(number)
