@@ -4,8 +4,9 @@
       demaq/        the clone, whose command is on the PATH
       lesson/       the empty folder, in which files are saved and commands are typed
 
-Nothing is waited for that a reader would not wait for. A command that ends in `&` is followed by the next one at once;
-what it says may come later, between the lines of others. Before a further command the reader looks up until the node
+Nothing is waited for that a reader would not wait for. A command that ends in `&` is followed by the next one at once,
+if that is one of Demaq, which waits for a node that is starting; others are typed when the node has said that it runs.
+What is said in the background may come later, between the lines of others. Before a further command the reader looks up until the node
 has processed what it was given. A line that says what a command waits for depends on the machine, and is passed over.
 """
 
@@ -85,6 +86,8 @@ class Terminal:
         """Type a command; return what is said until it has ended, as the page says it where only times differ."""
         text = self.ports.replace(command.text)
         in_background = text.endswith("&")
+        if Path(text.split()[0]).name not in ("demaq", "kill"):
+            self._wait_for_background()
         if in_background:
             self._note_node(text)
             self._unsaid += command.answer
@@ -107,6 +110,14 @@ class Terminal:
     def _note_node(self, text: str) -> None:
         found = _STORE.search(text)
         self._store = self.folder / (found.group(1) if found else DEFAULT_STORE)
+
+    def _wait_for_background(self) -> None:
+        """Wait until the node in the background has said all that the page shows."""
+        until = time.monotonic() + ANSWER_SECONDS_MAX
+        while self._unsaid:
+            line = self._lines.get(timeout=max(until - time.monotonic(), 0.0))
+            assert line is not None, f"the shell has ended before {self._unsaid}"
+            assert not self._foreground((self.ports.restore(line),)), f"{line} instead of {self._unsaid}"
 
     def _foreground(self, said: tuple[str, ...]) -> tuple[str, ...]:
         """Return what remains when the next lines of commands in the background are taken away."""
