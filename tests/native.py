@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from demaq.compiler.context import contexts
+from demaq.compiler.emit.python.code import NotTranslatable
+from demaq.compiler.emit.python.queue_code import queue_text
 from demaq.compiler.planner import make_plan
-from demaq.compiler.simple.code import NotSimple
-from demaq.compiler.simple.queues import queue_text
 from demaq.documents import Document
 from demaq.errors import ProgramError
-from demaq.language.program import Program
-from demaq.rounds.compiled import CompiledProgram, compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Outcome
-from demaq.rounds.saxon import Saxon
-from demaq.rounds.simple.self_check import describe_outcome
+from demaq.evaluation.native.self_check import describe_outcome
+from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from demaq.language.program.program import Program
 from demaq.testing.lab import load_text
 from tests.programs import NOW
 
@@ -131,6 +131,6 @@ def _native(rules: list[str], checked: Program, found: Comparison) -> tuple[list
         try:
             queue_text(f"q{number}", plan, modules)
             kept.append(rule)
-        except NotSimple as reason:
+        except NotTranslatable as reason:
             found.left[rule] = str(reason)
     return kept, len(kept) == len(rules)

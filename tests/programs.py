@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.documents import parse_document
-from demaq.language.load import check_application
-from demaq.language.program import Program
+from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from demaq.language.loader import check_application
+from demaq.language.program.program import Program
 from demaq.messages import PropertyValue
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 

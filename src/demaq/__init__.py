@@ -3,12 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from demaq._version import __version__
+
 if TYPE_CHECKING:
     from demaq import errors, spark, testing
     from demaq.server.node import Node
     from demaq.testing import Lab
-
-__version__ = "0.1.0"
 
 __all__ = ["Lab", "Node", "__version__", "errors", "spark", "testing"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from demaq.language.source import Place
+    from demaq.source import SourceLocation
 
 ERROR_KINDS = (
     "dynamicError",
@@ -40,7 +40,9 @@ class ProgramError(DemaqError):
 
     code = "DQ0001"
 
-    def __init__(self, message: str, at: Place | None = None, hint: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self, message: str, at: SourceLocation | None = None, hint: str | None = None, code: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.at = at
@@ -53,7 +55,7 @@ class ProgramError(DemaqError):
     def __str__(self) -> str:
         return f"{self.at}: {self.message}" if self.at is not None else self.message
 
-    def __reduce__(self) -> tuple[type[ProgramError], tuple[str, Place | None, str | None, str]]:
+    def __reduce__(self) -> tuple[type[ProgramError], tuple[str, SourceLocation | None, str | None, str]]:
         return ProgramError, (self.message, self.at, self.hint, self.code)
 
 

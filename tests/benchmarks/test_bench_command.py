@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from demaq_bench import backlog, breakdown, gateway_load, memory_growth, retained, rules_per_queue, suite, throughput
+from demaq_bench.crash import Summary
+from demaq_bench.figures import WrongResult
+from demaq_bench.http_load import Task, run
+from demaq_bench.retained import SMALLEST
+from demaq_bench.server_processes import ModuleProcess
 
-from demaq.benchmarks import backlog, breakdown, gateways, memory, pipeline, retained, rules_per_queue, throughput
-from demaq.benchmarks.crash import Summary
-from demaq.benchmarks.figures import WrongResult
-from demaq.benchmarks.http_load import Task, run
-from demaq.benchmarks.listening import ModuleProcess
-from demaq.benchmarks.retained import SMALLEST
 from demaq.cli import main as cli
 
-TINY = pipeline.Sizes(
+TINY = suite.PipelineSizes(
     steps=60,
     look_ups=20,
     invoices=(40,),
@@ -34,14 +34,14 @@ ALONE = ["--pipeline", "inline", "--runs", "1"]
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """Medians are for those who look at the figures, and Spark is measured by those who have the time."""
-    monkeypatch.setattr(pipeline, "Sizes", lambda: TINY)
+    monkeypatch.setattr(suite, "PipelineSizes", lambda: TINY)
     monkeypatch.setattr(breakdown, "INVOICES", 8)
     monkeypatch.setattr(throughput, "CHECKED", 8)
     monkeypatch.setattr(backlog, "SYSTEMS", {"node, inline": backlog.SYSTEMS["node, inline"]})
     monkeypatch.setattr(retained, "RUNS", 1)
     monkeypatch.setattr(retained, "start_seconds", lambda store: 1.0)
     monkeypatch.setattr(rules_per_queue, "CONDITIONS", {"told apart by a value": '/order/kind = "{n}"'})
-    monkeypatch.setattr(memory, "SAMPLES", 2)
+    monkeypatch.setattr(memory_growth, "SAMPLES", 2)
 
 
 Json = dict[str, Any]
@@ -116,7 +116,7 @@ def test_answers_that_differ_are_an_error(capsys, monkeypatch):
     def disagreeing(*_):
         raise WrongResult("W1: by hand and node, inline do not agree")
 
-    monkeypatch.setattr(pipeline, "_part", disagreeing)
+    monkeypatch.setattr(suite, "_part", disagreeing)
 
     assert cli.run(cli.demaq, ["bench"]) == 1
 
@@ -160,8 +160,8 @@ def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path,
 
 @pytest.mark.slow
 def test_gateways_are_measured_beside_a_handler_by_hand(tmp_path: Path, capsys, monkeypatch):
-    tiny = gateways.Sizes(bytes=(64_000,), requests={2: 16}, conversations=4)
-    monkeypatch.setattr(gateways, "Sizes", lambda: tiny)
+    tiny = gateway_load.GatewaySizes(bytes=(64_000,), requests={2: 16}, conversations=4)
+    monkeypatch.setattr(gateway_load, "GatewaySizes", lambda: tiny)
     chart = tmp_path / "gateways.svg"
     (stores := tmp_path / "stores").mkdir()
 
@@ -185,7 +185,7 @@ def test_gateways_are_measured_beside_a_handler_by_hand(tmp_path: Path, capsys, 
 
 
 def test_answers_that_are_not_as_they_must_be_are_an_error(tmp_path: Path):
-    with ModuleProcess("demaq.benchmarks.answering_at_once", tmp_path / "log") as server:
+    with ModuleProcess("demaq_bench.instant_server", tmp_path / "log") as server:
         task = Task(address=f"{server.address}/", bodies=("<a/>",), connections=2, requests=3, status=200)
         with pytest.raises(WrongResult, match="an answer is not 200"):
             run(task)
@@ -201,7 +201,7 @@ def test_a_campaign_of_crashes_says_what_it_found(tmp_path: Path, capsys):
 
 def test_a_campaign_that_finds_something_wrong_ends_with_1_and_keeps_the_store(capsys, monkeypatch):
     found = Summary(1, trials=1, missing=1, problems=["order s0-1 is gone"], folder="demaq-crash-x/store-0")
-    monkeypatch.setattr("demaq.benchmarks.crash.campaign", lambda *_, **__: found)
+    monkeypatch.setattr("demaq_bench.crash.campaign", lambda *_, **__: found)
 
     assert cli.run(cli.demaq, ["bench", "crash"]) == 1
 

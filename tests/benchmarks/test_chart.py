@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from demaq_bench.chart import chart
+from demaq_bench.drawing import HEIGHT, LABEL_HEIGHT, apart, short
+from demaq_bench.figures import Figure, Place
 from lxml import etree
-
-from demaq.benchmarks.chart import chart
-from demaq.benchmarks.drawing import HEIGHT, LABEL_HEIGHT, apart, short
-from demaq.benchmarks.figures import Figure, Place
 
 FACTS: dict[str, str | int] = {"cores": 2, "python": "3", "saxon": "13", "spark": "4", "sqlite": "3"}
 

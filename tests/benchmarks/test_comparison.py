@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-
-from demaq.benchmarks.comparison import Comparison, Runs
-from demaq.benchmarks.figures import Figure, WrongResult
-from demaq.benchmarks.workloads import W1, W2, is_refused
+from demaq_bench.comparison import Comparison, Runs
+from demaq_bench.figures import Figure, WrongResult
+from demaq_bench.workloads import W1, W2, is_refused
 
 
 class Answering:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from demaq_bench.crash_audit import Ledger, audit
 
-from demaq.benchmarks.crash_audit import Ledger, audit
 from demaq.store.protocol import NewMessage, Step
 from demaq.store.sqlite import SqliteStore
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lxml import etree
-
-from demaq.benchmarks.by_hand import BY_HAND
-from demaq.benchmarks.comparison import canonical
-from demaq.benchmarks.message_sizes import of_size
-from demaq.benchmarks.workloads import (
+from demaq_bench.baseline import BY_HAND
+from demaq_bench.comparison import canonical
+from demaq_bench.message_sizes import of_size
+from demaq_bench.workloads import (
     APPLICATIONS,
     RESTRICTIONS,
     W1,
@@ -21,8 +19,10 @@ from demaq.benchmarks.workloads import (
     questions_among,
     refused_requests,
 )
-from demaq.language.load import check_application
-from demaq.rounds.compiled import static_check
+from lxml import etree
+
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.language.loader import check_application
 from demaq.testing import Lab
 
 ARRIVALS = 80

@@ -20,20 +20,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import demaq
-from demaq.bulk import backfilling
-from demaq.bulk.backfilling import SparkRestater
-from demaq.bulk.executors import Place, opened
+from demaq.bulk import migrate
+from demaq.bulk.executors import ProgramOnStore, open_program
+from demaq.bulk.migrate import SparkMigrator
 from demaq.cli import main as cli
-from demaq.cli import spark_options
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.backfill import Restater
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.evolution import Evolution, evolve
-from demaq.server.control import ControlServer
+from demaq.cli import shared_options
+from demaq.engine.engine import Engine
+from demaq.engine.migration.backfill import LocalMigrator
+from demaq.engine.migration.migrate_store import Migration, migrate_store
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
 from demaq.spark.session import RunningSpark
-from demaq.store.database import FILE_NAME
 from demaq.store.sqlite import SqliteStore
+from demaq.store.sqlite_database import FILE_NAME
 from demaq.testing.lab import START, Lab
 from tests.scheduler.test_evolution import VERSIONS, compiled
 
@@ -55,14 +55,14 @@ def change(folder: Path, text: str, spark: RunningSpark | None, keys: Sequence[i
     program, evaluator = compiled(text), SaxonEvaluator(compiled(text))
     store = SqliteStore(folder, now=lambda: START)
 
-    def restating(beside: Restater, evolution: Evolution) -> Restater | SparkRestater:
+    def migrator(beside: LocalMigrator, migration: Migration) -> LocalMigrator | SparkMigrator:
         active = store.program()
         if spark is None or active is None:
             return beside
-        place = Place.of(program.plan.program.files(), folder)
-        return SparkRestater(spark.session, place, active[2], store.slicings(), beside)
+        place = ProgramOnStore.of(program.plan.program.files(), folder)
+        return SparkMigrator(spark.session, place, active[2], store.slicings(), beside)
 
-    evolve(program.plan, evaluator, store, lambda: START, restating=restating)
+    migrate_store(program.plan, evaluator, store, lambda: START, choose_migrator=migrator)
     engine = Engine(program.plan, evaluator, store, lambda: START)
     for key in keys:
         engine.enqueue("a", f"<m k='{key:02}'/>")
@@ -88,7 +88,7 @@ def test_a_store_is_the_same_whether_it_is_filled_in_here_or_on_spark(
     spark: RunningSpark, versions: list[str], keys: list[int]
 ):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backfilling, "TASK_MESSAGES", 2)
+        patch.setattr(migrate, "TASK_MESSAGES", 2)
         here, there = Path(folder, "here"), Path(folder, "there")
         change(here, versions[0], None, keys)
         shutil.copytree(here, there)
@@ -133,9 +133,9 @@ CHANGES = "property customer: new\nproperty euros: new\nslicing byCustomer: new\
 def test_the_command_fills_in_on_spark_and_the_next_run_has_nothing_left_to_do(
     shop: Shop, spark: RunningSpark, monkeypatch
 ):
-    monkeypatch.setattr(spark_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
-    monkeypatch.setattr(backfilling, "TASK_MESSAGES", 10)
-    monkeypatch.setattr(backfilling, "restate_some", restate_mortally)
+    monkeypatch.setattr(shared_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
+    monkeypatch.setattr(migrate, "TASK_MESSAGES", 10)
+    monkeypatch.setattr(migrate, "migrate_some", migrate_mortally)
     shop.run(30)
     assert shop("backfill", "shop.dmq", "--pipeline", "spark") == 0
     assert shop.err == f"{CHANGES}filling in 30 messages\n"
@@ -147,16 +147,16 @@ def test_the_command_fills_in_on_spark_and_the_next_run_has_nothing_left_to_do(
         assert len(lab.store.slice("byCustomer", "c3", lab.store.snapshot())) == 4
 
 
-def restate_mortally(assignment: bytes) -> bytes:
+def migrate_mortally(assignment: bytes) -> bytes:
     """As the real one, but that one message ends the process."""
     import os
     import pickle
 
-    from demaq.bulk.backfilling import restate_some
+    from demaq.bulk.migrate import migrate_some
 
     if 5 in pickle.loads(assignment)[3]:
         os._exit(3)
-    return restate_some(assignment)
+    return migrate_some(assignment)
 
 
 @pytest.mark.slow
@@ -223,8 +223,8 @@ def test_an_executor_opens_a_store_again_whose_file_was_replaced(tmp_path: Path)
     for name in ("one", "other"):
         with Lab(str(program), tmp_path / name) as lab:
             lab.enqueue("a", f"<{name}/>")
-    place = Place.of({str(program): program.read_text()}, tmp_path / "one")
-    first = opened(place)
-    assert opened(place) is first
+    place = ProgramOnStore.of({str(program): program.read_text()}, tmp_path / "one")
+    first = open_program(place)
+    assert open_program(place) is first
     os.replace(tmp_path / "other" / FILE_NAME, tmp_path / "one" / FILE_NAME)
-    assert [message.body for message in opened(place).store.stored("a", 0, 9)] == ["<other/>"]
+    assert [message.body for message in open_program(place).store.stored("a", 0, 9)] == ["<other/>"]

@@ -17,11 +17,11 @@ import pytest
 from lxml import etree
 
 import demaq
-from demaq.bulk import loading
+from demaq.bulk import load
 from demaq.cli import main as cli
-from demaq.cli import spark_options
+from demaq.cli import shared_options
 from demaq.schemas import schema_text
-from demaq.server.control import ControlServer
+from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
@@ -87,7 +87,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path, spark: RunningSpark, monkeypatch, capsys) -> Shop:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(spark_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
+    monkeypatch.setattr(shared_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
     return Shop(tmp_path, capsys)
 
 
@@ -246,7 +246,7 @@ def test_a_running_node_is_handed_the_messages_and_processes_them(shop: Shop, tm
 def test_a_document_that_ends_its_worker_is_found_and_the_others_are_stored(shop: Shop, tmp_path: Path, monkeypatch):
     write_orders(tmp_path / "in", 4)
     (tmp_path / "in" / "000002.xml").write_text('<order id="5" deadly=""/>')
-    monkeypatch.setattr(loading, "check", check_mortally)
+    monkeypatch.setattr(load, "check", check_mortally)
 
     assert shop.load("orders", "in") == {
         "queue": "orders",
@@ -262,7 +262,7 @@ def check_mortally(assignment: bytes) -> bytes:
     import os
     import pickle
 
-    from demaq.bulk.checking import check
+    from demaq.bulk.document_checks import check
 
     items = pickle.loads(assignment).items
     if any([b"deadly" in item.body and item.problem is None for item in items]):

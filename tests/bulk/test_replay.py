@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 
 import demaq
-from demaq.bulk import replaying
-from demaq.bulk.executors import Place
-from demaq.bulk.finding import Filters, Finder, NothingToFind
-from demaq.bulk.replaying import Beside, OnSpark, Replay, Report
+from demaq.bulk import replay
+from demaq.bulk.executors import ProgramOnStore
+from demaq.bulk.message_search import Filters, Finder, NothingToFind
+from demaq.bulk.replay import LocalBackend, OnSpark, Replay, ReplayReport
 from demaq.cli import main as cli
-from demaq.cli import spark_options
+from demaq.cli import shared_options
 from demaq.cli.replay import KEEP
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.error_messages import Failure
-from demaq.server.control import ControlServer
+from demaq.engine.error_routing import Failure
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
 from demaq.spark.session import RunningSpark
 from demaq.store.protocol import NewMessage, StoredMessage
@@ -63,20 +63,20 @@ class Again:
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
         return self.lab._engine.append_checked(messages)
 
-    def __call__(self, name: str = "", **filters: object) -> Report:
+    def __call__(self, name: str = "", **filters: object) -> ReplayReport:
         """Run again what the filters ask for, and process it."""
         plan, store = self.lab._compiled.plan, self.lab.store
         asked = Filters(**filters)  # type: ignore[arg-type]
         Finder(plan, asked).check()
-        hands = Beside(plan, store, SaxonEvaluator(self.lab._compiled))
+        hands = LocalBackend(plan, store, SaxonEvaluator(self.lab._compiled))
         found = hands.find(asked, store.snapshot(), lambda numbers: None)
-        report = Report()
+        report = ReplayReport()
         Replay(store=store, target=self, digest="", name=name).run(hands, found.newest(), report)
         self.lab.run_until_idle()
         return report
 
     def found(self, **filters: object) -> list[int]:
-        hands = Beside(self.lab._compiled.plan, self.lab.store, SaxonEvaluator(self.lab._compiled))
+        hands = LocalBackend(self.lab._compiled.plan, self.lab.store, SaxonEvaluator(self.lab._compiled))
         asked = Filters(**filters)  # type: ignore[arg-type]
         return [item.first for item in hands.find(asked, self.lab.store.snapshot(), lambda numbers: None).newest()]
 
@@ -134,7 +134,7 @@ def test_each_error_is_run_again_once_and_a_new_failure_is_a_new_error(tmp_path:
     with Lab(REPAIRED, store=tmp_path) as lab:
         again = Again(lab)
         assert again(codes=("*",)).stored == 1
-        assert again(codes=("*",)) == Report(known=1)
+        assert again(codes=("*",)) == ReplayReport(known=1)
         assert bodies(lab, "bills") == ['<bill euros="3" again=""/>', '<bill euros="2.5" again="1"/>']
         assert again(name="on purpose", codes=("*",)).stored == 1
         assert len(bodies(lab, "bills")) == 3
@@ -192,7 +192,7 @@ def test_what_cannot_be_run_again_is_counted_with_the_reason(tmp_path: Path):
     run(tmp_path, BROKEN, GOOD.format(1, "a"))
     renamed = REPAIRED.replace("rule bill", "rule invoice")
     with Lab(renamed, store=tmp_path) as lab:
-        hands = Beside(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
+        hands = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
         finding = hands.find(Filters(codes=("*",)), lab.store.snapshot(), lambda numbers: None)
         assert finding.found == []
         assert finding.impossible == {"rule bill does not pertain to queue orders any more": 1}
@@ -370,22 +370,24 @@ def test_a_replay_that_was_killed_goes_on_without_doubles(shop: Shop):
 
 
 @pytest.fixture
-def at_hand(tmp_path: Path) -> Iterator[tuple[Lab, Place]]:
+def at_hand(tmp_path: Path) -> Iterator[tuple[Lab, ProgramOnStore]]:
     application = tmp_path / "shop.dmq"
     application.write_text(BROKEN)
     with Lab(application, store=tmp_path / "store") as lab:
         for number in range(300):
             lab.enqueue("orders", GOOD.format(number, "1,5" if number % 3 else "1"), {"express": "1"})
         lab.run_until_idle()
-        yield lab, Place.of(lab.program.files(), tmp_path / "store")
+        yield lab, ProgramOnStore.of(lab.program.files(), tmp_path / "store")
 
 
 @pytest.mark.slow
-def test_executors_find_and_copy_the_same_messages(at_hand: tuple[Lab, Place], spark: RunningSpark, monkeypatch):
+def test_executors_find_and_copy_the_same_messages(
+    at_hand: tuple[Lab, ProgramOnStore], spark: RunningSpark, monkeypatch
+):
     lab, place = at_hand
-    monkeypatch.setattr(replaying, "RANGE_NUMBERS", 333)
-    monkeypatch.setattr(replaying, "TASK_MESSAGES_MAX", 30)
-    beside = Beside(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
+    monkeypatch.setattr(replay, "RANGE_NUMBERS", 333)
+    monkeypatch.setattr(replay, "TASK_MESSAGES_MAX", 30)
+    beside = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
     on_spark = OnSpark(spark.session, place)
     looked: list[int] = []
     for filters in (Filters(codes=("FORG*",)), Filters(queues=("orders",), rule="ship")):
@@ -405,10 +407,10 @@ def _timeless(copy: object) -> tuple[object, ...]:
 
 @pytest.mark.slow
 def test_a_message_that_ends_its_worker_is_found_and_the_others_are_copied(
-    at_hand: tuple[Lab, Place], spark: RunningSpark, monkeypatch
+    at_hand: tuple[Lab, ProgramOnStore], spark: RunningSpark, monkeypatch
 ):
     _, place = at_hand
-    monkeypatch.setattr(replaying, "copy_some", copy_mortally)
+    monkeypatch.setattr(replay, "copy_some", copy_mortally)
     hands = OnSpark(spark.session, place)
     found = hands.find(Filters(queues=("orders",)), 4, lambda numbers: None).newest()
     answers = [copy for wave in hands.copies(found, "") for copy in wave]
@@ -420,7 +422,7 @@ def copy_mortally(assignment: bytes) -> bytes:
     import os
     import pickle
 
-    from demaq.bulk.replaying import copy_some
+    from demaq.bulk.replay import copy_some
 
     _, found, _, _ = pickle.loads(assignment)
     if any([item.seq == 2 for item in found]):
@@ -429,7 +431,7 @@ def copy_mortally(assignment: bytes) -> bytes:
 
 
 def test_the_command_uses_spark_where_it_is_told_to(shop: Shop, spark: RunningSpark, monkeypatch):
-    monkeypatch.setattr(spark_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
+    monkeypatch.setattr(shared_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
     shop.run(BROKEN, GOOD.format(1, "2,5"), GOOD.format(2, "3"))
     shop.run(REPAIRED)
     assert shop("replay", "--error", "FORG0001", "--pipeline", "spark", "--dry-run", "--json") == 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demaq.bulk.loading import parts
+from demaq.bulk.load import parts
 from demaq.bulk.sources import Layout, SourceError, count_documents, find_files, read
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from demaq.cli import main as cli
-from demaq.gateways.settings import Outgoing, Settings
-from demaq.server.control import ControlServer
+from demaq.gateways.settings import OutgoingSettings, Settings
+from demaq.server.control_server import ControlServer
 from demaq.store.protocol import Attempt, Postponed, Step
 from demaq.store.sqlite import SqliteStore
 from demaq.testing.lab import Lab
@@ -31,8 +31,8 @@ create rule wait for orders if (/wish) then do enqueue . into patient
 """
 SETTINGS = Settings(
     outgoing_by_queue={
-        "supplier": Outgoing(attempts=2, retry_first_seconds=0.01, breaker_failures=100),
-        "patient": Outgoing(retry_first_seconds=3600, retry_seconds_max=3600),
+        "supplier": OutgoingSettings(attempts=2, retry_first_seconds=0.01, breaker_failures=100),
+        "patient": OutgoingSettings(retry_first_seconds=3600, retry_seconds_max=3600),
     }
 )
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")

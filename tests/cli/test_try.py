@@ -11,8 +11,8 @@ import pytest
 
 from demaq import Node
 from demaq.cli import main as cli
-from demaq.language.system_properties import SYSTEM_PROPERTIES
-from demaq.rounds.simple.settings import EvaluatorName
+from demaq.evaluation.native.native_settings import EvaluatorName
+from demaq.system_properties import SYSTEM_PROPERTIES
 from demaq.testing import Lab
 
 WAIT_SECONDS_MAX = 60.0

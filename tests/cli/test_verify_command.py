@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demaq.cli import main as cli
-from demaq.store.database import FILE_NAME
+from demaq.store.sqlite_database import FILE_NAME
 from demaq.testing.lab import Lab
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from demaq.compiler.context import contexts
-from demaq.compiler.emit.blocks import BlockEmitter
-from demaq.compiler.emit.picking import batch_query
+from demaq.compiler.emit.xquery.blocks import BlockEmitter
+from demaq.compiler.emit.xquery.rule_filter import batch_query
 from demaq.compiler.explain import explain
 from demaq.compiler.planner import make_plan
-from demaq.language.load import load_program
+from demaq.language.loader import load_program
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PROGRAMS = sorted(GOLDEN.glob("*.dmq"))

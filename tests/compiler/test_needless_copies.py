@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from demaq.language.load import load_program_texts
-from demaq.rounds.compiled import compile_program
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.language.loader import load_program_texts
 
 PROLOG = "declare updating function local:drop($x) { delete node $x };"
 

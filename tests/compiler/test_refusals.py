@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from demaq.language.load import Checked, check_application
-from demaq.rounds.compiled import static_check
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.language.loader import CheckedProgram, check_application
 
 QUEUES = "create queue a create queue b\n"
 
 
-def check(folder: Path, text: str) -> Checked:
+def check(folder: Path, text: str) -> CheckedProgram:
     file = folder / "app.dmq"
     file.write_text(QUEUES + text, encoding="utf-8")
     return check_application(file, static_check)
 
 
-def errors(checked: Checked) -> list[tuple[str, int, int]]:
+def errors(checked: CheckedProgram) -> list[tuple[str, int, int]]:
     return [(item.code, item.at.line, item.at.column) for item in checked.errors if item.at is not None]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demaq.language.codes import CODES, Code
+from demaq.language.codes import CODES, DiagnosticCode
 
 AREAS = {
     "1": "Syntax",
@@ -66,7 +66,7 @@ def diagnostics_page() -> str:
     return "\n".join(parts)
 
 
-def _entry(code: str, entry: Code) -> str:
+def _entry(code: str, entry: DiagnosticCode) -> str:
     text = _wrapped(f"**{entry.title.capitalize()}.** {entry.explanation}")
     return f"### {code}\n\n{text}\n\n```text\n{entry.mending}\n```\n"
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from demaq.server.startup import DEFAULT_STORE
-from demaq.store.database import FILE_NAME
+from demaq.store.sqlite_database import FILE_NAME
 from tests.docs.pages import PROJECT, Command, Ports, wait_until_idle, without_times
 
 ANSWER_SECONDS_MAX = 600.0

@@ -15,27 +15,27 @@ import pytest
 
 import demaq
 from demaq.cli import main as cli
-from demaq.cli.lazy_command import LazyCommand
-from demaq.compiler.emit.blocks import NESTING_MAX_COMPILED
+from demaq.cli.command_classes import LazyCommand
+from demaq.compiler.emit.xquery.blocks import NESTING_MAX_COMPILED
+from demaq.control.client import REQUEST_BYTES_MAX
+from demaq.engine.engine import TIMERS_MAX
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.evaluation.saxon.processor import BATCH_MESSAGES_MAX
+from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
+from demaq.evaluation.workers.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
+from demaq.evaluation.workers.worker import GROWTH_MAX_MEGABYTES
 from demaq.language.codes import CODES
-from demaq.language.functions import ARITIES, REFUSED
-from demaq.language.load import check_application
+from demaq.language.function_library import ARITIES, REFUSED
+from demaq.language.loader import check_application
 from demaq.language.namespaces import QS
 from demaq.language.parser import parse_module, parse_query
 from demaq.language.recursion import NESTING_MAX
-from demaq.language.system_properties import (
+from demaq.store.removal import REQUEST_MEMORY_SECONDS
+from demaq.system_properties import (
     ECHO_PROPERTIES,
     GATEWAY_PROPERTIES,
     SYSTEM_PROPERTIES,
 )
-from demaq.rounds.compiled import static_check
-from demaq.rounds.evaluator import ROUND_MESSAGES_MAX
-from demaq.rounds.process import ATTEMPTS_MAX, RULES_GIVEN_UP_MAX
-from demaq.rounds.saxon import BATCH_MESSAGES_MAX
-from demaq.rounds.worker import GROWTH_MAX_MEGABYTES
-from demaq.scheduler.engine import TIMERS_MAX
-from demaq.server.control import REQUEST_BYTES_MAX
-from demaq.store.removal import REQUEST_MEMORY_SECONDS
 from demaq.xml_bounds import (
     ATTRIBUTES_MAX,
     DEPTH_MAX,

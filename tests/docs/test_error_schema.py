@@ -9,9 +9,9 @@ import pytest
 from lxml import etree
 
 from demaq.cli import main as cli
+from demaq.engine.error_routing import Failure, error_body
 from demaq.errors import ERROR_KINDS
-from demaq.rounds.outcomes import Location
-from demaq.scheduler.error_messages import Failure, error_body
+from demaq.evaluation.outcomes import Location
 from demaq.schemas import schema_text
 from demaq.testing import Lab
 from tests.docs.pages import PROJECT, Page, replaced

@@ -17,9 +17,9 @@ from demaq.cli import main as cli
 from demaq.documents import parse_document
 from demaq.encodings import KNOWN, encoding_named
 from demaq.errors import MessageError
+from demaq.evaluation.saxon.processor import Saxon
 from demaq.gateways.security.recipients import Recipients
-from demaq.gateways.settings import Outgoing, Settings
-from demaq.rounds.saxon import Saxon
+from demaq.gateways.settings import OutgoingSettings, Settings
 from demaq.testing.lab import Lab
 from demaq.xml_parsers import file_parser, parse_characters, pull_parser
 from demaq.xml_prolog import DOCTYPE_REFUSED
@@ -208,7 +208,7 @@ def other() -> Iterator[OtherSide]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, other: OtherSide) -> Iterator[Running]:
-    settings = Settings(outgoing_default=Outgoing(recipients=Recipients.of([other.address])))
+    settings = Settings(outgoing_default=OutgoingSettings(recipients=Recipients.of([other.address])))
     with running(tmp_path_factory.mktemp("types"), APPLICATION, settings, smtp=ANY_PORT) as found:
         yield found
 

@@ -12,8 +12,8 @@ import pytest
 from lxml import etree
 
 from demaq import xml_name_count, xml_parsers
-from demaq.rounds.process import ProcessEvaluator
-from demaq.rounds.saxon import Saxon
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.xml_name_count import NAMES_KEPT_MAX, WHOLE_CHARACTERS, NameCount
 from demaq.xml_parsers import parse_characters
 from tests.rounds.test_process import drain, running

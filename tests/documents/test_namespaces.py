@@ -10,7 +10,7 @@ import pytest
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.rounds.saxon import Saxon
+from demaq.evaluation.saxon.processor import Saxon
 from demaq.xml_parsers import parse_file_content, parse_made
 from tests.programs import Bench, bodies, program
 

@@ -16,18 +16,18 @@ from lxml import etree
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.gateways.http.answers import Refusal
-from demaq.gateways.http.reading import text_of
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.gateways.http.request_body import text_of
 from demaq.gateways.http.request_head import BadHead, expect_small, expect_sound
-from demaq.gateways.mail.reading import read_mail
-from demaq.gateways.settings import Incoming, Settings
-from demaq.gateways.soap import read_interface
-from demaq.gateways.soap.addressing import addressing_of
-from demaq.gateways.soap.envelope import read_envelope, version_of
-from demaq.gateways.soap.exchange import asked, refusal_for
-from demaq.gateways.soap.faults import write_refusal
-from demaq.gateways.soap.refusals import SoapRefusal
-from demaq.rounds.saxon import Saxon
+from demaq.gateways.http.responses import Refusal
+from demaq.gateways.mail.parsed_mail import read_mail
+from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.soap import read_interface
+from demaq.soap.envelope import read_envelope, version_of
+from demaq.soap.exchange import asked, refusal_for
+from demaq.soap.faults import write_refusal
+from demaq.soap.refusals import SoapRefusal
+from demaq.soap.ws_addressing import addressing_of
 from tests.gateways.nodes import Running, running, written
 from tests.gateways.soap import wsdls
 
@@ -184,7 +184,7 @@ def all_targets() -> Iterator[Targets]:
 
     listening = Listening(logging.WARNING)
     logging.getLogger().addHandler(listening)
-    quick = Settings(incoming_default=Incoming(body_seconds_max=0.3, body_bytes_max=500_000))
+    quick = Settings(incoming_default=IncomingSettings(body_seconds_max=0.3, body_bytes_max=500_000))
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = written(Path(name), {"shop.wsdl": wsdls.document_wsdl()})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx
 
-from demaq.gateways.serving import Gateways
 from demaq.gateways.settings import Settings
+from demaq.server.gateways import Gateways
 from demaq.server.node import Node
 from demaq.store.protocol import StoredMessage
 

@@ -11,8 +11,8 @@ import pytest
 from demaq.cli import main as cli
 from demaq.compiler.planner import make_plan
 from demaq.gateways.answer_queues import find_answer_queues
-from demaq.gateways.settings import Incoming, Settings
-from demaq.language.load import load_program
+from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.language.loader import load_program
 from tests.gateways.nodes import running
 
 QUEUES = """
@@ -90,7 +90,7 @@ create rule both for questions if (/q) then
 
 
 def test_nobody_waits_where_all_that_is_sent_has_a_recipient(tmp_path: Path):
-    settings = Settings(incoming_default=Incoming(reply_seconds_max=20))
+    settings = Settings(incoming_default=IncomingSettings(reply_seconds_max=20))
     with running(tmp_path, APPLICATION, settings) as here:
         began = time.monotonic()
         answer = here.post("/orders", '<order to="http://127.0.0.1:9/"/>')

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.settings import IncomingSettings, Settings
 from tests.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
@@ -36,8 +36,8 @@ AT_ONCE = 50
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    short = Incoming(reply_seconds_max=0.2)
-    settings = Settings(incoming_default=Incoming(reply_seconds_max=20), incoming_by_queue={"never": short})
+    short = IncomingSettings(reply_seconds_max=0.2)
+    settings = Settings(incoming_default=IncomingSettings(reply_seconds_max=20), incoming_by_queue={"never": short})
     with running(tmp_path_factory.mktemp("conversations"), APPLICATION, settings) as found:
         yield found
 
@@ -157,7 +157,7 @@ def test_nonsense_behind_a_request_is_not_taken_for_its_answer(here: Running):
 
 @pytest.mark.slow
 def test_what_was_said_before_a_node_stopped_still_holds_when_it_is_started_again(tmp_path: Path):
-    settings = Settings(incoming_default=Incoming(reply_seconds_max=60))
+    settings = Settings(incoming_default=IncomingSettings(reply_seconds_max=60))
     with running(tmp_path, APPLICATION, settings) as here, ThreadPoolExecutor(1) as threads:
         first = here.post("/ask", "<question>kept</question>", Idempotency_Key="k")
         waits = threads.submit(here.post, "/never", "<question>still here</question>")

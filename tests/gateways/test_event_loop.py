@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from demaq.gateways.intake import LOAD_SECONDS
+from demaq.gateways.group_commit import LOAD_SECONDS
 from demaq.gateways.security.recipients import Recipients
-from demaq.gateways.settings import Outgoing, Settings
+from demaq.gateways.settings import OutgoingSettings, Settings
 from tests.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
@@ -66,7 +66,7 @@ def watched(here: Running) -> Iterator[Watchdog]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    settings = Settings(outgoing_default=Outgoing(recipients=Recipients.of(["*:*"]), attempts=1))
+    settings = Settings(outgoing_default=OutgoingSettings(recipients=Recipients.of(["*:*"]), attempts=1))
     with running(tmp_path_factory.mktemp("loop"), APPLICATION, settings) as found:
         yield found
 
@@ -131,7 +131,7 @@ def test_the_loop_goes_on_while_the_system_takes_its_time(
             monkeypatch.setattr(shutil, "disk_usage", slowly(shutil.disk_usage))
             senders.submit(timed, here, "GET", "/readyz")
         elif what == "certificates":
-            monkeypatch.setattr(Outgoing, "client_context", slowly(Outgoing.client_context))
+            monkeypatch.setattr(OutgoingSettings, "client_context", slowly(OutgoingSettings.client_context))
             here.node.enqueue("out", "<m/>")
         else:
             monkeypatch.setattr(socket, "getaddrinfo", slowly(socket.getaddrinfo))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.settings import IncomingSettings, Settings
 from tests.gateways.nodes import ANY_PORT, Running, running, written
 from tests.gateways.soap import wsdls
 
@@ -131,7 +131,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, bytes, bool]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    quick = Settings(incoming_default=Incoming(body_seconds_max=0.1, body_bytes_max=500_000))
+    quick = Settings(incoming_default=IncomingSettings(body_seconds_max=0.1, body_bytes_max=500_000))
     files = {"shop.wsdl": wsdls.document_wsdl(), "order.xsd": SCHEMA}
     with running(written(tmp_path_factory.mktemp("fuzzing"), files), APPLICATION, quick, smtp=ANY_PORT) as found:
         yield found

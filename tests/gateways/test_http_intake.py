@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import StoreError
-from demaq.gateways.http import protocol
-from demaq.gateways.http.answers import Refusal
-from demaq.gateways.http.reading import Held
+from demaq.gateways.group_commit import LOAD_SECONDS, LOAD_SECONDS_MAX
+from demaq.gateways.http import http_protocol
+from demaq.gateways.http.request_body import Held
+from demaq.gateways.http.responses import Refusal
 from demaq.gateways.http.server import listen
-from demaq.gateways.intake import LOAD_SECONDS, LOAD_SECONDS_MAX
-from demaq.gateways.settings import Incoming, Settings
+from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.store.protocol import NewMessage
 from tests.gateways.nodes import Running, running, wait_until
 
@@ -45,9 +45,9 @@ SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element n
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    quick = Incoming(body_bytes_max=100_000, body_seconds_max=0.5, reply_seconds_max=2)
-    full = Incoming(disk_free_bytes_min=10**18, retry_after_seconds=7)
-    slow = Incoming(reply_seconds_max=0.2, late="timeout")
+    quick = IncomingSettings(body_bytes_max=100_000, body_seconds_max=0.5, reply_seconds_max=2)
+    full = IncomingSettings(disk_free_bytes_min=10**18, retry_after_seconds=7)
+    slow = IncomingSettings(reply_seconds_max=0.2, late="timeout")
     settings = Settings(incoming_default=quick, incoming_by_queue={"slow": slow, "full": full})
     with running(tmp_path_factory.mktemp("intake"), APPLICATION, settings, ask_xsd=SCHEMA) as found:
         yield found
@@ -478,7 +478,7 @@ def test_too_many_headers_are_said_to_be_too_many(here: Running):
 
 
 def test_a_connection_on_which_only_blank_lines_come_is_closed(here: Running, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(protocol, "HEAD_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS_MAX", 0.3)
     with _connection(here) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b" 200 " in _read_until(connection, b"ok\n")
@@ -582,7 +582,7 @@ create rule pass for work
 
 
 def test_a_full_backlog_asks_to_come_again_and_so_says_readiness(tmp_path: Path):
-    settings = Settings(incoming_default=Incoming(backlog_max=3, retry_after_seconds=7))
+    settings = Settings(incoming_default=IncomingSettings(backlog_max=3, retry_after_seconds=7))
     with running(tmp_path, BACKLOG, settings) as here:
         with here.node._turn:  # nothing is processed
             assert here.post("/work", "<m/>").status_code == 202
@@ -596,7 +596,7 @@ def test_a_full_backlog_asks_to_come_again_and_so_says_readiness(tmp_path: Path)
 
 
 def test_mailboxes_timers_and_errors_are_no_backlog(tmp_path: Path):
-    settings = Settings(incoming_default=Incoming(backlog_max=3))
+    settings = Settings(incoming_default=IncomingSettings(backlog_max=3))
     with running(tmp_path, BACKLOG, settings) as here:
         for _ in range(5):
             assert here.post("/work", "<m/>").status_code == 202
@@ -637,7 +637,7 @@ def test_no_message_is_taken_while_none_can_be_processed(tmp_path: Path, monkeyp
 def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("demaq.gateways.intake.STALL_SECONDS_MAX", LOAD_SECONDS)
+    monkeypatch.setattr("demaq.gateways.group_commit.STALL_SECONDS_MAX", LOAD_SECONDS)
     with running(tmp_path, BACKLOG) as here:
         time.sleep(LOAD_SECONDS)
         database = here.node.store._database

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from demaq.gateways.http.protocol import HEAD_BYTES_MAX
+from demaq.gateways.http.http_protocol import HEAD_BYTES_MAX
 from demaq.gateways.http.request_head import HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, expect_sound
 from tests.gateways.nodes import Running, running
 

@@ -18,8 +18,8 @@ from demaq.gateways.security.authentication import AuthKind
 from demaq.gateways.security.credential_file import USERS, Entry, add_entry
 from demaq.gateways.security.passwords import password_hash
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import Incoming, Mail, Relay, Settings
-from demaq.gateways.settings.values import Tls
+from demaq.gateways.settings import IncomingSettings, MailSettings, RelaySettings, Settings
+from demaq.gateways.settings.settings import Tls
 from tests.gateways.mail.test_sending import Receiver
 from tests.gateways.nodes import ANY_PORT, running, wait_until
 
@@ -34,7 +34,7 @@ def test_a_mail_is_taken_from_who_says_the_right_password(tmp_path: Path):
     add_entry(tmp_path / "users", USERS, Entry(name="relay", hash=password_hash("right")))
     settings = Settings(
         tls=Tls(own=OwnCertificate(certificate=tmp_path / "node.pem")),
-        incoming_by_queue={"orders": Incoming(auth=("basic",), users=tmp_path / "users")},
+        incoming_by_queue={"orders": IncomingSettings(auth=("basic",), users=tmp_path / "users")},
     )
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
@@ -73,7 +73,9 @@ def test_hops_of_a_mail_are_counted_on(tmp_path: Path):
         port = free.getsockname()[1]
     relay = Controller(receiver, hostname="127.0.0.1", port=port)
     relay.start()
-    settings = Settings(mail=Mail(relay=Relay(host="127.0.0.1", port=port, tls="never"), sender="n@example.org"))
+    settings = Settings(
+        mail=MailSettings(relay=RelaySettings(host="127.0.0.1", port=port, tls="never"), sender="n@example.org")
+    )
     try:
         with running(tmp_path, application, settings, smtp=ANY_PORT) as here:
             assert here.gateways.smtp_address is not None
@@ -102,7 +104,7 @@ def test_nobody_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path
 
 @pytest.mark.parametrize(("auth", "reason"), [(("bearer",), "passwords"), (("basic",), "certificate")])
 def test_a_gateway_that_nobody_could_send_mail_to_is_refused(auth: tuple[AuthKind, ...], reason: str):
-    settings = Settings(incoming_by_queue={"orders": Incoming(auth=auth)})
+    settings = Settings(incoming_by_queue={"orders": IncomingSettings(auth=auth)})
 
     with pytest.raises(OperatorError, match=reason):
         guarded_mailboxes(settings, ["orders"])

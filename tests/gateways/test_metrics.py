@@ -13,11 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from demaq.cli import main as cli
-from demaq.gateways.figures import BOUNDS_SECONDS, Durations
+from demaq.gateways.counters import BOUNDS_SECONDS, Durations
 from demaq.gateways.security.credential_file import TOKENS, Entry, add_entry
 from demaq.gateways.security.tokens import new_token, token_hash
-from demaq.gateways.settings import Incoming, Outgoing, Settings
-from demaq.server.control import ControlServer
+from demaq.gateways.settings import IncomingSettings, OutgoingSettings, Settings
+from demaq.server.control_server import ControlServer
 from tests.gateways.nodes import Running, running, wait_until
 from tests.gateways.peers import Answer, Got, OtherSide, other_side
 
@@ -60,11 +60,11 @@ def token(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def here(supplier: OtherSide, folder: Path, token: str) -> Iterator[Running]:
-    nobody = Incoming(auth=())
+    nobody = IncomingSettings(auth=())
     settings = Settings(
-        incoming_default=Incoming(auth=("bearer",), tokens=folder / "tokens"),
+        incoming_default=IncomingSettings(auth=("bearer",), tokens=folder / "tokens"),
         incoming_by_queue={"orders": nobody},
-        outgoing_default=Outgoing(retry_first_seconds=3600, retry_seconds_max=3600, breaker_failures=1),
+        outgoing_default=OutgoingSettings(retry_first_seconds=3600, retry_seconds_max=3600, breaker_failures=1),
     )
     (folder / "file.xml").write_text("<policy/>")
     with running(folder, APPLICATION.replace("{address}", supplier.address), settings) as found:

@@ -19,12 +19,12 @@ import trustme
 from aiosmtpd.controller import Controller
 from lxml import etree
 
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.error_routing import kind_of, read_error
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import Mail, Outgoing, Relay, Settings
-from demaq.scheduler.error_messages import kind_of, read_error
-from demaq.scheduler.receiving import Sent
+from demaq.gateways.settings import MailSettings, OutgoingSettings, RelaySettings, Settings
 from demaq.schemas import schema_text
 from demaq.store.protocol import Attempt, Postponed, StoredMessage
 from tests.gateways.mail.test_sending import Receiver
@@ -147,7 +147,9 @@ class World:
 
     def put_all(self, queue: str, messages: list[tuple[str, str]]) -> list[int]:
         """Many at once: where to, and what."""
-        return self.here.node.enqueue_all(queue, [Sent(body, {"Recipient": to}, None) for to, body in messages])
+        return self.here.node.enqueue_all(
+            queue, [IncomingMessage(body, {"Recipient": to}, None) for to, body in messages]
+        )
 
     def got(self, path: str, count: int = 1) -> list[Got]:
         wait_until(lambda: len(self.there.at(path)) >= count)
@@ -214,7 +216,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         relay.start()
         stack.callback(relay.stop)
         settings = Settings(
-            mail=Mail(relay=Relay(host="127.0.0.1", port=relay.port, tls="never"), sender="shop@example.org"),
+            mail=MailSettings(
+                relay=RelaySettings(host="127.0.0.1", port=relay.port, tls="never"), sender="shop@example.org"
+            ),
             outgoing_default=_outgoing(),
             outgoing_by_queue={queue: _outgoing(**more) for queue, more in by_queue.items()},
         )
@@ -226,8 +230,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def _outgoing(**more: Any) -> Outgoing:
-    return Outgoing(**{"breaker_failures": STEADY, "recipients": EVERYBODY, **QUICK, **more})
+def _outgoing(**more: Any) -> OutgoingSettings:
+    return OutgoingSettings(**{"breaker_failures": STEADY, "recipients": EVERYBODY, **QUICK, **more})
 
 
 def _server_side(issuer: trustme.CA, clients: trustme.CA) -> ssl.SSLContext:
@@ -768,7 +772,7 @@ def test_a_node_that_was_stopped_sends_the_rest_and_nothing_twice(tmp_path: Path
     with other_side(slowly(0.02)) as there:
         application = f'create queue out kind outgoingGateway endpoint "{there.address}/"'
         with running(tmp_path, application, settings) as here:
-            here.node.enqueue_all("out", [Sent(f"<m>{number}</m>", {}, None) for number in range(100)])
+            here.node.enqueue_all("out", [IncomingMessage(f"<m>{number}</m>", {}, None) for number in range(100)])
             wait_until(lambda: len(there.got) >= 20)
         sent = len(there.got)
         assert sent < 100

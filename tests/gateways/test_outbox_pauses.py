@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from demaq.gateways.settings import Outgoing, Settings
+from demaq.gateways.settings import OutgoingSettings, Settings
 from tests.gateways.nodes import running, wait_until
 from tests.gateways.peers import Answer, Got, other_side
 
@@ -29,7 +29,7 @@ def test_a_message_is_tried_again_in_time_while_another_is_still_on_its_way(tmp_
             go_on.wait(60)
         return (503 if tried.count("<again/>") == 1 else 202), {}, b""
 
-    settings = Settings(outgoing_default=Outgoing(retry_first_seconds=0.01))
+    settings = Settings(outgoing_default=OutgoingSettings(retry_first_seconds=0.01))
     with other_side(answer) as side, running(tmp_path, APPLICATION.format(address=side.address), settings) as here:
         here.node.enqueue("orders", "<slow/>")
         assert come.wait(SOON_SECONDS)

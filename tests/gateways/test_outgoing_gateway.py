@@ -9,11 +9,11 @@ import pytest
 
 from demaq.compiler.planner import make_plan
 from demaq.gateways.connections import Connections
-from demaq.gateways.outbox.addressing import Addressing
-from demaq.gateways.outbox.gateway import OutgoingGateway
-from demaq.gateways.settings import Outgoing
-from demaq.language.load import load_program
-from demaq.store.memory import MemoryStore
+from demaq.gateways.outbox.destination import DestinationResolver
+from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
+from demaq.gateways.settings import OutgoingSettings
+from demaq.language.loader import load_program
+from demaq.store.memory_store import MemoryStore
 from demaq.store.protocol import Postponed
 from tests.store.contract import MORNING, attempt, new
 
@@ -25,7 +25,7 @@ def test_a_message_that_is_due_again_while_the_store_is_read_is_not_forgotten(tm
     (tmp_path / "app.dmq").write_text('create queue out kind outgoingGateway endpoint "http://a.invalid/"')
     plan = make_plan(load_program([tmp_path / "app.dmq"]))
     store = MemoryStore()
-    gateway = OutgoingGateway("out", Outgoing(), Addressing(plan, {}, Connections()), store)
+    gateway = OutgoingGateway("out", OutgoingSettings(), DestinationResolver(plan, {}, Connections()), store)
     store.append([new("out", undelivered=True, priority=None)])
     assert gateway.wants_reading(NOW)
     gateway.add(gateway.read(NOW), NOW)

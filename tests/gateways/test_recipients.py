@@ -16,7 +16,7 @@ import pytest
 from demaq.cli.main import demaq, run
 from demaq.gateways.outbox import guarded_network
 from demaq.gateways.security.recipients import Recipients
-from demaq.gateways.settings import Mail, Outgoing, Relay, Settings, read_settings
+from demaq.gateways.settings import MailSettings, OutgoingSettings, RelaySettings, Settings, read_settings
 from tests.gateways.nodes import Running, running, wait_until
 from tests.gateways.peers import OtherSide, other_side
 
@@ -56,10 +56,10 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with ExitStack() as stack:
         there, own = stack.enter_context(other_side()), stack.enter_context(other_side())
-        quick = Outgoing(attempts=1, timeout_seconds=5.0)
+        quick = OutgoingSettings(attempts=1, timeout_seconds=5.0)
         listed = Recipients.of(["*:*", there.address])
         settings = Settings(
-            mail=Mail(relay=Relay(host="127.0.0.1", port=1, tls="never"), sender="shop@example.org"),
+            mail=MailSettings(relay=RelaySettings(host="127.0.0.1", port=1, tls="never"), sender="shop@example.org"),
             outgoing_default=quick,
             outgoing_by_queue={
                 "open": replace(quick, recipients=listed),

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from demaq.gateways import serving
 from demaq.gateways.security.tls import Renewal
+from demaq.server import gateways
 
 
 class Looking:
@@ -28,12 +28,12 @@ class Looking:
 
 
 def test_the_files_of_the_certificate_are_looked_at_until_the_node_stops(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "RENEWAL_SECONDS", 0.001)
+    monkeypatch.setattr(gateways, "RENEWAL_SECONDS", 0.001)
 
     async def run() -> int:
         stop = asyncio.Event()
         looking = Looking(stop)
-        await serving.renew_until(cast(Renewal, looking), stop)
+        await gateways.renew_until(cast(Renewal, looking), stop)
         return looking.times
 
     assert asyncio.run(asyncio.wait_for(run(), 10)) == 3

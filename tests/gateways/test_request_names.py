@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from demaq.gateways.request_names import request_of
+from demaq.gateways.idempotency import request_of
 from demaq.gateways.security.authentication import ANYBODY, Identity
 from demaq.store.request_names import bounds_of, digest_of, has_digest, name_of, named
 

@@ -19,8 +19,8 @@ from demaq.gateways.security.credential_file import TOKENS, USERS, Entry, add_en
 from demaq.gateways.security.passwords import password_hash
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.security.tokens import token_hash
-from demaq.gateways.settings import Incoming, Settings
-from demaq.gateways.settings.values import Tls
+from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.gateways.settings.settings import Tls
 from tests.gateways.nodes import Running, running
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     for name, token in TOKENS_BY_NAME.items():
         queues = frozenset(["either"]) if name == "other" else None
         add_entry(folder / "tokens", TOKENS, Entry(name=name, hash=token_hash(token), queues=queues))
-    asking = Incoming(users=folder / "users", tokens=folder / "tokens")
+    asking = IncomingSettings(users=folder / "users", tokens=folder / "tokens")
     settings = Settings(
         tls=Tls(own=OwnCertificate(certificate=folder / "node.pem"), client_ca=folder / "ca.pem"),
         incoming_by_queue={

@@ -12,11 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demaq.errors import OperatorError
-from demaq.gateways.security import authentication, credential_file, slowing
+from demaq.gateways.security import authentication, credential_file, throttle
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import Incoming, Mail, Outgoing, Relay, Settings, Tls, exposures, read_settings
-from demaq.gateways.settings.reading import INCOMING_KEYS, MAIL_KEYS, NODE_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
+from demaq.gateways.settings import (
+    IncomingSettings,
+    MailSettings,
+    OutgoingSettings,
+    RelaySettings,
+    Settings,
+    Tls,
+    exposures,
+    read_settings,
+)
+from demaq.gateways.settings.settings_file import INCOMING_KEYS, MAIL_KEYS, NODE_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
 from tests.docs.pages import PROJECT, Page
 
 HIDDEN = "hunter2hunter2"
@@ -59,11 +68,11 @@ def operator(tmp_path: Path) -> Operator:
 
 def test_an_empty_file_is_as_none_but_for_where_its_neighbours_are(operator: Operator):
     settings = operator.read("")
-    beside = Incoming(users=operator.folder / "users", tokens=operator.folder / "tokens")
+    beside = IncomingSettings(users=operator.folder / "users", tokens=operator.folder / "tokens")
 
     assert settings == Settings(file=operator.file, incoming_default=beside)
     assert settings.incoming("orders") == beside
-    assert settings.outgoing("bank") == Settings().outgoing("bank") == Outgoing()
+    assert settings.outgoing("bank") == Settings().outgoing("bank") == OutgoingSettings()
 
 
 def test_everything_that_can_be_said_is_read(operator: Operator):
@@ -122,7 +131,7 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
     folder = operator.folder
 
     payments = settings.incoming("payments")
-    assert payments == Incoming(
+    assert payments == IncomingSettings(
         auth=("basic", "bearer"),
         users=folder / "who/users",
         tokens=Path("/etc/demaq/tokens"),
@@ -137,7 +146,7 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
     )
     assert settings.incoming("orders") == replace(payments, auth=(), body_bytes_max=1000)
     shop = settings.outgoing("shop")
-    assert shop == Outgoing(
+    assert shop == OutgoingSettings(
         connections=2,
         rate_per_second=0.5,
         attempts=3,
@@ -156,7 +165,7 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
         certificate=folder / "client.pem", key=folder / "client.key", key_password=Secret("key password")
     )
     assert settings.outgoing("bank") == replace(shop, own=own, user=None, password=None, token=Secret("bank token"))
-    relay = Relay(
+    relay = RelaySettings(
         host="mail.example.org",
         port=2525,
         tls="required",
@@ -164,7 +173,7 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
         password=Secret(HIDDEN),
         ca=folder / "ca.pem",
     )
-    assert settings.mail == Mail(relay=relay, sender="demaq@example.org", size_bytes_max=1_000_000)
+    assert settings.mail == MailSettings(relay=relay, sender="demaq@example.org", size_bytes_max=1_000_000)
     node = OwnCertificate(certificate=folder / "node.pem", key=folder / "node.key")
     assert settings.tls == Tls(own=node, client_ca=folder / "clients.pem")
     assert HIDDEN not in repr(settings)
@@ -270,7 +279,7 @@ def test_operators_are_told_which_of_our_credentials_travel_in_the_clear(operato
     ],
 )
 def test_credentials_go_to_the_endpoint_and_to_servers_that_are_listed_alone(url: str, goes: bool):
-    gateway = Outgoing(token=Secret("abc"), credentials_to=("https://partner.example.org",))
+    gateway = OutgoingSettings(token=Secret("abc"), credentials_to=("https://partner.example.org",))
 
     found = gateway.authorization(url, "https://bank.example.org/v1")
     assert found == ("Bearer abc" if goes else None)
@@ -279,9 +288,9 @@ def test_credentials_go_to_the_endpoint_and_to_servers_that_are_listed_alone(url
 def test_a_user_is_shown_as_basic_and_nobody_as_nothing():
     endpoint = "https://bank.example.org/"
 
-    assert Outgoing(user="a", password=Secret("b")).authorization(endpoint, endpoint) == "Basic YTpi"
-    assert Outgoing().authorization(endpoint, endpoint) is None
-    assert Outgoing(token=Secret("abc")).authorization(endpoint, None) is None
+    assert OutgoingSettings(user="a", password=Secret("b")).authorization(endpoint, endpoint) == "Basic YTpi"
+    assert OutgoingSettings().authorization(endpoint, endpoint) is None
+    assert OutgoingSettings(token=Secret("abc")).authorization(endpoint, None) is None
 
 
 # --- what is wrong ---------------------------------------------------------------------------------------------------
@@ -483,11 +492,11 @@ def test_every_default_in_the_reference_is_the_real_one(operator: Operator):
 def test_the_limits_of_who_may_send_in_the_reference_are_the_real_ones():
     text = Page(PROJECT / "docs" / "reference" / "settings.md").text
     limits = {
-        "failures that cost nothing": f"{slowing.FREE_FAILURES} | each further one from an address doubles the time to wait, from {slowing.FIRST_SECONDS:g} s",
-        "the longest time that guessed passwords of an address are not looked at": f"{slowing.SECONDS_MAX:g} s",
+        "failures that cost nothing": f"{throttle.FREE_FAILURES} | each further one from an address doubles the time to wait, from {throttle.FIRST_SECONDS:g} s",
+        "the longest time that guessed passwords of an address are not looked at": f"{throttle.SECONDS_MAX:g} s",
         "the longest time that the answer to a failure is held back": f"{authentication.ANSWER_DELAY_SECONDS_MAX:g} s",
-        "after how long failures are forgotten": f"{slowing.FORGET_SECONDS / 60:g} minutes",
-        "addresses and names of users that are remembered for it": f"{slowing.REMEMBERED_MAX:,} each",
+        "after how long failures are forgotten": f"{throttle.FORGET_SECONDS / 60:g} minutes",
+        "addresses and names of users that are remembered for it": f"{throttle.REMEMBERED_MAX:,} each",
         "passwords that are checked at once": f"{authentication.HASHES_AT_ONCE} | {authentication.HASHES_WAITING_MAX} wait, {authentication.HASHES_PER_ADDRESS_MAX} of them",
         "how long a password that was right is remembered after it was used": f"{authentication.REMEMBERED_SECONDS / 60:g} minutes",
         "how soon a changed file of tokens or users holds": f"{credential_file.LOOK_EVERY_SECONDS:g} s",

@@ -18,8 +18,8 @@ import zeep.wsa
 from lxml import etree
 
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import Incoming, Settings
-from demaq.gateways.settings.values import Tls
+from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.gateways.settings.settings import Tls
 from tests.gateways.nodes import Running, running, written
 from tests.gateways.soap import wsdls
 from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES
@@ -94,7 +94,7 @@ FILES = {
 }
 ADDRESSING = "{http://www.w3.org/2005/08/addressing}"
 ENVELOPE = "http://schemas.xmlsoap.org/soap/envelope/"
-SETTINGS = Settings(incoming_default=Incoming(reply_seconds_max=20))
+SETTINGS = Settings(incoming_default=IncomingSettings(reply_seconds_max=20))
 
 
 @pytest.fixture(scope="module")

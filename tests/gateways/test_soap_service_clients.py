@@ -19,8 +19,8 @@ import requests
 import zeep
 
 from demaq.documents import parse_document
-from demaq.gateways.settings import Incoming, Settings
-from demaq.gateways.soap import Fault, read_fault, write_envelope
+from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.soap import Fault, read_fault, write_envelope
 from tests.gateways.nodes import Running, running, wait_until
 from tests.gateways.soap.foreign_tools import gsoap, needed, node_modules
 
@@ -39,7 +39,7 @@ VERSIONS = ["1.1", "1.2"]
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("clients")
     shutil.copytree(SHOP, folder, dirs_exist_ok=True)
-    settings = Settings(incoming_default=Incoming(reply_seconds_max=20))
+    settings = Settings(incoming_default=IncomingSettings(reply_seconds_max=20))
     with running(folder, (folder / "shop.dmq").read_text(), settings) as found:
         yield found
 

@@ -10,8 +10,8 @@ import pytest
 
 from demaq.documents import parse_document
 from demaq.gateways.security.recipients import Recipients
-from demaq.gateways.settings import Incoming, Outgoing, Settings
-from demaq.gateways.soap import read_fault, write_envelope
+from demaq.gateways.settings import IncomingSettings, OutgoingSettings, Settings
+from demaq.soap import read_fault, write_envelope
 from tests.gateways.nodes import Running, running, written
 from tests.gateways.soap import wsdls
 
@@ -60,12 +60,12 @@ create rule never for slow if (/o:order/o:item = "tea") then do enqueue <o:confi
 create rule echo for plain if (/o:order) then do enqueue /* into answers
 """
 SETTINGS = Settings(
-    incoming_default=Incoming(reply_seconds_max=20),
+    incoming_default=IncomingSettings(reply_seconds_max=20),
     incoming_by_queue={
-        "full": Incoming(disk_free_bytes_min=10**18, retry_after_seconds=7),
-        "slow": Incoming(reply_seconds_max=0.1, late="timeout"),
-        "small": Incoming(body_bytes_max=100),
-        "locked": Incoming(auth=("basic",)),
+        "full": IncomingSettings(disk_free_bytes_min=10**18, retry_after_seconds=7),
+        "slow": IncomingSettings(reply_seconds_max=0.1, late="timeout"),
+        "small": IncomingSettings(body_bytes_max=100),
+        "locked": IncomingSettings(auth=("basic",)),
     },
 )
 TYPES = {"1.1": "text/xml; charset=utf-8", "1.2": "application/soap+xml; charset=utf-8"}
@@ -75,8 +75,8 @@ TYPES = {"1.1": "text/xml; charset=utf-8", "1.2": "application/soap+xml; charset
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = written(tmp_path_factory.mktemp("statuses"), {"shop.wsdl": wsdls.document_wsdl(), "users": ""})
     (folder / "users").chmod(0o600)
-    by_queue = {**SETTINGS.incoming_by_queue, "locked": Incoming(auth=("basic",), users=folder / "users")}
-    calls = Outgoing(recipients=Recipients.of(["127.0.0.1:*"]))
+    by_queue = {**SETTINGS.incoming_by_queue, "locked": IncomingSettings(auth=("basic",), users=folder / "users")}
+    calls = OutgoingSettings(recipients=Recipients.of(["127.0.0.1:*"]))
     settings = replace(SETTINGS, incoming_by_queue=by_queue, outgoing_by_queue={"calls": calls})
     with running(folder, APPLICATION, settings) as found:
         yield found

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from demaq.errors import StoreError
-from demaq.gateways.outbox.together import Together
+from demaq.gateways.outbox.batch_executor import BatchExecutor
 
 
 async def asked(act: object, items: Sequence[int]) -> list[object]:
     with ThreadPoolExecutor(1) as thread:
-        together: Together[int, int] = Together(act, thread)  # type: ignore[arg-type]
+        together: BatchExecutor[int, int] = BatchExecutor(act, thread)  # type: ignore[arg-type]
         return list(await asyncio.gather(*[together.do(item) for item in items], return_exceptions=True))
 
 

@@ -10,9 +10,8 @@ import zlib
 import httpx
 import pytest
 
-from demaq.gateways.mail.reading import read_mail
-from demaq.gateways.outbox.http import _refused
-from demaq.gateways.outbox.unpacking import NotUnpacked, unpack
+from demaq.gateways.mail.parsed_mail import read_mail
+from demaq.gateways.outbox.http import NotUnpacked, _refused, unpack
 
 MEGABYTE = 1_000_000
 

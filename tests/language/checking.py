@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import Checked, check_application
+from demaq.language.loader import CheckedProgram, check_application
 
 MARK = "¦"
 
 
-def check(folder: Path, text: str, files: Mapping[str, str] | None = None) -> Checked:
+def check(folder: Path, text: str, files: Mapping[str, str] | None = None) -> CheckedProgram:
     """Check one module, with the files it needs beside it."""
     for name, content in (files or {}).items():
         (folder / name).write_text(content, encoding="utf-8")

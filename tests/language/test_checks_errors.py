@@ -5,7 +5,7 @@ import pytest
 from demaq.errors import ProgramError
 from demaq.language.codes import CODES
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import check_application, load_program
+from demaq.language.loader import check_application, load_program
 from demaq.language.recursion import NESTING_MAX
 from tests.language.checking import check, expected, found
 from tests.language.error_cases import ENQUEUE, ERROR_CASES, FILES, PARTS, rule

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from demaq.language.load import check_application
+from demaq.language.loader import check_application
 from tests.language.checking import check, expected, found
 from tests.language.warning_cases import WARNING_CASES, Q
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from demaq.language import ast
-from demaq.language.formatting import canonical_layout
-from demaq.language.load import check_text
+from demaq.language.loader import check_text
 from demaq.language.parser import parse_module, parse_query
+from demaq.language.printing.printer import canonical_layout
 from demaq.testing import Lab
 from tests.language.checking import check
 

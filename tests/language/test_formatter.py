@@ -14,7 +14,7 @@ from demaq.language.parser import parse_module
 from demaq.language.printing import format_module
 from demaq.language.printing.printer import WRITERS
 from demaq.language.printing.statements import module as write_module
-from demaq.language.printing.stream import BREAKS, NOTHING_OR_BREAK, End, Mark
+from demaq.language.printing.stream import BREAKS, NOTHING_OR_BREAK, End, SourceMark
 from demaq.language.printing.writer import Printer
 from tests.language import trees
 
@@ -166,11 +166,11 @@ def scribbled(draw: Any) -> str:
     for item in printer.stream:
         if isinstance(item, str):
             pieces.append(item)
-        elif item in BREAKS or isinstance(item, Mark | End):
+        elif item in BREAKS or isinstance(item, SourceMark | End):
             if item not in BREAKS and draw(st.integers(0, 9)):
                 continue
             space = draw(spaces)
-            if not space.strip() and (isinstance(item, Mark | End) or item is NOTHING_OR_BREAK):
+            if not space.strip() and (isinstance(item, SourceMark | End) or item is NOTHING_OR_BREAK):
                 space = space.replace(" ", "")
             while "{}" in space:
                 comments += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demaq.language.load import check_text
+from demaq.language.loader import check_text
 from demaq.language.parser import parse_module
 from tests.language.checking import MARK, expected, found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import ProgramError
-from demaq.language.load import check_application
+from demaq.language.loader import check_application
 from demaq.language.parser import parse_query
 from tests.programs import Bench, bodies, program
 

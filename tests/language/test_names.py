@@ -3,9 +3,10 @@
 import pytest
 
 from demaq.language import ast
-from demaq.language.names import Names, resolve_module, resolve_query
 from demaq.language.namespaces import FN, QS, XS
 from demaq.language.parser import parse_module, parse_query
+from demaq.language.resolving.names import Names
+from demaq.language.resolving.resolve import resolve_module, resolve_query
 from tests.language.corpus import cases
 
 

@@ -10,8 +10,8 @@ from lxml import etree
 from demaq.language import parse_query
 from demaq.language.analysis.message_names import message_names
 from demaq.language.analysis.missed_names import missed_names, vocabulary_of
-from demaq.language.load import check_application
-from demaq.language.names import resolve_query
+from demaq.language.loader import check_application
+from demaq.language.resolving.resolve import resolve_query
 
 SCHEMA = """
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:o="urn:o" {attributes}>

@@ -14,7 +14,7 @@ from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parser import parse_query
 from demaq.language.printing import format_query, print_expr, print_mapped, print_query
-from demaq.language.source import NOWHERE, Place, Source
+from demaq.source import NOWHERE, Source, SourceLocation
 from tests.language import trees
 from tests.language.corpus import cases
 
@@ -35,8 +35,8 @@ def child(local: str) -> ast.AxisStep:
     return ast.AxisStep(NOWHERE, "child", ast.NameTest(NOWHERE, local))
 
 
-def operation(operator: str, *operands: ast.Expr) -> ast.Operation:
-    return ast.Operation(NOWHERE, (operator,) * (len(operands) - 1), operands)
+def operation(operator: str, *operands: ast.Expr) -> ast.OperatorChain:
+    return ast.OperatorChain(NOWHERE, (operator,) * (len(operands) - 1), operands)
 
 
 def printed(text: str) -> str:
@@ -308,7 +308,7 @@ def test_a_position_inside_a_word_belongs_to_the_node_in_front():
 
 def test_what_was_built_is_not_in_the_map():
     source = Source("  $x", "a.dmq")
-    mine = ast.VarRef(Place(source, 2, 4), name("x"))
+    mine = ast.VarRef(SourceLocation(source, 2, 4), name("x"))
     query = ast.Query(NOWHERE, None, None, (), operation("+", number("1"), mine), ())
     text, source_map = print_mapped(query)
     assert text == "1 + $x"
@@ -319,7 +319,7 @@ def test_what_was_built_is_not_in_the_map():
 
 
 def test_files_stay_apart_even_on_the_same_line_number():
-    first, second = (ast.VarRef(Place(Source("$x", file), 0, 2), name("x")) for file in ("a.dmq", "b.dmq"))
+    first, second = (ast.VarRef(SourceLocation(Source("$x", file), 0, 2), name("x")) for file in ("a.dmq", "b.dmq"))
     query = ast.Query(NOWHERE, None, None, (), operation("+", first, second), ())
     assert print_mapped(query)[0] == "$x +\n$x"
 

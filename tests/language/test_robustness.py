@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from demaq.errors import ProgramError
 from demaq.language import ast, parse_query, print_query
-from demaq.language.load import check_application
+from demaq.language.loader import check_application
 from demaq.language.parser import parse_module
 from demaq.language.printing.printer import format_module
 from demaq.language.recursion import NESTING_MAX

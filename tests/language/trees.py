@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from demaq.language import ast
-from demaq.language.source import NOWHERE
+from demaq.source import NOWHERE
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -344,10 +344,10 @@ class _Builder:
 
     def operation(self, depth: int) -> ast.Expr:
         if self.flag():
-            return ast.Operation(NOWHERE, (self.pick(_SINGLE_OPERATORS),), self.many(depth, 2, 2))
+            return ast.OperatorChain(NOWHERE, (self.pick(_SINGLE_OPERATORS),), self.many(depth, 2, 2))
         level = self.pick(_OPERATORS)
         operands = self.many(depth, 2, 3)
-        return ast.Operation(NOWHERE, tuple([self.pick(level) for _ in operands[1:]]), operands)
+        return ast.OperatorChain(NOWHERE, tuple([self.pick(level) for _ in operands[1:]]), operands)
 
     def unary(self, depth: int) -> ast.Expr:
         return ast.Unary(NOWHERE, self.pick(["-", "+", "--", "-+-"]), self.expr(depth))

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from demaq.language.program import SYSTEM_ERRORS
+from demaq.language.program.program import SYSTEM_ERRORS
 from tests.reference.comparing import Event
 
 KEYS = ["1", "1", "1", "2", "01", "x"]

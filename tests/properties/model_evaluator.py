@@ -12,22 +12,22 @@ from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
 from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.messages import Message, PropertyValue
-from demaq.rounds.cascade import Cascades
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import (
+from demaq.evaluation.cascade.cascade import Cascades
+from demaq.evaluation.outcomes import (
     NOTHING_READ,
-    Arrival,
     Enqueued,
     Location,
     Outcome,
+    PropertyRequest,
     Reads,
     Received,
     RuleError,
     SliceReset,
     StateReader,
 )
-from demaq.rounds.records import RecordWriter
+from demaq.evaluation.saxon.batch_document import RecordWriter
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.messages import Message, PropertyValue
 from demaq.testing.lab import load_text
 from tests.properties.meetings import Action, Enqueue, Failed, Meeting, Reset, attributes
 
@@ -45,7 +45,7 @@ class ModelEvaluator(SaxonEvaluator):
         self.records = RecordWriter(compiled)
         self._cascades = Cascades(self)
 
-    def is_simple(self, queue: str) -> bool:
+    def is_native(self, queue: str) -> bool:
         return True  # there are no nodes to be made
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
@@ -129,7 +129,7 @@ class ModelEvaluator(SaxonEvaluator):
         own = attributes(body)
         return tuple([(i.number, "s" + own[i.path[-1]]) for i in self.plan.indexes_of(queue) if i.path[-1] in own])
 
-    def receive_many(self, arrivals: Sequence[Arrival]) -> list[Received | MessageError]:
+    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
         return [
             Received(
                 queue=arrival.queue,

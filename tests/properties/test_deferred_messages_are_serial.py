@@ -12,14 +12,14 @@ from unittest.mock import patch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from demaq.engine.intake import explicit_properties
+from demaq.engine.round import Evaluation
 from demaq.errors import MessageError, ProgramError
+from demaq.evaluation.cascade.cascade import Cascades
+from demaq.evaluation.outcomes import Outcome, StateReader, insert_outcomes
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.cascade import Cascades
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader, insert_outcomes
-from demaq.scheduler.intake import explicit_properties
-from demaq.scheduler.round import Evaluation
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text

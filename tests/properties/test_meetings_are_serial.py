@@ -17,14 +17,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from demaq.engine.engine import Engine
+from demaq.engine.round import _Candidate, _Round
 from demaq.errors import MessageError, ProgramError
+from demaq.evaluation.outcomes import Outcome, StateReader, insert_outcomes
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader, insert_outcomes
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.round import _Candidate, _Round
-from demaq.spark.rounds import divided
+from demaq.spark.spark_evaluator import partition
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
@@ -60,7 +60,7 @@ class Interrupted(SaxonEvaluator):
                 for message in messages
             ]
             outcomes = [None] * len(messages)
-            for share in divided(slices, self.tasks):
+            for share in partition(slices, self.tasks):
                 found = super().cascade([messages[n] for n in share], reader, now, deep, fold)
                 insert_outcomes(outcomes, share, pickle.loads(pickle.dumps(found)))
         if self.interrupt is not None:

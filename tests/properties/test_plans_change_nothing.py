@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from demaq.documents import parse_document
 from demaq.errors import ProgramError
-from demaq.language.program import Program
+from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from demaq.language.program.program import Program
 from demaq.messages import Message
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome
-from demaq.rounds.saxon import Saxon
 from tests.programs import NOW, program
 from tests.reference.rule_oracle import RuleOracle, Verdict, canonical
 

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from demaq.engine.intake import explicit_properties
 from demaq.errors import MessageError, ProgramError
-from demaq.rounds.cascade import Cascades
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.intake import explicit_properties
+from demaq.evaluation.cascade.cascade import Cascades
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text

@@ -10,15 +10,15 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from demaq.compiler.simple.queues import intake_text
+from demaq.compiler.emit.python.queue_code import intake_text
 from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator, receive
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Arrival, Enqueued, Outcome
-from demaq.rounds.saxon import Saxon
-from demaq.rounds.simple.intake import SimpleIntake
+from demaq.evaluation.native.native_properties import NativeProperties
+from demaq.evaluation.outcomes import Enqueued, Outcome, PropertyRequest
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator, receive
+from demaq.evaluation.state.memory_state import MemoryState
 from tests.programs import NOW, program
 from tests.reference.rule_oracle import canonical
 
@@ -335,14 +335,14 @@ def compare(seed: int) -> bool:
     slicings = {slicing.name: slicing.property for slicing in compiled.plan.program.slicings.values()}
     state = MemoryState(plain, slicings, NOW)
     state.add_to_collection("k", parse_document(document(random)))
-    intakes = {queue: SimpleIntake(intake_text(queue, compiled.plan, compiled.modules)) for queue in ("s", "q")}
+    intakes = {queue: NativeProperties(intake_text(queue, compiled.plan, compiled.modules)) for queue in ("s", "q")}
     arrived = []
     for _ in range(4):
         for queue, intake in intakes.items():
             found = parse_document(document(random))
             told = intake.told(found)
             try:
-                received = receive(plain, Arrival(queue=queue, document=found, now=NOW))
+                received = receive(plain, PropertyRequest(queue=queue, document=found, now=NOW))
             except MessageError:  # more than one value of a property, or none of its type
                 assert told is None, found.text
                 continue
@@ -353,7 +353,7 @@ def compare(seed: int) -> bool:
     expected = plain.evaluate(arrived, state, NOW)
     for message, mine, theirs in zip(arrived, simple.evaluate(arrived, state, NOW), expected, strict=True):
         assert described(mine) == described(theirs), f"{text}\n{message.document.text}"
-    return simple.is_simple("q")
+    return simple.is_native("q")
 
 
 def described(outcome: Outcome) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ import pytest
 
 from demaq.errors import MessageError, StoreError
 from demaq.store import SqliteStore
-from demaq.store.memory import MemoryStore
+from demaq.store.memory_store import MemoryStore
 from demaq.testing import Lab, LabMessage
 from demaq.testing.lab import START
 from tests.reference.interpreter import Interpreter, Kept, Properties, Refused

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unittest.mock import patch
 
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.round import Evaluation
+from demaq.engine.engine import Engine
+from demaq.engine.round import Evaluation
 from demaq.store.protocol import StoredMessage
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from demaq.documents import parse_document
-from demaq.language.program import Program, Property, Rule
+from demaq.language.program.program import Program, Property, Rule
 from demaq.messages import Message, PropertyValue
 from demaq.testing.lab import load_text
 from tests.reference.rule_oracle import RuleOracle

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from demaq.documents import parse_document
-from demaq.language.program import SYSTEM_ERRORS, Rule
+from demaq.language.program.program import SYSTEM_ERRORS, Rule
 from demaq.messages import Message, PropertyValue
 from demaq.testing.lab import load_text
 from tests.reference.imagined_rules import arrival, consequence, error_text, oracles, properties_of, shown

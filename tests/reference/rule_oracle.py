@@ -15,12 +15,12 @@ import saxonche
 from lxml import etree
 
 from demaq.language import ast
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
 from demaq.language.printing.printer import print_mapped
-from demaq.language.program import Program, Rule
-from demaq.language.source import NOWHERE
+from demaq.language.program.program import Program, Rule
+from demaq.language.resolving.names import Names
 from demaq.messages import Message
+from demaq.source import NOWHERE
 
 _FIELD, _RECORD = "\ue000", "\ue001"
 """Between fields and records of a result: characters that no test uses."""

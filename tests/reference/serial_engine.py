@@ -13,13 +13,13 @@ from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
+from demaq.engine.engine import Engine
+from demaq.engine.round import NUMBERS_PER_MESSAGE
+from demaq.evaluation.cascade.cascade import Cascades
+from demaq.evaluation.outcomes import StateReader
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.cascade import Cascades
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import StateReader
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.reading import Documents, SnapshotReader
-from demaq.scheduler.round import NUMBERS_PER_MESSAGE
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage
 from tests.reference.comparing import body_of

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from demaq.engine.engine import Engine
+from demaq.evaluation.cascade.cascade import _Pending
+from demaq.evaluation.cascade.conversations import Conversation
+from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.cascade import _Pending
-from demaq.rounds.compiled import CompiledProgram, compile_program
-from demaq.rounds.conversations import Conversation
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader
-from demaq.scheduler.engine import Engine
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text

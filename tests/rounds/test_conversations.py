@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.errors import MessageError, ProgramError, StillBusy
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import PropertyValue
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.engine import HOPS_MAX, Engine
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing import Lab

@@ -8,8 +8,8 @@ import pytest
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
+from demaq.evaluation.outcomes import SliceReset
 from demaq.messages import PropertyValue
-from demaq.rounds.outcomes import SliceReset
 from demaq.xml_bounds import NAMESPACES_MAX
 from tests.programs import NOW, Bench, bodies, failures, program, values
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from demaq.language.load import check_text
-from demaq.rounds.compiled import static_check
-from demaq.rounds.failures import readable
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.evaluation.saxon.failures import readable
+from demaq.language.loader import check_text
 from demaq.testing import Lab
 from tests.language.checking import MARK, marked
 

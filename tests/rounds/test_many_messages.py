@@ -9,12 +9,12 @@ import pytest
 
 from demaq.documents import Document
 from demaq.errors import MessageError
+from demaq.evaluation import property_evaluator as arriving
+from demaq.evaluation.outcomes import PropertyRequest, Received
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.messages import PropertyValue
-from demaq.rounds import arrivals as arriving
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Arrival, Received
-from demaq.rounds.process import ProcessEvaluator
 from demaq.store.sqlite import SqliteStore
 from tests.programs import program
 
@@ -29,8 +29,8 @@ create rule find for plain if (qs:queue("b")[//@id = qs:message()//@id]) then do
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def arrival(body: str, queue: str = "a", **explicit: PropertyValue) -> Arrival:
-    return Arrival(queue=queue, document=Document(body), explicit=explicit, now=NOW)
+def arrival(body: str, queue: str = "a", **explicit: PropertyValue) -> PropertyRequest:
+    return PropertyRequest(queue=queue, document=Document(body), explicit=explicit, now=NOW)
 
 
 def texts(answer: Received | MessageError) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_each_message_is_answered_in_its_place(saxon: SaxonEvaluator) -> None:
 @pytest.mark.slow
 def test_a_message_on_which_an_expression_does_not_return_is_found(saxon: SaxonEvaluator) -> None:
     arrivals = [arrival("<m><n>1</n></m>"), arrival("<m><endless/></m>"), arrival("<m><n>2</n></m>")]
-    for answers in (saxon.receive_many(arrivals), saxon.restate_many(arrivals)):
+    for answers in (saxon.receive_many(arrivals), saxon.migrate_many(arrivals)):
         assert [texts(answers[n])["n"] for n in (0, 2)] == ["1", "2"]
         lost = answers[1]
         assert isinstance(lost, MessageError) or [name for name, _ in lost.failures][:1] == ["n"]
@@ -69,7 +69,7 @@ def test_a_message_on_which_an_expression_does_not_return_is_found(saxon: SaxonE
 
 def test_a_stored_message_loses_only_what_cannot_be_computed(saxon: SaxonEvaluator) -> None:
     kept = {"k": PropertyValue.string("K"), "n": PropertyValue("double", "2.0E1", "20")}
-    [bad, cast, uncastable] = saxon.restate_many(
+    [bad, cast, uncastable] = saxon.migrate_many(
         [
             arrival("<m><n>one</n></m>", k=kept["k"]),
             arrival("<m/>", "a", **kept),
@@ -91,13 +91,13 @@ def test_the_other_process_answers_the_same(tmp_path: Path) -> None:
     process = ProcessEvaluator(loaded.files(), tmp_path / "store", rule_timeout_seconds=1)
     try:
         arrivals = [arrival("<m><n>1</n></m>"), arrival("<m><endless/></m>"), arrival("<m><n>x</n></m>")]
-        received, restated = process.receive_many(arrivals[::2]), process.restate_many(arrivals)
+        received, migrated = process.receive_many(arrivals[::2]), process.migrate_many(arrivals)
         assert process.receive_many([]) == []
     finally:
         process.close()
-    assert texts(received[0]) == texts(restated[0]) == {"n": "1", "m": "2"}
+    assert texts(received[0]) == texts(migrated[0]) == {"n": "1", "m": "2"}
     assert isinstance(received[1], MessageError)
-    assert isinstance(restated[1], MessageError)
-    assert "did not end" in restated[1].message
-    assert isinstance(restated[2], Received)
-    assert restated[2].failures
+    assert isinstance(migrated[1], MessageError)
+    assert "did not end" in migrated[1].message
+    assert isinstance(migrated[2], Received)
+    assert migrated[2].failures

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from demaq.documents import parse_document
-from demaq.rounds.outcomes import Enqueued
-from demaq.rounds.simple import values
-from demaq.rounds.simple.health import FAULTS_MAX
+from demaq.evaluation.native import values
+from demaq.evaluation.native.health import FAULTS_MAX
+from demaq.evaluation.outcomes import Enqueued
 from tests.native import Comparison, compare
 from tests.programs import Bench, program
 
@@ -188,7 +188,7 @@ def test_any_exception_sends_the_message_to_saxon_and_is_logged_once(
         for number in range(FAULTS_MAX + 2):
             outcome = bench.run("q", f"<m>{'x' * number}</m>")
             assert [a.document.text for a in outcome.actions if isinstance(a, Enqueued)] == [f"<o>{number}</o>"]
-            assert bench.evaluator.is_simple("q") == (number < FAULTS_MAX - 1)
+            assert bench.evaluator.is_native("q") == (number < FAULTS_MAX - 1)
     assert health.faults["q", "r"] == FAULTS_MAX, "then Saxon has the queue"
     assert (health.answers, health.fallbacks) == (0, FAULTS_MAX)
     assert "IndexError: nobody expected this" in health.withdrawn["q"]

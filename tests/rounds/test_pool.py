@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
+from demaq.evaluation.workers.pool import EvaluatorPool
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.messages import Message
-from demaq.rounds.outcomes import Outcome
-from demaq.rounds.pool import EvaluatorPool
-from demaq.rounds.process import ProcessEvaluator
-from demaq.scheduler.reading import Documents, SnapshotReader
 from demaq.store import SqliteStore
 from demaq.store.protocol import NewMessage
 from demaq.testing.lab import load_text

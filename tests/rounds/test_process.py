@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from demaq.documents import Document
+from demaq.engine.engine import Engine
 from demaq.errors import MessageError
-from demaq.rounds.child import Limits
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.outcomes import Arrival, Received
-from demaq.rounds.process import ProcessEvaluator
-from demaq.rounds.receiver import Receiver, TakesLong
-from demaq.scheduler.engine import Engine
+from demaq.evaluation.outcomes import PropertyRequest, Received
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.workers.child import Limits
+from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.evaluation.workers.receiver import Receiver, TakesLong
 from demaq.store.sqlite import SqliteStore
 from tests.programs import program
 
@@ -119,7 +119,7 @@ create rule three for a if (/m) then do enqueue <three/> into b
 
 
 def test_a_rule_that_ends_its_process_is_named_and_the_others_act(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("demaq.rounds.process.ATTEMPTS_MAX", 2)
+    monkeypatch.setattr("demaq.evaluation.workers.process.ATTEMPTS_MAX", 2)
     with running(tmp_path, THREE_RULES, KilledEvaluator) as engine:
         engine.enqueue("a", "<m/>")
         drain(engine)
@@ -142,7 +142,7 @@ def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine
 
 @pytest.mark.slow
 def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("demaq.rounds.process.RULES_GIVEN_UP_MAX", 2)
+    monkeypatch.setattr("demaq.evaluation.workers.process.RULES_GIVEN_UP_MAX", 2)
     rules = [f"create rule r{n} for a if (/m) then do enqueue <x>{{local:forever(1)}}</x> into a\n" for n in range(4)]
     forever = "declare function local:forever($n) { if ($n < 0) then $n else local:forever($n + 1) };"
     with running(tmp_path, f"{forever} create queue a {''.join(rules)}", ProcessEvaluator, 0.5) as engine:
@@ -157,7 +157,7 @@ def test_when_many_rules_never_end_the_others_are_given_up_with_them(tmp_path: P
 FORGETS_TO_CLOSE = """
 import sys
 from pathlib import Path
-from demaq.rounds.process import ProcessEvaluator
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.store.sqlite import SqliteStore
 
 folder = Path(sys.argv[1])
@@ -182,7 +182,7 @@ def test_a_property_that_does_not_end_is_an_error_of_its_own_message(tmp_path: P
     with closing(first), closing(first.twin()) as second:
         receiver = Receiver(first, second)
         texts = ["aaa", "b", "a" * 45 + "b", "c"]
-        arrivals = [Arrival(queue="a", document=Document(f"<m>{text}</m>"), now=NOW) for text in texts]
+        arrivals = [PropertyRequest(queue="a", document=Document(f"<m>{text}</m>"), now=NOW) for text in texts]
         quick = receiver.quick.receive_many(arrivals)
         assert [type(answer) for answer in quick] == [Received, Received, TakesLong, Received]
         answers = receiver.receive_many(arrivals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demaq.rounds.saxon import DOCUMENTS_PER_PARSE, SMALL_MAX, Saxon
+from demaq.evaluation.saxon.processor import DOCUMENTS_PER_PARSE, SMALL_MAX, Saxon
 
 DESCRIBED = """[function($documents as array(*)) as xs:string {
   string-join(for $n in 1 to array:size($documents) let $d := $documents($n) return (

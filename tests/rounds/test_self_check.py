@@ -14,18 +14,18 @@ import pytest
 from demaq import Node
 from demaq.cli.status import _native_lines
 from demaq.documents import parse_document
-from demaq.rounds.child import EvaluatorGone, Limits
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome
-from demaq.rounds.process import ProcessEvaluator
-from demaq.rounds.simple import rules, self_check, values
-from demaq.rounds.simple.health import NativeReport
-from demaq.rounds.simple.ledger import NativeLedger, NativeNotes
-from demaq.rounds.simple.self_check import SelfCheck
-from demaq.rounds.simple.settings import FIRST_CHECKS, EvaluatorName, NativeSettings, native_settings
-from demaq.rounds.worker import Worker
+from demaq.evaluation.native import native_rules, self_check, values
+from demaq.evaluation.native.health import NativeReport
+from demaq.evaluation.native.ledger import NativeLedger, NativeNotes
+from demaq.evaluation.native.native_settings import FIRST_CHECKS, EvaluatorName, NativeSettings, native_settings
+from demaq.evaluation.native.self_check import SelfCheck
+from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from demaq.evaluation.workers.child import EvaluatorGone, Limits
+from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.evaluation.workers.worker import Worker
 from demaq.server.self_check_thread import SelfCheckThread
 from demaq.store import SqliteStore
 from demaq.store.protocol import NewMessage
@@ -83,7 +83,7 @@ def test_a_difference_leaves_the_queue_to_saxon_and_keeps_message_and_results(mo
     assert "<o>5</o>" in report.native
     assert "<o>4</o>" in report.saxon
     assert str(report.at).endswith(":1:31")
-    assert not checked.evaluator.is_simple("q")
+    assert not checked.evaluator.is_native("q")
     assert checked.run("<m>four</m>") == ["<o>4</o>"]
 
 
@@ -108,7 +108,7 @@ def test_a_rule_that_reads_other_state_than_saxon_differs(monkeypatch: pytest.Mo
     create rule found for q if (/m) then do enqueue <o>{qs:queue("s")[/s/v = qs:message()/m/v]}</o> into o"""
     checked = Checked(text)
     [rule] = checked.evaluator._simple.queue("q").rules  # type: ignore[union-attr]
-    monkeypatch.setattr(rules._Rule, "keys", (lambda root, run: ["s-other"],))
+    monkeypatch.setattr(native_rules._Rule, "keys", (lambda root, run: ["s-other"],))
     assert rule.keys[0](None, None) == ["s-other"]  # type: ignore[arg-type]
     checked.run("<m><v>1</v></m>")
     checked.evaluator.check()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from demaq.language.load import check_application
-from demaq.rounds.outcomes import Enqueued
+from demaq.evaluation.outcomes import Enqueued
+from demaq.language.loader import check_application
 from tests.programs import Bench, bodies, failures, program
 from tests.reference.update_trees import read_element, written
 from tests.rounds.update_expressions import EXPRESSIONS, MESSAGE, PROLOG

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from demaq.engine.engine import Engine
+from demaq.engine.round import Evaluation
+from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
 from demaq.errors import EvaluatorUnavailable, SystemFault
+from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError, StateReader, insert_outcomes
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import NOT_EVALUATED, Outcome, RuleError, StateReader, insert_outcomes
-from demaq.scheduler.apart import LONG_MAX, LOSSES_MAX, QUICK_MAX
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.round import Evaluation
 from demaq.store import MemoryStore
 from demaq.testing.lab import load_text
 
@@ -264,7 +264,7 @@ def test_messages_that_take_long_and_end_by_themselves_are_soon_evaluated_severa
 
 
 def test_a_process_that_does_not_start_is_waited_for_and_nothing_else_is(running: Running, monkeypatch) -> None:
-    monkeypatch.setattr("demaq.scheduler.apart.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("demaq.engine.slow_messages.PAUSE_SECONDS", 0.0)
     running.lane.error = EvaluatorUnavailable("no memory")
     running.send("in", slow("slow"))
     for _ in range(5):

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from demaq.engine.engine import Engine
+from demaq.engine.intake import GroupCommit
 from demaq.errors import StoreError
+from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.compiled import CompiledProgram, compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.intake import Arrivals
 from demaq.store import MemoryStore
 from demaq.store.protocol import NewMessage, StoredMessage
 from demaq.testing.lab import load_text
@@ -171,7 +171,7 @@ def test_senders_who_come_while_a_commit_is_written_share_the_next_one() -> None
         assert may_end.wait(10)
         return list(range(len(messages)))
 
-    arrivals = Arrivals(append)
+    arrivals = GroupCommit(append)
     first = threading.Thread(target=arrivals.append, args=[new()])
     first.start()
     assert first_is_writing.wait(10)
@@ -190,7 +190,7 @@ def test_a_sender_is_told_when_his_message_could_not_be_stored() -> None:
     def full(messages: Sequence[NewMessage]) -> list[int]:
         raise StoreError("the disk is full")
 
-    arrivals = Arrivals(full)
+    arrivals = GroupCommit(full)
     with pytest.raises(StoreError, match="full"):
         arrivals.append(new())
     with pytest.raises(StoreError, match="full"):

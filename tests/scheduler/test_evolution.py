@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demaq.compiler.planner import make_plan
+from demaq.engine.engine import Engine
+from demaq.engine.migration import backfill
+from demaq.engine.migration.migrate_store import Migration, find_evolution, migrate_store
 from demaq.errors import QueueNotEmpty
-from demaq.language.load import load_program
-from demaq.rounds.compiled import CompiledProgram, compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler import backfill
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.evolution import Evolution, evolve, find_evolution
-from demaq.store import MemoryStore, SqliteStore, evolving
-from demaq.store.protocol import Restated, StoredMessage
+from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program
+from demaq.store import MemoryStore, SqliteStore, migration
+from demaq.store.protocol import MigratedMessage, StoredMessage
 from demaq.store.sql_store import SqlStore
 from demaq.store.tables import Tables
 from demaq.testing import Lab
@@ -49,7 +49,7 @@ def told(program: str, store: Path, discard: Sequence[str] = ()) -> list[str]:
         compiled = compile_program(load_program(folder))
     kept = SqliteStore(store)
     try:
-        evolve(compiled.plan, SaxonEvaluator(compiled), kept, lambda: datetime.now(UTC), discard, lines.append)
+        migrate_store(compiled.plan, SaxonEvaluator(compiled), kept, lambda: datetime.now(UTC), discard, lines.append)
     finally:
         kept.close()
     return lines
@@ -476,7 +476,7 @@ def test_an_unchanged_program_reads_no_message(tmp_path: Path, monkeypatch: pyte
     file.write_text(LOG + CUSTOMER + LOOKUP)
     with Lab(file, store=tmp_path / "store") as lab:
         lab.enqueue("orders", ORDERS[0])
-    for name in ("stored", "counts", "pending", "queue", "activate", "restate"):
+    for name in ("stored", "counts", "pending", "queue", "activate", "note_migrated"):
         monkeypatch.delattr(SqlStore, name)
     Lab(file, store=tmp_path / "store").close()
 
@@ -510,7 +510,7 @@ def test_differences_are_data(tmp_path: Path):
     assert active is not None
     found = find_evolution(make_plan(program), store, active[2])
     store.close()
-    assert isinstance(found, Evolution)
+    assert isinstance(found, Migration)
     assert [(item.part, item.name, item.change) for item in found.differences] == [("property", "customer", "new")]
     assert found.queues == {"orders"}
 
@@ -533,14 +533,14 @@ RESLICED = LOG + CUSTOMER.replace("value //customer", "value concat('x', //custo
 def kill_after(monkeypatch: pytest.MonkeyPatch, transactions: int) -> None:
     """The process ends behind so many transactions of an evolution."""
     left = [transactions]
-    write_some, note = evolving.write_some, evolving.note
+    write_some, note = migration.write_some, migration.note
 
     def count() -> None:
         if left[0] == 0:
             raise Killed
         left[0] -= 1
 
-    def noting(tables: Tables, digest: str, messages: Sequence[Restated], done: int) -> None:
+    def noting(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         count()
         note(tables, digest, messages, done)
 
@@ -548,9 +548,9 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, transactions: int) -> None:
         count()
         return write_some(tables, now)
 
-    monkeypatch.setattr(evolving, "note", noting)
-    monkeypatch.setattr(evolving, "write_some", writing)
-    monkeypatch.setattr(evolving, "RESTATED_BATCH", 1)
+    monkeypatch.setattr(migration, "note", noting)
+    monkeypatch.setattr(migration, "write_some", writing)
+    monkeypatch.setattr(migration, "MIGRATED_BATCH", 1)
     monkeypatch.setattr(backfill, "BATCH_MESSAGES", 1)
 
 
@@ -565,7 +565,7 @@ def start(folder: Path, text: str, bodies: Sequence[str] = ()) -> SqliteStore:
     store = SqliteStore(folder)
     try:
         program, evaluator = compiled(text), SaxonEvaluator(compiled(text))
-        evolve(program.plan, evaluator, store, lambda: START)
+        migrate_store(program.plan, evaluator, store, lambda: START)
         engine = Engine(program.plan, evaluator, store, lambda: START)
         for body in bodies:
             engine.enqueue("orders", body)
@@ -633,13 +633,13 @@ def test_an_interrupted_start_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
         with pytest.raises(Killed):
             Lab(file, store=tmp_path / "store")
     asked: list[int] = []
-    restate_many = SaxonEvaluator.restate_many
+    migrate_many = SaxonEvaluator.migrate_many
 
     def counting(self, arrivals):
         asked.append(len(arrivals))
-        return restate_many(self, arrivals)
+        return migrate_many(self, arrivals)
 
-    monkeypatch.setattr(SaxonEvaluator, "restate_many", counting)
+    monkeypatch.setattr(SaxonEvaluator, "migrate_many", counting)
     with Lab(file, store=tmp_path / "store") as lab:
         assert ids(in_slice(lab, "ns", "1")) == ["1"]
     assert sum(asked) == 3
@@ -668,7 +668,7 @@ VERSIONS = [FORWARD + "".join(parts) for parts in product(PROPERTIES, OTHERS)]
 
 def processed(store: MemoryStore, text: str, keys: Sequence[int]) -> None:
     program, evaluator = compiled(text), SaxonEvaluator(compiled(text))
-    evolve(program.plan, evaluator, store, lambda: START)
+    migrate_store(program.plan, evaluator, store, lambda: START)
     engine = Engine(program.plan, evaluator, store, lambda: START)
     for key in keys:
         engine.enqueue("a", f"<m k='{key:02}'/>")

@@ -11,8 +11,8 @@ import pytest
 
 from demaq import Node
 from demaq.cli import main as cli
-from demaq.scheduler.namespace_watch import LOOKS_FIRST
-from demaq.server.control import ControlServer
+from demaq.engine.namespace_watch import LOOKS_FIRST
+from demaq.server.control_server import ControlServer
 from demaq.testing import Lab
 
 PROGRAM = """
@@ -50,7 +50,7 @@ def test_a_rule_that_misses_messages_for_their_namespace_is_reported_once(
 def test_few_of_many_messages_that_no_rule_reacts_to_are_looked_at(monkeypatch: pytest.MonkeyPatch):
     looked: list[int] = []
     monkeypatch.setattr(
-        "demaq.scheduler.namespace_watch.NamespaceWatch._look_at", lambda _, message: looked.append(message.seq)
+        "demaq.engine.namespace_watch.NamespaceWatch._look_at", lambda _, message: looked.append(message.seq)
     )
     with Lab(PROGRAM, pipeline="inline") as lab:
         for _ in range(200):

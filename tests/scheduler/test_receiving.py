@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.engine import Engine
 from demaq.errors import MessageError
-from demaq.language.load import load_program_texts
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.receiving import Sent
-from demaq.store.memory import MemoryStore
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program_texts
+from demaq.store.memory_store import MemoryStore
 
 PROGRAM = """
 create queue a create queue b
@@ -32,7 +32,11 @@ def engine() -> Engine:
 
 
 def test_messages_are_stored_in_order_with_their_properties(engine):
-    sent = [Sent("<m><n>1</n></m>"), Sent(b"<m/>", {"n": "7"}), Sent("<other/>", request="once")]
+    sent = [
+        IncomingMessage("<m><n>1</n></m>"),
+        IncomingMessage(b"<m/>", {"n": "7"}),
+        IncomingMessage("<other/>", request="once"),
+    ]
 
     numbers = engine.enqueue_all("a", sent)
     stored = engine.store.messages(numbers)
@@ -43,7 +47,7 @@ def test_messages_are_stored_in_order_with_their_properties(engine):
 
 
 def test_a_request_that_is_repeated_adds_nothing(engine):
-    sent = [Sent("<m/>", request="first"), Sent("<m/>", request="second")]
+    sent = [IncomingMessage("<m/>", request="first"), IncomingMessage("<m/>", request="second")]
 
     assert engine.enqueue_all("a", sent) == engine.enqueue_all("a", sent)
     assert len(engine.store.stored("a", 0, 10)) == 2
@@ -52,15 +56,15 @@ def test_a_request_that_is_repeated_adds_nothing(engine):
 @pytest.mark.parametrize(
     ("bad", "kind"),
     [
-        (Sent("<m"), "notWellFormed"),
-        (Sent("<m><n>many</n></m>"), "propertyError"),
-        (Sent("<m/>", {"kind": "x"}), "propertyError"),
-        (Sent("<m/>", {"colour": "x"}), "propertyError"),
+        (IncomingMessage("<m"), "notWellFormed"),
+        (IncomingMessage("<m><n>many</n></m>"), "propertyError"),
+        (IncomingMessage("<m/>", {"kind": "x"}), "propertyError"),
+        (IncomingMessage("<m/>", {"colour": "x"}), "propertyError"),
     ],
 )
 def test_where_one_is_refused_none_is_stored(engine, bad, kind):
     with pytest.raises(MessageError) as refused:
-        engine.enqueue_all("a", [Sent("<m/>"), bad, Sent("<m/>")])
+        engine.enqueue_all("a", [IncomingMessage("<m/>"), bad, IncomingMessage("<m/>")])
 
     assert refused.value.kind == kind
     assert engine.store.stored("a", 0, 10) == []
@@ -68,4 +72,4 @@ def test_where_one_is_refused_none_is_stored(engine, bad, kind):
 
 def test_a_queue_that_is_not_there_is_refused(engine):
     with pytest.raises(MessageError, match="there is no queue c"):
-        engine.enqueue_all("c", [Sent("<m/>")])
+        engine.enqueue_all("c", [IncomingMessage("<m/>")])

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler import engine as engine_module
-from demaq.scheduler import reading
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.reading import Documents
+from demaq.engine import engine as engine_module
+from demaq.engine.engine import Engine
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state import snapshot_reader
+from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.store import MemoryStore
 from demaq.store.protocol import NewMessage, as_stored
 from demaq.testing.lab import load_text
@@ -45,7 +45,7 @@ def test_large_messages_make_small_rounds(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_documents_are_forgotten_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "DOCUMENTS_CHARACTERS_MAX", 100)
+    monkeypatch.setattr(snapshot_reader, "DOCUMENTS_CHARACTERS_MAX", 100)
     documents = Documents()
     stored = [as_stored(NewMessage(queue="q", body="x" * 60, properties={}, created=NOW), n) for n in range(3)]
     first = documents.of(stored[0])

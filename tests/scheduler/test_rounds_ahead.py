@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from demaq.compiler.planner import make_plan
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.engine import Engine
 from demaq.errors import SystemFault
+from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.messages import Message
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader
-from demaq.rounds.process import ProcessEvaluator
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.receiving import Sent
 from demaq.store import MemoryStore, SqliteStore
 from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
@@ -80,7 +80,7 @@ def end(folder: Path, ahead: bool, messages: int, slices: int, at_once: int = 1)
     """What is there in the end, and how many rounds began ahead of their time."""
     with engine_for(FEW_SLICES, folder / f"{ahead} {slices} {at_once}", ahead, at_once) as (engine, evaluator):
         for start in range(0, messages, 50):
-            sent = [Sent(f"<m><k>{n % slices}</k><v>{n}</v></m>") for n in range(start, start + 50)]
+            sent = [IncomingMessage(f"<m><k>{n % slices}</k><v>{n}</v></m>") for n in range(start, start + 50)]
             engine.enqueue_all("in", sent)
         while engine.run_round():
             pass
@@ -112,7 +112,7 @@ def test_where_too_much_does_not_hold_rounds_wait_for_each_other(tmp_path: Path)
 
 def test_a_round_that_fails_ahead_is_tried_again_in_its_turn(tmp_path: Path) -> None:
     with engine_for(FEW_SLICES, tmp_path / "store", ahead=True) as (engine, evaluator):
-        engine.enqueue_all("in", [Sent(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(3 * ROUND)])
+        engine.enqueue_all("in", [IncomingMessage(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(3 * ROUND)])
         evaluator.losing = 1
         while True:
             with suppress(SystemFault):
@@ -129,7 +129,7 @@ def test_what_arrives_counts_as_done_behind_all_that_was_evaluated(tmp_path: Pat
     create rule count for in if (true()) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
     """
     with engine_for(program, tmp_path / "store", ahead=True) as (engine, evaluator):
-        engine.enqueue_all("in", [Sent("<m/>") for _ in range(2 * ROUND)])
+        engine.enqueue_all("in", [IncomingMessage("<m/>") for _ in range(2 * ROUND)])
         engine.run_round()
         assert evaluator.ahead == 1
         engine.enqueue("seen", "<s/>")
@@ -154,7 +154,7 @@ def test_what_arrives_while_a_round_is_evaluated_is_begun_before_that_is_committ
 def test_few_messages_are_not_divided_among_several_rounds(tmp_path: Path) -> None:
     with engine_for(FEW_SLICES, tmp_path / "store", ahead=True, at_once=3) as (engine, evaluator):
         engine.round_messages_least = ROUND
-        engine.enqueue_all("in", [Sent(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(ROUND - 1)])
+        engine.enqueue_all("in", [IncomingMessage(f"<m><k>{n}</k><v>{n}</v></m>") for n in range(ROUND - 1)])
         engine.run_round()
         assert evaluator.ahead == 0
 

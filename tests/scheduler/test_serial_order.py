@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.engine import Engine
+from demaq.engine.engine import Engine
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore
 from demaq.testing.lab import load_text
 from tests.reference.eager_engine import EagerEngine

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from lxml import etree
 
+from demaq.engine.engine import ATTEMPTS_MAX, Engine
 from demaq.errors import EvaluatorUnavailable, StoreError, SystemFault
+from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.outcomes import Outcome, StateReader
-from demaq.scheduler.engine import ATTEMPTS_MAX, Engine
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text

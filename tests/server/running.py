@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from demaq.benchmarks.node_process import NodeProcess
+from demaq_bench.node_process import NodeProcess
 
 
 class RunningNode(NodeProcess):

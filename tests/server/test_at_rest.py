@@ -6,8 +6,8 @@ import weakref
 from pathlib import Path
 
 from demaq import Node
-from demaq.server.at_rest import StoreAtRest
-from demaq.store.place import place_of
+from demaq.server.offline_node import StoreAtRest
+from demaq.store.location import place_of
 
 
 def test_nothing_of_saxon_is_left_for_other_threads_when_a_store_is_closed(tmp_path: Path):

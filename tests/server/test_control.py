@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from demaq.cli import main as cli
+from demaq.control.client import STOPPED_AFTER_SECONDS, RemoteNode, running_node
 from demaq.errors import StoreError
-from demaq.server.control import STOPPED_AFTER_SECONDS, RemoteNode, running_node
 from tests.server.running import RunningNode
 
 

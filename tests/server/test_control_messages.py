@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from demaq.control.client import RemoteNode, running_node
+from demaq.control.message_json import as_json, from_json, sent_from_json, sent_to_json, to_json
+from demaq.engine.batch_intake import IncomingMessage
 from demaq.messages import PropertyValue
-from demaq.scheduler.receiving import Sent
-from demaq.server.control import ControlServer, RemoteNode, as_json, running_node
-from demaq.server.new_messages import from_json, sent_from_json, sent_to_json, to_json
+from demaq.server.control_server import ControlServer
 from demaq.store.protocol import NewMessage, StoredMessage, Timer
 from tests.gateways.nodes import Running, running
 
@@ -92,7 +93,7 @@ def test_a_message_to_be_stored_arrives_with_all_its_fields():
 
 
 def test_what_a_sender_gives_arrives_with_all_its_fields():
-    sent = Sent(b"<m>\xff</m>", {"p": "v"}, "a\0b", {"demaq:sender": PropertyValue.string("s")}, None, 7)
+    sent = IncomingMessage(b"<m>\xff</m>", {"p": "v"}, "a\0b", {"demaq:sender": PropertyValue.string("s")}, None, 7)
     expect_no_default(sent, but=("document",))  # it is made of the body
     assert sent_from_json(over_a_socket(sent_to_json(sent))) == sent
 
@@ -122,7 +123,7 @@ def remote(here: Running) -> RemoteNode:
 def test_a_running_node_stores_and_gives_out_what_it_is_given(here: Running, remote: RemoteNode):
     program = here.node.store.program()
     assert program is not None
-    remote.enqueue_all("box", [Sent("<sent/>", hops=7)])
+    remote.enqueue_all("box", [IncomingMessage("<sent/>", hops=7)])
     copied = replace(WHOLE, queue="box", priority=None, slices=(), entries=(), timer=None, undelivered=False)
     assert remote.append([copied], program[1]) == [True]
     stored = here.stored("box")

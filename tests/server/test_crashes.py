@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-from demaq.benchmarks.crash import campaign
+from demaq_bench.crash import campaign
 
 TRIALS = 6
 TRIALS_PER_STORE = 3

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from demaq import cycles
-from demaq.cycles import BODIES_BYTES, came_in
+from demaq import gc_tuning
+from demaq.gc_tuning import BODIES_BYTES, note_received_bytes
 
 
 class Held:
@@ -20,21 +20,21 @@ class Held:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> weakref.ref[Held]:
-    monkeypatch.setattr(cycles, "_bytes", 0)
+    monkeypatch.setattr(gc_tuning, "_bytes", 0)
     return weakref.ref(Held())
 
 
 def test_what_came_in_is_not_held_for_long_after_it_is_done_with(held: weakref.ref[Held]):
     gc.enable()  # it is off in tests, see tests/conftest.py
     try:
-        came_in(BODIES_BYTES - 1)
+        note_received_bytes(BODIES_BYTES - 1)
         assert held() is not None
-        came_in(1)
+        note_received_bytes(1)
     finally:
         gc.disable()
     assert held() is None
 
 
 def test_who_has_turned_the_search_off_is_not_disturbed(held: weakref.ref[Held]):
-    came_in(BODIES_BYTES)
+    note_received_bytes(BODIES_BYTES)
     assert held() is not None

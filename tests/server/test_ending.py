@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import demaq
-from demaq.server.control import running_node
+from demaq.control.client import running_node
 from demaq.store.sqlite import SqliteStore
 from tests.gateways.nodes import wait_until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from demaq.cli import main as cli
-from demaq.server.control import ADDRESS_FILE, running_node
+from demaq.control.client import ADDRESS_FILE, running_node
 from tests.processes import started
 from tests.server.running import RunningNode
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import StoreError
-from demaq.outages import OVER_AFTER_SECONDS, OutageLog
+from demaq.outage_log import OVER_AFTER_SECONDS, OutageLog
 from demaq.server.node import Node
 from tests.gateways.nodes import wait_until
 

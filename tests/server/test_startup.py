@@ -15,7 +15,7 @@ from demaq.cli import main as cli
 from demaq.errors import StoreHeld, StoreMissing
 from demaq.server import startup
 from demaq.server.startup import Announcement, is_starting, retry_while_starting, store_in
-from demaq.store.place import place_of, store_argument
+from demaq.store.location import place_of, store_argument
 from demaq.store.sqlite import SqliteStore
 from tests.processes import started
 

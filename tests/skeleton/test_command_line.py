@@ -12,14 +12,13 @@ import pytest
 import demaq
 from demaq import __version__
 from demaq.cli import main as cli
-from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
-from demaq.cli.lazy_command import LazyCommand
+from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup, LazyCommand
 from demaq.files import name_in_errors
 from tests.processes import started
 
 SHOUT_MODULE = """
 import click
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 
 @click.command(cls=ExampleFirst, example="$ demaq shout hello")
 @click.argument("word")

@@ -29,20 +29,20 @@ from pyspark.sql.types import (
 )
 
 import demaq.spark
+from demaq.bulk.datasource import queue_reader as reading_module
+from demaq.bulk.datasource.data_source import DemaqSource, NarrowingSource
+from demaq.bulk.datasource.options import WrongOption
+from demaq.bulk.datasource.queue_reader import Range, ranges
+from demaq.bulk.datasource.schema import from_text, spark_type, to_text
 from demaq.compiler.planner import make_plan
+from demaq.engine.engine import Engine
+from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import OperatorError, StoreError
-from demaq.language.load import load_program_texts
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.evolution import evolve
-from demaq.server.control import ControlServer
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program_texts
+from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
-from demaq.spark.datasource import reading as reading_module
-from demaq.spark.datasource.columns import from_text, spark_type, to_text
-from demaq.spark.datasource.options import WrongOption
-from demaq.spark.datasource.reading import Range, ranges
-from demaq.spark.datasource.source import DemaqSource, NarrowingSource
 from demaq.spark.java import find_java_home
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
@@ -77,7 +77,9 @@ class OpenStore:
         self.store = SqliteStore(folder)
         compiled = compile_program(load_program_texts({"shop.dmq": program}))
         evaluator = SaxonEvaluator(compiled)
-        evolve(make_plan(compiled.plan.program), evaluator, self.store, lambda: datetime.now(UTC), (), lambda _: None)
+        migrate_store(
+            make_plan(compiled.plan.program), evaluator, self.store, lambda: datetime.now(UTC), (), lambda _: None
+        )
         self.engine = Engine(compiled.plan, evaluator, self.store, lambda: datetime.now(UTC))
 
     def orders(self, numbers: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ import demaq
 
 GROW = """
 import re, subprocess, sys
-from demaq.spark.memory import MemoryWatch
+from demaq.spark.memory_limit import MemoryWatch
 watch, limit, bytes_taken, is_stuck = MemoryWatch(), eval(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
 for _ in range(2):
     with watch.limited(limit):

@@ -12,8 +12,8 @@ import pytest
 from demaq.cli.main import demaq as command
 from demaq.cli.main import run
 from demaq.errors import OperatorError
+from demaq.evaluation.outcomes import Outcome, StateReader
 from demaq.messages import Message
-from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.spark import pipeline as pipelines
 from demaq.spark.jobs import JobFailed
 from demaq.spark.pipeline import ROUNDS_BEFORE_ANOTHER_TRY, START_MESSAGES, Pipeline, PipelineName

@@ -10,25 +10,25 @@ from pathlib import Path
 import pytest
 
 from demaq.compiler.planner import make_plan
-from demaq.language.load import load_program
-from demaq.rounds.process import ProcessEvaluator
-from demaq.scheduler.engine import Engine
-from demaq.spark.rounds import SparkEvaluator, divided
+from demaq.engine.engine import Engine
+from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.language.loader import load_program
 from demaq.spark.session import RunningSpark
+from demaq.spark.spark_evaluator import SparkEvaluator, partition
 from demaq.store.sqlite import SqliteStore
 from demaq.testing import Lab
 
 
 def test_messages_that_share_a_slice_are_in_one_share() -> None:
     a, b, c = ("s", "a"), ("s", "b"), ("t", "c")
-    shares = divided([[a], [b], [], [a, c], [c], [], [b]], 2)
+    shares = partition([[a], [b], [], [a, c], [c], [], [b]], 2)
     assert sorted([position for share in shares for position in share]) == list(range(7))
     share_of = {position: number for number, share in enumerate(shares) for position in share}
     assert share_of[0] == share_of[3] == share_of[4]
     assert share_of[1] == share_of[6]
     assert abs(len(shares[0]) - len(shares[1])) <= 1
-    assert divided([], 2) == []
-    assert divided([[a], [a]], 4) == [[0, 1]]
+    assert partition([], 2) == []
+    assert partition([[a], [a]], 4) == [[0, 1]]
 
 
 CONVERSATION = """

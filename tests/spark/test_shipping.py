@@ -14,12 +14,11 @@ import pytest
 import demaq
 from demaq.documents import Document
 from demaq.errors import MessageError, ProgramError
-from demaq.language.load import load_program, load_program_texts
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.spark.companions import companion_files, unpacked, with_own_places
-from demaq.spark.shipping import package_archive
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from demaq.language.loader import load_program, load_program_texts
+from demaq.spark.packaging import companion_files, package_archive, unpacked, with_own_places
 
 # Every module is imported, with nothing else of ours on the path, and files that are not Python's are read.
 IMPORT_ALL = """
@@ -31,8 +30,8 @@ assert demaq.__file__.startswith(archive), demaq.__file__
 for name in zipfile.ZipFile(archive).namelist():
     if name.endswith(".py") and not name.endswith(("__init__.py", "__main__.py")):
         importlib.import_module(name.removesuffix(".py").replace("/", "."))
-from demaq.language.load import load_program_texts
-from demaq.rounds.compiled import compile_program
+from demaq.language.loader import load_program_texts
+from demaq.evaluation.saxon.compiled import compile_program
 compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}))
 """
 

@@ -17,15 +17,15 @@ import pytest
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
-from demaq.store import copying, database
+from demaq.store import copying, sqlite_database
 from demaq.store.backup import back_up
-from demaq.store.database import FILE_NAME, Database
+from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store, open_store_readonly
-from demaq.store.place import Place, place_of
-from demaq.store.protocol import Answer, Postponed, Restated, Step, Timer
+from demaq.store.protocol import MigratedMessage, Postponed, Step, StoredAnswer, Timer
 from demaq.store.restore import restore
+from demaq.store.sql_statements import script
 from demaq.store.sql_store import SqlStore
-from demaq.store.statements import script
+from demaq.store.sqlite_database import FILE_NAME, Database
 from tests.store.contract import MORNING, Clock, attempt, new, next_program
 from tests.store.history import acts, state, states
 
@@ -55,15 +55,15 @@ def fill(store: SqlStore) -> None:
     out = store.append([new("out", priority=None, undelivered=True) for _ in range(3)])
     store.commit([Step(processed=message.seq, resets=(("order", "1"),)) for message in store.pending(4)])
     store.postpone([Postponed(message=out[0], due=MORNING, attempt=attempt(out[0], 1, "again"))])
-    answer = Answer(connection="c", status=200, content_type="text/xml", body="<a/>")
+    answer = StoredAnswer(connection="c", status=200, content_type="text/xml", body="<a/>")
     store.commit([Step(delivered=out[1], answer=answer)])
-    store.restate("next", [Restated(seq=6, properties=None, slices=(), entries=(), discarded=False)], 6)
+    store.note_migrated("next", [MigratedMessage(seq=6, properties=None, slices=(), entries=(), discarded=False)], 6)
 
 
 def contents(where: str | Path) -> dict[str, list[Any]]:
     """Every row of a store but its epochs, in tables that are the same everywhere."""
     with closing(sqlite3.connect(":memory:")) as known:
-        for migration in database.MIGRATIONS:
+        for migration in sqlite_database.MIGRATIONS:
             for statement in script(migration):
                 known.execute(statement)
         tables = copying._tables(known)
@@ -85,18 +85,18 @@ class BackupContract:
     """`place` is where a store may be made."""
 
     @pytest.fixture
-    def place(self) -> Place:
+    def place(self) -> StoreLocation:
         raise NotImplementedError
 
     @pytest.fixture
-    def other_place(self) -> Place:
+    def other_place(self) -> StoreLocation:
         """Another one, of the same kind."""
         raise NotImplementedError
 
     def test_backups_while_a_node_writes_are_each_of_one_moment(
-        self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, place: StoreLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(database, "PAGES_AT_ONCE", 1)
+        monkeypatch.setattr(sqlite_database, "PAGES_AT_ONCE", 1)
         seed = random.SystemRandom().randrange(1 << 32)
         print(f"seed {seed}")
         history = acts(seed, ACTS)
@@ -133,7 +133,9 @@ class BackupContract:
         assert state(store) == expected[-1]
         store.close()
 
-    def test_a_restored_store_has_every_row_and_begins_an_epoch(self, place: Place, other_place: Place, tmp_path: Path):
+    def test_a_restored_store_has_every_row_and_begins_an_epoch(
+        self, place: StoreLocation, other_place: StoreLocation, tmp_path: Path
+    ):
         store = open_store(place.where)
         fill(store)
         names = [store.epochs().message_name(seq) for seq in (1, store.snapshot(), store.snapshot() + 1)]
@@ -160,7 +162,7 @@ class BackupContract:
         store.close()
         other.close()
 
-    def test_each_restored_store_has_names_of_its_own(self, place: Place, tmp_path: Path):
+    def test_each_restored_store_has_names_of_its_own(self, place: StoreLocation, tmp_path: Path):
         open_store(place.where).close()
         back_up(place, tmp_path / "backup")
         stores = [open_store(restored_to_folder(tmp_path / "backup", tmp_path / name)) for name in ("a", "b")]
@@ -170,7 +172,7 @@ class BackupContract:
         for store in stores:
             store.close()
 
-    def test_a_backup_is_its_owners_alone(self, place: Place, tmp_path: Path):
+    def test_a_backup_is_its_owners_alone(self, place: StoreLocation, tmp_path: Path):
         open_store(place.where).close()
         before = os.umask(0)
         try:
@@ -184,7 +186,7 @@ class BackupContract:
             assert [file.name for file in folder.iterdir() if file.stat().st_mode & 0o077] == []
 
     @pytest.mark.parametrize("kind", ["file", "empty folder", "folder", "dangling link"])
-    def test_what_is_there_already_is_left_alone(self, place: Place, tmp_path: Path, kind: str):
+    def test_what_is_there_already_is_left_alone(self, place: StoreLocation, tmp_path: Path, kind: str):
         open_store(place.where).close()
         there = tmp_path / "there"
         if kind == "file":
@@ -213,7 +215,7 @@ class BackupContract:
         ],
     )
     def test_a_damaged_backup_is_refused_with_what_is_damaged(
-        self, place: Place, other_place: Place, tmp_path: Path, change: str, finding: str
+        self, place: StoreLocation, other_place: StoreLocation, tmp_path: Path, change: str, finding: str
     ):
         with closing(open_store(place.where)) as store:
             fill(store)
@@ -232,7 +234,7 @@ class BackupContract:
         with pytest.raises(StoreError, match="there is no store"):
             open_store_readonly(other_place.where)
 
-    def test_a_damaged_store_is_not_backed_up(self, place: Place, tmp_path: Path):
+    def test_a_damaged_store_is_not_backed_up(self, place: StoreLocation, tmp_path: Path):
         with closing(open_store(place.where)) as store:
             fill(store)
             with store._database.transaction():
@@ -242,7 +244,9 @@ class BackupContract:
             back_up(place, tmp_path / "backup")
         assert sorted(tmp_path.iterdir()) == before
 
-    def test_an_interrupted_backup_leaves_nothing(self, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_an_interrupted_backup_leaves_nothing(
+        self, place: StoreLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
         open_store(place.where).close()
 
         def interrupt(*_: object) -> None:
@@ -254,14 +258,14 @@ class BackupContract:
             back_up(place, tmp_path / "backup")
         assert sorted(tmp_path.iterdir()) == before
 
-    def test_where_there_is_no_store_there_is_no_backup(self, place: Place, tmp_path: Path):
+    def test_where_there_is_no_store_there_is_no_backup(self, place: StoreLocation, tmp_path: Path):
         with pytest.raises(StoreError, match="there is no store"):
             back_up(place, tmp_path / "backup")
         assert not (tmp_path / "backup").exists()
         with pytest.raises(StoreError, match="there is no backup"):
             restore(tmp_path, place)
 
-    def test_a_backup_can_be_read_by_who_may_not_write(self, place: Place, tmp_path: Path):
+    def test_a_backup_can_be_read_by_who_may_not_write(self, place: StoreLocation, tmp_path: Path):
         open_store(place.where).close()
         back_up(place, tmp_path / "backup")
         for _ in range(2):

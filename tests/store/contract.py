@@ -15,13 +15,13 @@ from demaq.messages import PropertyValue
 from demaq.store import MemoryStore, SqliteStore, Store
 from demaq.store.protocol import (
     OWN_NUMBER,
-    Answer,
     Attempt,
+    MigratedMessage,
     NewMessage,
     NextProgram,
     Postponed,
-    Restated,
     Step,
+    StoredAnswer,
     StoredMessage,
     Timer,
     Unsent,
@@ -626,7 +626,7 @@ class StoreContract:
 
     def test_the_first_answer_on_a_connection_is_remembered(self, store: Store, clock: Clock):
         store.append([new("out", undelivered=True), new("out", undelivered=True)])
-        first = Answer(connection="c", status=200, content_type="application/xml", body="<a>ü</a>")
+        first = StoredAnswer(connection="c", status=200, content_type="application/xml", body="<a>ü</a>")
         store.commit([Step(delivered=1, answer=first)])
         store.commit([Step(delivered=2, answer=replace(first, body="<b/>"))])
         assert store.answer("c") == first
@@ -874,7 +874,7 @@ class StoreContract:
     def test_complete_indexes_are_those_of_the_active_version(self, store: Store):
         assert store.indexes() == frozenset()
         store.activate(next_program("d1", indexes=("i", "j")), MORNING)
-        store.restate("d2", [], 0)
+        store.note_migrated("d2", [], 0)
         assert store.indexes() == {"i", "j"}
         store.activate(next_program("d2", indexes=("j", "k")), MORNING)
         assert store.indexes() == {"j", "k"}
@@ -890,9 +890,9 @@ class StoreContract:
         store.append([new(slices=(("s", "k"),), entries=(("i", "v"),), properties={"p": PropertyValue.string("1")})])
         store.append([new()])
         seven = PropertyValue("integer", "7", "7")
-        noted = Restated(seq=1, properties={"p": seven}, slices=(("s", "7"), ("t", "x")), entries=(("j", "w"),))
+        noted = MigratedMessage(seq=1, properties={"p": seven}, slices=(("s", "7"), ("t", "x")), entries=(("j", "w"),))
         before = (store.stored(None, 0, 9), store.snapshot())
-        store.restate("d", [noted], 1)
+        store.note_migrated("d", [noted], 1)
         assert (store.stored(None, 0, 9), store.snapshot()) == before
         assert store.lookup("j", ["w"], 2) == []
         assert store.next_properties([1, 2, 99]) == {1: {"p": seven}, 2: {}}
@@ -909,33 +909,33 @@ class StoreContract:
     def test_an_activation_that_changes_messages_takes_a_number(self, store: Store):
         store.activate(next_program("d1"), MORNING)
         assert store.append([new()]) == [1]
-        store.restate("d2", [Restated(seq=1)], 1)
+        store.note_migrated("d2", [MigratedMessage(seq=1)], 1)
         store.activate(next_program("d2"), MORNING)
         assert store.snapshot() == 2
         assert store.append([new()]) == [3]
 
     def test_how_far_messages_were_looked_at_is_known_until_anything_else_happens(self, store: Store):
         store.append([new(), new(), new()])
-        assert store.restated("d") == 0
-        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
-        store.restate("d", [], 2)
-        assert store.restated("d") == 2
-        assert store.restated("e") == 0
+        assert store.migrated_until("d") == 0
+        store.note_migrated("d", [MigratedMessage(seq=1, slices=(("s", "k"),))], 1)
+        store.note_migrated("d", [], 2)
+        assert store.migrated_until("d") == 2
+        assert store.migrated_until("e") == 0
         store.commit([Step(processed=3)])
-        assert store.restated("d") == 0
-        store.restate("d", [Restated(seq=2, slices=(("s", "k"),))], 2)
+        assert store.migrated_until("d") == 0
+        store.note_migrated("d", [MigratedMessage(seq=2, slices=(("s", "k"),))], 2)
         store.activate(next_program(), MORNING)
         assert seqs(store.slice("s", "k", store.snapshot())) == [2]
-        assert store.restated("d") == 0
+        assert store.migrated_until("d") == 0
 
     def test_what_was_noted_for_another_program_never_holds(self, store: Store):
         store.append([new()])
-        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
+        store.note_migrated("d", [MigratedMessage(seq=1, slices=(("s", "k"),))], 1)
         store.activate(next_program("e"), MORNING)
         assert store.slicings() == []
-        store.restate("d", [Restated(seq=1, slices=(("s", "k"),))], 1)
-        store.restate("e", [Restated(seq=1, slices=(("t", "k"),))], 1)
-        assert store.restated("d") == 0
+        store.note_migrated("d", [MigratedMessage(seq=1, slices=(("s", "k"),))], 1)
+        store.note_migrated("e", [MigratedMessage(seq=1, slices=(("t", "k"),))], 1)
+        assert store.migrated_until("d") == 0
         store.activate(next_program("e"), MORNING)
         assert store.slicings() == ["t"]
 
@@ -943,7 +943,9 @@ class StoreContract:
         order = (("s", "k"),)
         store.append([new(slices=order), new(slices=order), new(slices=order, undelivered=True), new(slices=order)])
         store.commit([Step(processed=1), Step(processed=3), Step(processed=4)])
-        store.restate("d", [Restated(seq=seq) for seq in (1, 2, 3)] + [Restated(seq=4, slices=(("t", "k"),))], 4)
+        store.note_migrated(
+            "d", [MigratedMessage(seq=seq) for seq in (1, 2, 3)] + [MigratedMessage(seq=4, slices=(("t", "k"),))], 4
+        )
         store.activate(next_program(), MORNING)
         assert seqs(store.queue("orders", store.snapshot())) == [2, 3, 4]
         assert store.counts() == {"orders": (3, 1)}
@@ -956,7 +958,9 @@ class StoreContract:
         store.append([new()])
         store.commit([Step(processed=1)])
         value = {"p": PropertyValue.string("1")}
-        store.restate("d", [Restated(seq=1, properties=value, slices=(("s", "k"),), entries=(("i", "v"),))], 1)
+        store.note_migrated(
+            "d", [MigratedMessage(seq=1, properties=value, slices=(("s", "k"),), entries=(("i", "v"),))], 1
+        )
         store.activate(next_program(), MORNING)
         message = store.message(1)
         assert message is not None
@@ -968,7 +972,7 @@ class StoreContract:
         order = ("s", "k")
         store.append([new(slices=(order, ("t", "k")), entries=(("i", "v"),)), new(slices=(order,))])
         store.commit([Step(processed=1, resets=(order,), created=(new(slices=(order,)),))])
-        store.restate("d", [Restated(seq=1, slices=(order, ("t", "k")), entries=(("i", "v"),))], 1)
+        store.note_migrated("d", [MigratedMessage(seq=1, slices=(order, ("t", "k")), entries=(("i", "v"),))], 1)
         store.activate(next_program(), MORNING)
         assert seqs(store.slice(*order, store.snapshot())) == [1, 4]
         [done] = store.commit([Step(resets=(order, ("t", "k")))])
@@ -980,7 +984,7 @@ class StoreContract:
         store.append([new(slices=slices, entries=(("i", "v"),)), new("kept", slices=slices), new(undelivered=True)])
         store.append([new(priority=None, timer=Timer(due=MORNING, target="kept"))])
         store.commit([Step(processed=3)])
-        store.restate("d", [Restated(seq=seq, discarded=True) for seq in (1, 3, 4)], 4)
+        store.note_migrated("d", [MigratedMessage(seq=seq, discarded=True) for seq in (1, 3, 4)], 4)
         store.activate(next_program(), MORNING)
         assert store.counts() == {"kept": (1, 1)}
         assert seqs(store.slice("s", "k", store.snapshot())) == [2]
@@ -992,9 +996,9 @@ class StoreContract:
     def test_what_was_noted_about_a_message_that_was_removed_since_is_void(self, store: Store):
         store.append([new()])
         store.commit([Step(processed=1)])
-        store.restate("d", [Restated(seq=1, properties={})], 1)
+        store.note_migrated("d", [MigratedMessage(seq=1, properties={})], 1)
         store.collect_garbage(FOREVER, 9)
-        assert store.restated("d") == 1
+        assert store.migrated_until("d") == 1
         store.activate(next_program(), MORNING)
         assert store.stored(None, 0, 9) == []
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from demaq.store import SqliteStore
-from demaq.store.database import FILE_NAME
+from demaq.store.sqlite_database import FILE_NAME
 
 LOG_NAME = f"{FILE_NAME}-wal"
 """SQLite's write-ahead log: a commit is what is in it, whole and synced."""

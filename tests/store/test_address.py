@@ -9,8 +9,8 @@ import pytest
 from demaq.cli.main import demaq, run
 from demaq.errors import StoreError
 from demaq.store.address import Address, is_address
+from demaq.store.location import place_of
 from demaq.store.opening import open_store
-from demaq.store.place import place_of
 
 SECRET = "s3cret"
 

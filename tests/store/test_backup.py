@@ -11,12 +11,12 @@ import pytest
 
 from demaq.cli import main as cli
 from demaq.errors import StoreDamaged, StoreError
-from demaq.store import SqliteStore, continuity, database
+from demaq.store import SqliteStore, continuity, sqlite_database
 from demaq.store.backup import back_up
-from demaq.store.database import LOG_NAME
-from demaq.store.place import Place, place_of
+from demaq.store.location import StoreLocation, place_of
 from demaq.store.restore import restore
-from demaq.store.verify import verify_store
+from demaq.store.sqlite_database import LOG_NAME
+from demaq.store.store_verification import verify_store
 from tests.gateways.nodes import running, wait_until
 from tests.store.backup_contract import BackupContract, fill
 from tests.store.contract import new
@@ -33,11 +33,11 @@ create rule send for orders if (/order) then do enqueue . into out
 
 class TestBackupOfSqlite(BackupContract):
     @pytest.fixture
-    def place(self, tmp_path: Path) -> Place:
+    def place(self, tmp_path: Path) -> StoreLocation:
         return place_of(tmp_path / "store")
 
     @pytest.fixture
-    def other_place(self, tmp_path: Path) -> Place:
+    def other_place(self, tmp_path: Path) -> StoreLocation:
         return place_of(tmp_path / "other")
 
 
@@ -85,8 +85,8 @@ def test_a_backup_ends_while_a_node_commits_after_each_page(tmp_path: Path, monk
         assert pages < PAGES_MAX, "it begins again with each commit"
         store.append([new()])
 
-    monkeypatch.setattr(database, "PAGES_AT_ONCE", 1)
-    monkeypatch.setattr(database, "_listen", commit)
+    monkeypatch.setattr(sqlite_database, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(sqlite_database, "_listen", commit)
     made = back_up(place_of(tmp_path / "store"), tmp_path / "backup")
     assert pages > 100
     assert (made.newest, store.snapshot()) == (10, 10 + pages)

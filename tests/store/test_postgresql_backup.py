@@ -9,8 +9,8 @@ import pytest
 
 from demaq.errors import StoreError
 from demaq.store.backup import back_up
+from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store
-from demaq.store.place import Place, place_of
 from demaq.store.restore import restore
 from tests.store.backup_contract import BackupContract, contents, fill
 from tests.store.server import Server
@@ -22,22 +22,22 @@ def schema(server: Server) -> str:
 
 
 @pytest.fixture
-def place(server: Server, schema: str) -> Place:
+def place(server: Server, schema: str) -> StoreLocation:
     return place_of(server.address(schema))
 
 
 class TestBackupOfPostgresql(BackupContract):
     @pytest.fixture
-    def place(self, server: Server) -> Place:
+    def place(self, server: Server) -> StoreLocation:
         return place_of(server.address(server.new_schema()))
 
     @pytest.fixture
-    def other_place(self, server: Server) -> Place:
+    def other_place(self, server: Server) -> StoreLocation:
         return place_of(server.address(server.new_schema()))
 
 
 @pytest.mark.parametrize("to_server", [True, False])
-def test_a_store_moves_from_one_kind_of_database_to_the_other(place: Place, tmp_path: Path, to_server: bool):
+def test_a_store_moves_from_one_kind_of_database_to_the_other(place: StoreLocation, tmp_path: Path, to_server: bool):
     folder = place_of(tmp_path / "store")
     source, target = (folder, place) if to_server else (place, folder)
     with closing(open_store(source.where)) as store:
@@ -52,7 +52,7 @@ def test_a_store_moves_from_one_kind_of_database_to_the_other(place: Place, tmp_
     assert contents(source.where) == expected
 
 
-def test_every_table_is_in_a_backup(server: Server, schema: str, place: Place, tmp_path: Path):
+def test_every_table_is_in_a_backup(server: Server, schema: str, place: StoreLocation, tmp_path: Path):
     open_store(place.where).close()
     found = server.run(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_type = 'BASE TABLE'"
@@ -60,7 +60,7 @@ def test_every_table_is_in_a_backup(server: Server, schema: str, place: Place, t
     assert {name for (name,) in found} == {*contents(place.where), "epochs", "demaq_store"}
 
 
-def test_a_store_that_holds_something_is_not_restored_into(place: Place, tmp_path: Path):
+def test_a_store_that_holds_something_is_not_restored_into(place: StoreLocation, tmp_path: Path):
     with closing(open_store(place.where)) as store:
         store.load_collection("prices", ["<p/>"])
         identity = store.identity()

@@ -17,13 +17,13 @@ from pyspark.sql import Row
 from pyspark.sql.types import StringType, StructField, StructType
 
 import demaq
+from demaq.bulk.datasource.data_source import DemaqSource
 from demaq.cli import main as cli
+from demaq.control.client import running_node
 from demaq.errors import OperatorError
-from demaq.server.control import running_node
 from demaq.server.node import Node
-from demaq.spark.datasource.source import DemaqSource
+from demaq.store.location import place_of
 from demaq.store.opening import address_for_executors
-from demaq.store.place import place_of
 from demaq.store.postgresql import PostgresqlStore
 from tests.store.server import Server
 

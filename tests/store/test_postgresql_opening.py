@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from demaq.errors import StoreError, StoreTakenOver
-from demaq.store import server_database
+from demaq.store import postgresql_database
 from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Step
@@ -87,7 +87,7 @@ def test_stores_in_other_schemas_have_writers_of_their_own(server: Server, addre
 
 
 def test_a_standby_takes_over_when_the_writer_is_killed(address: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(server_database, "STANDBY_SECONDS", 0.05)
+    monkeypatch.setattr(postgresql_database, "STANDBY_SECONDS", 0.05)
     taken_over = []
     standby = threading.Thread(target=lambda: taken_over.append(PostgresqlStore(address, wait=True)))
     code = HOLD.replace(
@@ -211,7 +211,7 @@ def test_a_writer_that_lost_its_lock_but_not_its_connection_commits_nothing(addr
     other = PostgresqlStore(address)
     for _ in range(2):
         with pytest.raises(StoreTakenOver, match="another writer has taken over the store"):
-            store.append([new() for _ in range(server_database.COPY_ROWS_MIN)])
+            store.append([new() for _ in range(postgresql_database.COPY_ROWS_MIN)])
         with pytest.raises(StoreTakenOver):
             store.commit([Step(processed=1)])
     assert other.counts() == {"orders": (1, 1)}
@@ -222,7 +222,7 @@ def test_a_writer_that_lost_its_lock_but_not_its_connection_commits_nothing(addr
 def test_a_standby_waits_through_the_end_and_the_start_of_the_server(
     server: Server, address: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(server_database, "STANDBY_SECONDS", 0.05)
+    monkeypatch.setattr(postgresql_database, "STANDBY_SECONDS", 0.05)
     store = PostgresqlStore(address)
     opened: list[PostgresqlStore] = []
     said: list[str] = []
@@ -253,7 +253,7 @@ def test_a_statement_that_fails_is_told_in_one_line_and_the_store_goes_on(addres
     with pytest.raises(StoreError, match=r"PostgreSQL says: .*nonsense"), store._database.transaction():
         store._database.execute("SELECT nonsense")
     with pytest.raises(StoreError, match="PostgreSQL says"):
-        store.append([new(body="nul: \0") for _ in range(server_database.COPY_ROWS_MIN)])
+        store.append([new(body="nul: \0") for _ in range(postgresql_database.COPY_ROWS_MIN)])
     assert store.append([new()]) == [1]
     assert store.counts() == {"orders": (1, 1)}
     store.close()
@@ -365,13 +365,13 @@ def test_an_older_store_is_brought_up_to_date(address: str, monkeypatch: pytest.
     store.append([new()])
     store.close()
     migration = ["ALTER TABLE messages ADD COLUMN colour text DEFAULT 'red';"]
-    monkeypatch.setattr(server_database, "MIGRATIONS", (*server_database.MIGRATIONS, "next.sql"))
-    monkeypatch.setattr(server_database, "script", {"next.sql": migration}.__getitem__)
+    monkeypatch.setattr(postgresql_database, "MIGRATIONS", (*postgresql_database.MIGRATIONS, "next.sql"))
+    monkeypatch.setattr(postgresql_database, "script", {"next.sql": migration}.__getitem__)
     with pytest.raises(StoreError, match="older Demaq"):
         PostgresqlStore.open_readonly(address)
     store = PostgresqlStore(address)
     assert store._database.rows("SELECT colour FROM messages") == [("red",)]
-    assert store._database.rows("SELECT version FROM demaq_store") == [(len(server_database.MIGRATIONS),)]
+    assert store._database.rows("SELECT version FROM demaq_store") == [(len(postgresql_database.MIGRATIONS),)]
     store.close()
 
 
@@ -379,8 +379,8 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(address: str, monkeyp
     PostgresqlStore(address).close()
     migration = ["ALTER TABLE messages ADD COLUMN colour text;", "SELECT nonsense;"]
     with monkeypatch.context() as patch:
-        patch.setattr(server_database, "MIGRATIONS", (*server_database.MIGRATIONS, "next.sql"))
-        patch.setattr(server_database, "script", {"next.sql": migration}.__getitem__)
+        patch.setattr(postgresql_database, "MIGRATIONS", (*postgresql_database.MIGRATIONS, "next.sql"))
+        patch.setattr(postgresql_database, "script", {"next.sql": migration}.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             PostgresqlStore(address)
     store = PostgresqlStore(address)
@@ -437,7 +437,7 @@ def test_a_reader_reads_beside_the_writer_and_writes_nothing(address: str):
         lambda: reader.commit([Step()]),
         lambda: reader.postpone([]),
         lambda: reader.send_again([1], MORNING),
-        lambda: reader.restate("d", [], 0),
+        lambda: reader.note_migrated("d", [], 0),
         lambda: reader.load_collection("c", []),
         lambda: reader.activate(next_program(), MORNING),
         lambda: reader.collect_garbage(FOREVER, 1),

@@ -22,10 +22,10 @@ import pytest
 
 import demaq
 from demaq.errors import StoreError
-from demaq.scheduler.reading import Documents, SnapshotReader
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.server.node import Node
 from demaq.store.postgresql import PostgresqlStore
-from demaq.store.server_database import ServerDatabase
+from demaq.store.postgresql_database import ServerDatabase
 from tests.gateways.peers import Answer, Got, other_side
 from tests.gateways.processes import free_ports
 from tests.store.server import Server

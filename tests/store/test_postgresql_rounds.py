@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from demaq.bulk.finding import Filters
-from demaq.bulk.replaying import Beside, Replay, Report
+from demaq.bulk.message_search import Filters
+from demaq.bulk.replay import LocalBackend, Replay, ReplayReport
+from demaq.engine.engine import Engine
+from demaq.engine.replay import copies_of
 from demaq.errors import StoreError
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.process import ProcessEvaluator
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.running_again import copies_of
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import NewMessage
 from tests.programs import program
@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_doubled_when_all_connections_are(server: Server, eng
 def test_messages_are_run_again_once(engine: Engine):
     engine.enqueue("a", "<m><k>1</k></m>")
     drain(engine)
-    hands = Beside(engine.plan, engine.store, engine.evaluator)
+    hands = LocalBackend(engine.plan, engine.store, engine.evaluator)
 
     class Target:
         def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
@@ -80,7 +80,7 @@ def test_messages_are_run_again_once(engine: Engine):
 
     for stored in (1, 0):
         found = hands.find(Filters(queues=("a",)), engine.store.snapshot(), lambda numbers: None).newest()
-        report = Report()
+        report = ReplayReport()
         Replay(store=engine.store, target=Target(), digest="", name="").run(hands, found, report)
         assert (report.stored, report.known) == (stored, 1 - stored)
         drain(engine)

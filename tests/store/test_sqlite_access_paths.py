@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demaq.store import SqliteStore
-from demaq.store.database import FILE_NAME
 from demaq.store.protocol import Step, Timer
-from demaq.store.statements import statements
+from demaq.store.sql_statements import statements
+from demaq.store.sqlite_database import FILE_NAME
 from tests.store.contract import FOREVER, MORNING, new
 
 READING = statements("reading.sql")

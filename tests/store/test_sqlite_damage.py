@@ -17,11 +17,11 @@ import pytest
 from demaq.errors import StoreDamaged, StoreError
 from demaq.store import SqliteStore
 from demaq.store.backup import back_up
-from demaq.store.database import FILE_NAME, LOG_NAME
+from demaq.store.location import place_of
 from demaq.store.mark import MARK_NAME
-from demaq.store.place import place_of
 from demaq.store.repair import accept_loss
-from demaq.store.verify import verify_folder, verify_store
+from demaq.store.sqlite_database import FILE_NAME, LOG_NAME
+from demaq.store.store_verification import verify_folder, verify_store
 from tests.store.contract import new
 from tests.store.damage import SECRET, copy_of, flip_bits, written_store
 
@@ -362,7 +362,7 @@ def test_a_store_without_a_mark_is_verified_and_begins_an_epoch(tmp_path: Path, 
 
 
 def test_a_store_from_before_marks_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from demaq.store.statements import script
+    from demaq.store.sql_statements import script
 
     (tmp_path / "store").mkdir()
     connection = sqlite3.connect(tmp_path / "store" / FILE_NAME, isolation_level=None)

@@ -20,8 +20,8 @@ import pytest
 
 from demaq.errors import StoreError
 from demaq.store import SqliteStore
-from demaq.store.database import FILE_NAME
 from demaq.store.protocol import Postponed, Step
+from demaq.store.sqlite_database import FILE_NAME
 from tests.store.consistency import assert_consistent
 from tests.store.contract import FOREVER, MORNING, Clock, new
 from tests.store.faults import (

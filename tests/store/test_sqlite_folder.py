@@ -11,7 +11,7 @@ import pytest
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.store import SqliteStore
-from demaq.store.database import FILE_NAME, LOG_NAME
+from demaq.store.sqlite_database import FILE_NAME, LOG_NAME
 from tests.store.contract import new
 from tests.store.test_sqlite_opening import HOLD, python
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import StoreError
-from demaq.store import SqliteStore, database
+from demaq.store import SqliteStore, sqlite_database
 from demaq.store.protocol import Step
-from demaq.store.statements import script
+from demaq.store.sql_statements import script
 from tests.store.contract import FOREVER, MORNING, new, next_program, seqs
 
 PROJECT = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ sys.stdin.read()
 
 
 def test_a_store_that_could_not_be_opened_is_not_held(tmp_path: Path):
-    (tmp_path / database.FILE_NAME).write_bytes(b"not a database at all, but long enough to be one" * 100)
+    (tmp_path / sqlite_database.FILE_NAME).write_bytes(b"not a database at all, but long enough to be one" * 100)
     for _ in range(2):
         with pytest.raises(StoreError, match="not a store of Demaq"):
             SqliteStore(tmp_path)
@@ -162,12 +162,12 @@ def test_an_older_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
     store.append([new()])
     store.close()
     migration = ["ALTER TABLE messages ADD COLUMN colour TEXT DEFAULT 'red';", "PRAGMA user_version = 3;"]
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_3.sql"))
-    monkeypatch.setattr(database, "script", {"version_3.sql": migration}.__getitem__)
+    monkeypatch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "version_3.sql"))
+    monkeypatch.setattr(sqlite_database, "script", {"version_3.sql": migration}.__getitem__)
     with pytest.raises(StoreError, match="older Demaq"):
         SqliteStore.open_readonly(tmp_path)
     SqliteStore(tmp_path).close()
-    with sqlite3.connect(tmp_path / database.FILE_NAME) as connection:
+    with sqlite3.connect(tmp_path / sqlite_database.FILE_NAME) as connection:
         assert connection.execute("SELECT colour FROM messages").fetchall() == [("red",)]
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
@@ -177,8 +177,8 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monke
     SqliteStore(tmp_path).close()
     migration = ["ALTER TABLE messages ADD COLUMN colour TEXT;", "PRAGMA user_version = 3;", "SELECT nonsense;"]
     with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, "version_3.sql"))
-        patch.setattr(database, "script", {"version_3.sql": migration}.__getitem__)
+        patch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "version_3.sql"))
+        patch.setattr(sqlite_database, "script", {"version_3.sql": migration}.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             SqliteStore(tmp_path)
     store = SqliteStore(tmp_path)
@@ -188,10 +188,10 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monke
 
 def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As when a node is killed while it makes its store: the last migration fails, and none of the others stays."""
-    scripts = {name: list(script(name)) for name in database.MIGRATIONS}
-    scripts[database.MIGRATIONS[-1]].append("SELECT nonsense;")
+    scripts = {name: list(script(name)) for name in sqlite_database.MIGRATIONS}
+    scripts[sqlite_database.MIGRATIONS[-1]].append("SELECT nonsense;")
     with monkeypatch.context() as patch:
-        patch.setattr(database, "script", scripts.__getitem__)
+        patch.setattr(sqlite_database, "script", scripts.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             SqliteStore(tmp_path)
     with pytest.raises(StoreError, match="there is no store in"):
@@ -202,8 +202,8 @@ def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
 
 def test_a_store_of_a_newer_demaq_is_refused(tmp_path: Path):
     SqliteStore(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / database.FILE_NAME)
-    connection.execute(f"PRAGMA user_version = {len(database.MIGRATIONS) + 1}")
+    connection = sqlite3.connect(tmp_path / sqlite_database.FILE_NAME)
+    connection.execute(f"PRAGMA user_version = {len(sqlite_database.MIGRATIONS) + 1}")
     connection.close()
     with pytest.raises(StoreError, match="made by a newer Demaq"):
         SqliteStore(tmp_path)
@@ -212,7 +212,7 @@ def test_a_store_of_a_newer_demaq_is_refused(tmp_path: Path):
 
 
 def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
-    file = tmp_path / database.FILE_NAME
+    file = tmp_path / sqlite_database.FILE_NAME
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE bookmarks (address TEXT)")
     connection.close()
@@ -246,7 +246,7 @@ def test_a_reader_reads_a_store_at_rest_and_writes_nothing(tmp_path: Path):
         lambda: reader.commit([Step()]),
         lambda: reader.postpone([]),
         lambda: reader.send_again([1], MORNING),
-        lambda: reader.restate("d", [], 0),
+        lambda: reader.note_migrated("d", [], 0),
         lambda: reader.load_collection("c", []),
         lambda: reader.activate(next_program(), MORNING),
         lambda: reader.collect_garbage(FOREVER, 1),

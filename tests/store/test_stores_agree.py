@@ -16,7 +16,7 @@ from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.opening import open_store
-from demaq.store.protocol import Answer, Attempt, NewMessage, NextProgram, Postponed, Restated, Step, Timer
+from demaq.store.protocol import Attempt, MigratedMessage, NewMessage, NextProgram, Postponed, Step, StoredAnswer, Timer
 from tests.store.contract import FOREVER, MORNING, Clock
 from tests.store.server import Server
 
@@ -47,8 +47,8 @@ new_messages = st.builds(
     request=st.none() | st.sampled_from("xyz"),
 )
 messages = st.lists(new_messages, max_size=4)
-restated = st.builds(
-    Restated,
+migrated = st.builds(
+    MigratedMessage,
     seq=numbers,
     properties=st.none() | st.just({"q": PropertyValue.string("2")}),
     slices=st.lists(slices, max_size=3, unique=True).map(tuple),
@@ -117,7 +117,7 @@ class StoresAgree(RuleBasedStateMachine):
         attempt = Attempt(
             message=seq, queue="a", number=2, at=self.clock(), seconds=0.5, destination="x", result="sent", status="200"
         )
-        answer = Answer(connection="c", status=200, content_type="text/xml", body=f"<a>{seq}</a>")
+        answer = StoredAnswer(connection="c", status=200, content_type="text/xml", body=f"<a>{seq}</a>")
         steps = [Step(delivered=seq, attempt=attempt, answer=answer)]
         if any([found.seq == seq for queue in QUEUES for found in self.plain.to_send(queue, FOREVER, 999)]):
             self.same("commit", steps)
@@ -164,16 +164,16 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("load_collection", "c", documents)
         self.same("collection", "c")
 
-    @rule(digest=st.sampled_from("de"), messages=st.lists(restated, max_size=6), done=numbers)
-    def restate(self, digest: str, messages: list[Restated], done: int) -> None:
+    @rule(digest=st.sampled_from("de"), messages=st.lists(migrated, max_size=6), done=numbers)
+    def note_migrated(self, digest: str, messages: list[MigratedMessage], done: int) -> None:
         self.same("restate", digest, messages, done)
 
     @rule(
         digest=st.sampled_from("de"),
-        messages=st.none() | st.lists(restated, max_size=6),
+        messages=st.none() | st.lists(migrated, max_size=6),
         priorities=st.dictionaries(st.sampled_from(QUEUES), st.none() | st.integers(-1, 1)),
     )
-    def activate(self, digest: str, messages: list[Restated] | None, priorities: dict[str, int | None]) -> None:
+    def activate(self, digest: str, messages: list[MigratedMessage] | None, priorities: dict[str, int | None]) -> None:
         if messages is not None:
             self.same("restate", digest, messages, 30)
         files = {"f": digest}

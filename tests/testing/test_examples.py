@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from demaq.language.load import check_application
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.language.loader import check_application
 from demaq.language.parser import parse_module
 from demaq.language.printing.printer import format_module
-from demaq.rounds.compiled import static_check
 from demaq.testing.scenarios import read_scenarios, run_scenarios
 
 FOLDER = Path(__file__).parents[2] / "examples"

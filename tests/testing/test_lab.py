@@ -117,7 +117,7 @@ def test_what_is_done_with_is_collected_at_the_very_moment_it_is(pipeline: Any, 
 
 def test_an_application_that_never_rests_is_an_error_that_says_what_is_pending(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 5)
-    monkeypatch.setattr("demaq.scheduler.round.STEPS_MAX", 1)
+    monkeypatch.setattr("demaq.engine.round.STEPS_MAX", 1)
     program = """
     create queue a create queue box kind mailbox create queue later kind echo
     create rule r for a if (true()) then (

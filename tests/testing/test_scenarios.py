@@ -10,10 +10,10 @@ from textwrap import dedent, indent
 import pytest
 
 from demaq.cli import main as cli
-from demaq.language.load import load_program
-from demaq.language.program import Program
-from demaq.testing.scenarios import Failure, ScenarioError, read_scenarios, run_scenarios
-from demaq.testing.scenarios_durations import seconds_of
+from demaq.language.loader import load_program
+from demaq.language.program.program import Program
+from demaq.testing.scenarios import ScenarioError, ScenarioFailure, read_scenarios, run_scenarios
+from demaq.testing.scenarios_steps import seconds_of
 from demaq.testing.scenarios_xml import matches, read_body
 
 PROGRAM = """
@@ -89,14 +89,14 @@ def file_of(steps: str, more: str = "") -> str:
     return f"scenarios:\n  - name: it\n{indent(dedent(more).strip(), '    ')}\n    steps:\n{indent(dedent(steps).strip(), '      ')}\n"
 
 
-def failure(folder: Path, steps: str, more: str = "") -> Failure | None:
+def failure(folder: Path, steps: str, more: str = "") -> ScenarioFailure | None:
     """Why a scenario with these steps fails, if it does."""
     (folder / "s.yaml").write_text(file_of(steps, more), encoding="utf-8")
     (result,) = run_scenarios("app.dmq", read_scenarios("s.yaml", program()).scenarios)
     return result.failure
 
 
-def failing(folder: Path, steps: str, more: str = "") -> Failure:
+def failing(folder: Path, steps: str, more: str = "") -> ScenarioFailure:
     found = failure(folder, steps, more)
     assert found is not None
     return found
@@ -381,7 +381,7 @@ def test_a_failed_expectation_tells_of_errors_that_came_up(folder: Path) -> None
 
 def test_an_application_that_never_rests_fails_its_scenario(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("demaq.testing.lab.ROUNDS_MAX", 20)
-    monkeypatch.setattr("demaq.scheduler.round.STEPS_MAX", 1)
+    monkeypatch.setattr("demaq.engine.round.STEPS_MAX", 1)
     Path("app.dmq").write_text("create queue a create rule r for a if (true()) then do enqueue . into a")
 
     message = failing(folder, "- arrives: {queue: a, body: <m/>}").message

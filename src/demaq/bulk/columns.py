@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from demaq.errors import OperatorError
-from demaq.language.program import Program
+from demaq.language.program.program import Program
 from demaq.store.protocol import StoredMessage
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from demaq.errors import OperatorError
-from demaq.language.load import load_program_texts
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program_texts
 from demaq.spark.jobs import JobFailed, TasksFailed, Work, run_tasks
 from demaq.store.opening import address_for_executors, identify_file, open_store_readonly
 from demaq.store.protocol import Store
@@ -35,7 +35,7 @@ class SpreadFailed(OperatorError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProgramOnStore:
     """A program and the store it is about, for those who are somewhere else."""
 
     files: Mapping[str, str]
@@ -43,8 +43,8 @@ class Place:
     store: str
 
     @staticmethod
-    def of(files: Mapping[str, str], store: str | Path) -> Place:
-        return Place(files=dict(files), store=address_for_executors(store))
+    def of(files: Mapping[str, str], store: str | Path) -> ProgramOnStore:
+        return ProgramOnStore(files=dict(files), store=address_for_executors(store))
 
     @property
     def name(self) -> str:
@@ -52,27 +52,27 @@ class Place:
         return hashlib.sha256(repr((sorted(self.files.items()), self.store)).encode()).hexdigest()
 
 
-class Opened:
+class OpenProgram:
     """A program, compiled, and a store that is open for reading."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ProgramOnStore) -> None:
         os.environ["TZ"] = "UTC"
         self.evaluator = SaxonEvaluator(compile_program(load_program_texts(place.files)))
         self.plan = self.evaluator.compiled.plan
         self.store: Store = open_store_readonly(place.store)
 
 
-_opened: dict[tuple[str, tuple[int, int] | None], Opened] = {}
+_opened: dict[tuple[str, tuple[int, int] | None], OpenProgram] = {}
 """By the name of a place and the file of its store. Lives as long as the worker."""
 
 
-def opened(place: Place) -> Opened:
+def open_program(place: ProgramOnStore) -> OpenProgram:
     known = place.name, identify_file(place.store)
     if known not in _opened:
         for other in _opened.values():
             other.store.close()
         _opened.clear()  # another program, store or file: what was there is history
-        _opened[known] = Opened(place)
+        _opened[known] = OpenProgram(place)
     return _opened[known]
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from demaq.cli.standard_input import STDIN, STDIN_NAME, read_stdin
+from demaq.cli.parameters import STDIN, STDIN_NAME, read_stdin
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import Checked, StaticCheck, check_application, check_text
+from demaq.language.loader import CheckedProgram, StaticCheck, check_application, check_text
 from demaq.language.parser import decoded_source
-from demaq.language.program import Program
+from demaq.language.program.program import Program
 
 
 def loaded(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
@@ -24,7 +24,9 @@ def loaded(paths: Sequence[str], static_check: StaticCheck | None = None) -> Pro
     return checked.program
 
 
-def checked_application(paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None) -> Checked:
+def checked_application(
+    paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None
+) -> CheckedProgram:
     """What is found in the files of an application, or in the one module on standard input."""
     if STDIN not in [str(path) for path in paths]:
         return check_application(paths, static_check)
@@ -33,7 +35,7 @@ def checked_application(paths: Sequence[str | os.PathLike[str]], static_check: S
     try:
         text = source_from_stdin()
     except ProgramError as error:
-        return Checked(None, [Diagnostic.of(error)])
+        return CheckedProgram(None, [Diagnostic.of(error)])
     return check_text(text, STDIN_NAME, static_check)
 
 

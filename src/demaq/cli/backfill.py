@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from demaq.cli.applications import show
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.progress import progress
-from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
-from demaq.cli.stores import counted, json_option, show_json, store_option, told
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.progress_bar import progress
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
+from demaq.cli.stores import counted, json_option, report_errors, show_json, store_option
+from demaq.engine.migration.migrate_store import MigrationResult
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import load_program
-from demaq.language.program import Program
-from demaq.scheduler.evolution import Evolved
-from demaq.server.filling_in import fill_in
+from demaq.language.loader import load_program
+from demaq.language.program.program import Program
+from demaq.server.offline_migration import fill_in
 from demaq.spark.pipeline import PipelineName
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ SPARK_MESSAGES_MIN = 50_000
 @json_option
 def backfill(
     application: tuple[str, ...],
-    place: Place,
+    place: StoreLocation,
     discard: tuple[str, ...],
     pipeline: PipelineName,
     master: str,
@@ -64,10 +64,10 @@ def backfill(
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
-    with told():
+    with report_errors():
         done = filled_in(program, place, discard, pipeline, master, conf)
     if as_json:
-        counts = done or Evolved()
+        counts = done or MigrationResult()
         show_json({"messages": counts.looked_at, "changed": counts.changed, "failed": counts.failed})
     elif done is None:
         click.echo("nothing has changed since the application ran last")
@@ -79,19 +79,19 @@ def backfill(
 
 def filled_in(
     program: Program,
-    place: Place,
+    place: StoreLocation,
     discard: tuple[str, ...],
     pipeline: PipelineName,
     master: str,
     conf: tuple[SparkOption, ...],
-) -> Evolved | None:
+) -> MigrationResult | None:
     """Bring a store under a program, with a bar that shows how far it is."""
     with _spark(pipeline, master, conf, place.folder) as spark:
         return fill_in(program, place.where, discard, _tell, spark.session, spark.progress)
 
 
 @dataclass(slots=True)
-class _Spark:
+class _BackfillSpark:
     """Starts Spark when it is worth it. From then on it is known how many messages there are: a bar can be shown."""
 
     pipeline: PipelineName
@@ -112,9 +112,11 @@ class _Spark:
 
 
 @contextmanager
-def _spark(pipeline: PipelineName, master: str, conf: tuple[SparkOption, ...], folder: Path) -> Iterator[_Spark]:
+def _spark(
+    pipeline: PipelineName, master: str, conf: tuple[SparkOption, ...], folder: Path
+) -> Iterator[_BackfillSpark]:
     with ExitStack() as opened:
-        yield _Spark(
+        yield _BackfillSpark(
             pipeline,
             lambda: opened.enter_context(started_spark(master, conf, folder)).session,
             lambda messages: opened.enter_context(progress("filling in", messages)),

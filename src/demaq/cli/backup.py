@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import StorePlace, counted, store_option, told
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.stores import StoreOption, counted, report_errors, store_option
 from demaq.errors import OperatorError
 from demaq.store.backup import back_up
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq backup --store orders backups/monday")
-@click.argument("destination", type=StorePlace())
+@click.argument("destination", type=StoreOption())
 @store_option
-def backup(destination: Place, place: Place) -> None:
+def backup(destination: StoreLocation, place: StoreLocation) -> None:
     """Back a store up into a new folder: all of it, as it is at one moment.
 
     Works beside a running node and on a store at rest. The backup is verified before it gets its name.
     """
-    with told():
+    with report_errors():
         if destination.is_on_server:
             raise OperatorError("a backup is a folder: give the name of a new one")
         made = back_up(place, destination.folder)

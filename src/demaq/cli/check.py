@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from demaq.cli.answers import answers_of, describe_answers
+from demaq.cli.answer_report import answers_of, describe_answers
 from demaq.cli.applications import checked_application
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.planner import make_plan
-from demaq.language.load import Checked
-from demaq.language.program import SYSTEM_ERRORS
-from demaq.rounds.compiled import static_check
+from demaq.evaluation.saxon.compiled import static_check
+from demaq.language.loader import CheckedProgram
+from demaq.language.program.program import SYSTEM_ERRORS
 
 EXAMPLE = """
 $ demaq check orders.dmq
@@ -45,7 +45,7 @@ def check(application: tuple[Path, ...], as_json: bool) -> int:
     return 1 if checked.errors else 0
 
 
-def _summary(checked: Checked) -> str:
+def _summary(checked: CheckedProgram) -> str:
     problems = [
         _count(len(found), word) for found, word in ((checked.errors, "error"), (checked.warnings, "warning")) if found
     ]
@@ -54,7 +54,7 @@ def _summary(checked: Checked) -> str:
     return ", ".join([*counts, *(problems or ["no problems"])])
 
 
-def _sizes(checked: Checked) -> dict[str, int]:
+def _sizes(checked: CheckedProgram) -> dict[str, int]:
     """How many parts the program has, those of the system not counted; nothing where there is no program."""
     program = checked.program
     if program is None:
@@ -68,7 +68,7 @@ def _sizes(checked: Checked) -> dict[str, int]:
     }
 
 
-def _answers(checked: Checked) -> Mapping[str, Sequence[str]]:
+def _answers(checked: CheckedProgram) -> Mapping[str, Sequence[str]]:
     """Which queues answer which gateways, of a program that can run."""
     if checked.program is None or checked.errors:
         return {}
@@ -79,7 +79,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _document(name: str, checked: Checked) -> dict[str, Any]:
+def _document(name: str, checked: CheckedProgram) -> dict[str, Any]:
     return {
         "application": name,
         **_sizes(checked),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
+from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
 from demaq.cli.stores import (
     counted,
     json_option,
@@ -15,14 +15,14 @@ from demaq.cli.stores import (
     paged,
     program_of,
     reading,
+    report_errors,
     show_json,
     store_option,
-    told,
     writing,
 )
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.group(cls=ExampleFirstGroup, example="$ demaq collections load prices prices/*.xml --store orders")
@@ -34,10 +34,10 @@ def collections() -> None:
 @click.argument("name")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @store_option
-def load(name: str, files: tuple[Path, ...], place: Place) -> None:
+def load(name: str, files: tuple[Path, ...], place: StoreLocation) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
-    with told():
+    with report_errors():
         node = writing(place)
         try:
             version = node.load_collection(name, documents)
@@ -50,7 +50,7 @@ def load(name: str, files: tuple[Path, ...], place: Place) -> None:
 @store_option
 @paged
 @json_option
-def list_collections(place: Place, limit: int, after: str | None, as_json: bool) -> None:
+def list_collections(place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """List the collections that are loaded or that the application declares, with version and documents."""
     with reading(place) as store:
         known = {name: (version, documents) for name, version, documents in store.collections()}

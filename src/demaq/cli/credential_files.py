@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from demaq.cli.durations import Duration
-from demaq.cli.stores import nothing, show_json, told
+from demaq.cli.parameters import Duration
+from demaq.cli.stores import nothing, report_errors, show_json
 from demaq.errors import OperatorError
 from demaq.gateways.security.credential_file import Entry, Kind, read_entries
 
@@ -41,7 +41,7 @@ def limits(function: F) -> F:
 
 def entry(name: str, hashed: str, queues: tuple[str, ...], expires: timedelta | None) -> Entry:
     """A line of the file. Ends the command where it cannot be one."""
-    with told():
+    with report_errors():
         for queue in queues:
             if "," in queue or not queue.strip() or len(queue.split()) != 1:
                 raise OperatorError(f"{queue!r} is not the name of a queue")
@@ -53,7 +53,7 @@ def entry(name: str, hashed: str, queues: tuple[str, ...], expires: timedelta | 
 
 
 def show_entries(file: Path, kind: Kind, as_json: bool) -> None:
-    with told():
+    with report_errors():
         entries = read_entries(file, kind)
     now = datetime.now(UTC)
     if as_json:

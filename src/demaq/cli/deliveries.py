@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
 from demaq.cli.stores import (
     PAGE,
@@ -21,7 +21,7 @@ from demaq.cli.stores import (
     store_option,
 )
 from demaq.masking import mask_address, mask_addresses
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 from demaq.store.protocol import Attempt, Unsent
 from demaq.store.sql_store import SqlStore
 
@@ -38,7 +38,7 @@ RESULTS = {"sent": "sent", "again": "failed", "failed": "failed, given up"}
     "--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many of each kind."
 )
 @json_option
-def deliveries(queue: str | None, message: str | None, place: Place, limit: int, as_json: bool) -> None:
+def deliveries(queue: str | None, message: str | None, place: StoreLocation, limit: int, as_json: bool) -> None:
     """Show what became of messages of outgoing gateways.
 
     First the last attempts to send one, then what waits to be sent, with when it is due.

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
 from demaq.cli.messages import beginning, expect_queue, line
 from demaq.cli.stores import (
@@ -22,9 +22,9 @@ from demaq.cli.stores import (
     store_option,
     width,
 )
-from demaq.scheduler.error_messages import error_head, error_queues
-from demaq.server.control import as_json as message_json
-from demaq.store.place import Place
+from demaq.control.message_json import as_json as message_json
+from demaq.engine.error_routing import error_head, error_queues
+from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 
 INDENT = 10
@@ -38,7 +38,9 @@ SAID_LINES_MAX = 3
 @click.option("--all", "everything", is_flag=True, help="Show also what is done with and not removed yet.")
 @paged
 @json_option
-def errors(place: Place, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def errors(
+    place: StoreLocation, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool
+) -> None:
     """List the messages of error queues, oldest first."""
     last = number(after, "--after")
     with reading(place) as store:

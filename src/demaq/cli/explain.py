@@ -6,13 +6,13 @@ import json
 
 import click
 
-from demaq.cli.answers import answers_of
+from demaq.cli.answer_report import answers_of
 from demaq.cli.applications import loaded
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
 from demaq.compiler.explain import explain_json
 from demaq.compiler.planner import make_plan
-from demaq.language.naming.suggestions import unknown
+from demaq.language.resolving.suggestions import unknown
 
 
 @click.command(

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from demaq.bulk.columns import property_columns
-from demaq.bulk.exporting import completed, messages_of, write_parquet, write_xml
-from demaq.cli.example_first import ExampleFirst
+from demaq.bulk.export import completed, messages_of, write_parquet, write_xml
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
-from demaq.cli.progress import progress
-from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
+from demaq.cli.progress_bar import progress
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, started_spark
 from demaq.cli.stores import counted, program_of, reading, store_option
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq export orders --to parquet orders-2026 --store orders")
@@ -25,7 +25,13 @@ from demaq.store.place import Place
 @master_option
 @conf_option
 def export(
-    queue: str, target: Path, place: Place, layout: str, everything: bool, master: str, conf: tuple[SparkOption, ...]
+    queue: str,
+    target: Path,
+    place: StoreLocation,
+    layout: str,
+    everything: bool,
+    master: str,
+    conf: tuple[SparkOption, ...],
 ) -> None:
     """Write the messages of a queue into a folder.
 

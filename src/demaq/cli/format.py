@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from demaq.cli.applications import show, source_from_stdin
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.standard_input import STDIN, STDIN_NAME
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import STDIN, STDIN_NAME
 from demaq.errors import ProgramError
 from demaq.files import name_in_errors
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.formatting import canonical_layout
 from demaq.language.parser import application_files, parse_module, read_source
+from demaq.language.printing.printer import canonical_layout
 
 
 @click.command(cls=ExampleFirst, example="$ demaq format --write orders.dmq")

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import click
 
-from demaq.cli.durations import Duration
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, store_option, told, writing
-from demaq.server.at_rest import StoreAtRest
-from demaq.store.place import Place
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import Duration
+from demaq.cli.stores import counted, report_errors, store_option, writing
+from demaq.server.offline_node import StoreAtRest
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq gc --store orders --keep 7d")
@@ -18,12 +18,12 @@ from demaq.store.place import Place
 @click.option(
     "--keep", type=Duration(), metavar="DURATION", help="On a store at rest: keep what is done for so long: 12h, 7d."
 )
-def gc(place: Place, keep: timedelta | None) -> None:
+def gc(place: StoreLocation, keep: timedelta | None) -> None:
     """Remove messages that are done with, now.
 
     A running node does so by itself, and has a --keep of its own.
     """
-    with told():
+    with report_errors():
         node = writing(place)
         try:
             if isinstance(node, StoreAtRest):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import click
 
 from demaq.cli.applications import show
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.stores import counted, store_option
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import load_program
-from demaq.server.new_store import make_store
-from demaq.store.place import Place
+from demaq.language.loader import load_program
+from demaq.server.offline_node import make_store
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq init orders.dmq --store orders")
 @click.argument("application", nargs=-1, required=True, metavar="APP...")
 @store_option
-def init(application: tuple[str, ...], place: Place) -> int:
+def init(application: tuple[str, ...], place: StoreLocation) -> int:
     """Make a store for an application, and run nothing.
 
     Messages and collections can be put into it before `demaq run` processes them. `demaq run` makes a store by itself.

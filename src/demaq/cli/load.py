@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-from demaq.bulk.loading import DocumentRefused, Load, Report
+from demaq.bulk.load import DocumentRefused, Load, LoadReport
 from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files, read
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.progress import progress
-from demaq.cli.spark_options import SparkOption, conf_option, master_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told, writing
-from demaq.language.load import load_program_texts
-from demaq.scheduler.intake import expect_queue, explicit_properties
-from demaq.spark.companions import companion_files
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.progress_bar import progress
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, started_spark
+from demaq.cli.stores import counted, json_option, reading, report_errors, show_json, store_option, writing
+from demaq.engine.intake import expect_queue, explicit_properties
+from demaq.language.loader import load_program_texts
 from demaq.spark.master import is_local
+from demaq.spark.packaging import companion_files
+from demaq.store.location import StoreLocation
 from demaq.store.opening import program_on
-from demaq.store.place import Place
 
 
 @click.command(cls=ExampleFirst, example="$ demaq load orders invoices/ more.parquet --store orders")
@@ -34,7 +34,7 @@ from demaq.store.place import Place
 def load(
     queue: str,
     paths: tuple[str, ...],
-    place: Place,
+    place: StoreLocation,
     row_tag: str | None,
     body: str,
     properties: str,
@@ -50,9 +50,9 @@ def load(
     """
     columns = tuple([name.strip() for name in properties.split(",") if name.strip()])
     layout = Layout(row_tag=row_tag, body=body, properties=columns)
-    report = Report()
+    report = LoadReport()
     refusal: DocumentRefused | None = None
-    with told():
+    with report_errors():
         digest, files = _program(place, queue, columns)
         sources = find_files(paths)
         total = count_documents(sources, layout)
@@ -80,7 +80,7 @@ def load(
     return 0
 
 
-def _program(place: Place, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+def _program(place: StoreLocation, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
     with reading(place) as store:
         _, digest, files = program_on(store, place)
@@ -90,7 +90,7 @@ def _program(place: Place, queue: str, properties: tuple[str, ...]) -> tuple[str
     return digest, files
 
 
-def _show(queue: str, report: Report, as_json: bool) -> None:
+def _show(queue: str, report: LoadReport, as_json: bool) -> None:
     refused = dict(sorted(report.refused.items()))
     if as_json:
         show_json({"queue": queue, "stored": report.stored, "known": report.known, "refused": refused})

@@ -9,14 +9,14 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
 
-from demaq import __version__
-from demaq.cli.example_first import ExampleFirstGroup
-from demaq.cli.lazy_command import LazyCommand
+from demaq._version import __version__
+from demaq.cli.command_classes import ExampleFirstGroup, LazyCommand
 from demaq.errors import OperatorError
 from demaq.server.startup import announce, store_in
 
@@ -69,13 +69,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokens": ("demaq.cli.tokens:tokens", "Add, list and remove tokens with which others may send."),
     "users": ("demaq.cli.users:users", "Add, list and remove users who may send with a password."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
-    "demo": ("demaq.cli.demo:demo", "Process requests for offers on Spark and check every answer."),
     "schema": ("demaq.cli.schema:schema", "Print a schema that Demaq publishes."),
-    "bench": (
-        "demaq.cli.bench:bench",
-        "Measure a node beside code written by hand.",
-    ),
 }
+CLONE_COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demaq_bench.commands.demo:demo", "Process requests for offers on Spark and check every answer."),
+    "bench": ("demaq_bench.commands.bench:bench", "Measure a node beside code written by hand."),
+}
+"""What a clone of the project has besides: measuring is no part of the package that is installed."""
+if find_spec("demaq_bench") is not None:
+    COMMANDS |= CLONE_COMMANDS
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Make an application": ("check", "explain", "format", "try", "test", "schema"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
 from demaq.cli.stores import (
     fitted,
@@ -20,9 +20,9 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.language.naming.suggestions import unknown
-from demaq.server.control import as_json as message_json
-from demaq.store.place import Place
+from demaq.control.message_json import as_json as message_json
+from demaq.language.resolving.suggestions import unknown
+from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 
@@ -33,7 +33,7 @@ from demaq.store.sql_store import SqlStore
 @click.option("--all", "everything", is_flag=True, help="Show also what is done with and not removed yet.")
 @paged
 @json_option
-def messages(queue: str, place: Place, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def messages(queue: str, place: StoreLocation, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of a queue, oldest first."""
     last = number(after, "--after")
     with reading(place) as store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import processed_queues
 from demaq.cli.stores import (
     counted,
@@ -17,7 +17,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq queues --store orders")
@@ -25,7 +25,7 @@ from demaq.store.place import Place
 @click.option("--all", "everything", is_flag=True, help="Show also queues of the application that are empty.")
 @paged
 @json_option
-def queues(place: Place, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
+def queues(place: StoreLocation, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the queues that hold messages, with how many, and how many of them wait to be processed."""
     with reading(place) as store:
         counts = store.counts()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import click
 
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.deliveries import expect_outgoing
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, nothing, number, reading, store_option, told, writing
-from demaq.server.at_rest import StoreAtRest
+from demaq.cli.stores import counted, nothing, number, reading, report_errors, store_option, writing
+from demaq.server.offline_node import StoreAtRest
 from demaq.server.redelivery import given_up
-from demaq.store.place import Place
-from demaq.store.sending import ATTEMPTS_MAX
+from demaq.store.deliveries import ATTEMPTS_MAX
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq redeliver 17 18 --store orders")
 @click.argument("ids", nargs=-1, metavar="ID...")
 @click.option("--failed", "queue", default=None, metavar="QUEUE", help="All that this gateway has given up.")
 @store_option
-def redeliver(ids: tuple[str, ...], queue: str | None, place: Place) -> None:
+def redeliver(ids: tuple[str, ...], queue: str | None, place: StoreLocation) -> None:
     """Send messages of outgoing gateways again, whatever became of them.
 
     They are due at once, and their attempts count from 1 again. A receiver who knows what he has got already, such as
@@ -34,7 +34,7 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: Place) -> None:
         if not messages:
             nothing(f"nothing that {queue} has given up is still stored")
             return
-    with told():
+    with report_errors():
         node = writing(place)
         try:
             node.redeliver(messages)

@@ -14,27 +14,27 @@ from typing import Any
 
 import click
 
-from demaq.bulk.executors import Place as ExecutorPlace
-from demaq.bulk.finding import Filters, Finder, Finding, Found, is_outgoing
-from demaq.bulk.replaying import Beside, Hands, OnSpark, Replay, Report
+from demaq.bulk.executors import ProgramOnStore
+from demaq.bulk.message_search import Filters, Finder, Found, SearchResult, is_outgoing
+from demaq.bulk.replay import LocalBackend, OnSpark, Replay, ReplayBackend, ReplayReport
 from demaq.cli.backfill import filled_in
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.progress import progress
-from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, show_json, store_option, told, writing
-from demaq.cli.times import TimeOrAge
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import TimeOrAge
+from demaq.cli.progress_bar import progress
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
+from demaq.cli.stores import counted, json_option, reading, report_errors, show_json, store_option, writing
 from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
+from demaq.control.client import RemoteNode, running_node
 from demaq.errors import StoreError
-from demaq.language.load import load_program, load_program_texts
-from demaq.language.naming.suggestions import unknown
-from demaq.rounds.process import ProcessEvaluator
-from demaq.server.control import RemoteNode, running_node
+from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.language.loader import load_program, load_program_texts
+from demaq.language.resolving.suggestions import unknown
+from demaq.server.message_watch import Watch
 from demaq.server.node import Node
-from demaq.server.watching import Watch
 from demaq.spark.pipeline import PipelineName
+from demaq.store.location import StoreLocation
 from demaq.store.opening import program_on
-from demaq.store.place import Place
 from demaq.store.protocol import Store
 
 SPARK_NUMBERS_MIN = 200_000
@@ -68,7 +68,7 @@ NAME_LENGTH_MAX = 100
 @json_option
 def replay(
     application: tuple[str, ...],
-    place: Place,
+    place: StoreLocation,
     queues: tuple[str, ...],
     rule: str | None,
     codes: tuple[str, ...],
@@ -92,8 +92,8 @@ def replay(
     if len(name) > NAME_LENGTH_MAX or not name.isprintable():
         raise click.UsageError(f"--name is one line of at most {NAME_LENGTH_MAX} characters")
     filters = Filters(queues=queues, rule=rule, codes=codes, since=since, until=until)
-    spark = _Spark(pipeline, master, conf, place)
-    with told():
+    spark = _ReplaySpark(pipeline, master, conf, place)
+    with report_errors():
         node = running_node(place)
         if application and node is not None:
             raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
@@ -117,13 +117,13 @@ def replay(
 
 
 @dataclass(frozen=True, slots=True)
-class _Spark:
+class _ReplaySpark:
     """How the operator wants Spark to be used."""
 
     pipeline: PipelineName
     master: str
     conf: tuple[SparkOption, ...]
-    place: Place
+    place: StoreLocation
 
     def is_for(self, count: int, minimum: int) -> bool:
         return self.pipeline == "spark" or (self.pipeline == "auto" and count >= minimum)
@@ -138,7 +138,7 @@ class _Known:
     digest: str
 
 
-def _program(place: Place, application: Sequence[str]) -> _Known:
+def _program(place: StoreLocation, application: Sequence[str]) -> _Known:
     with reading(place) as store:
         _, digest, files = program_on(store, place)
     if not application:
@@ -150,7 +150,7 @@ def _program(place: Place, application: Sequence[str]) -> _Known:
 class _Work:
     """Finding messages and storing their copies."""
 
-    def __init__(self, store: Store, known: _Known, filters: Filters, name: str, spark: _Spark) -> None:
+    def __init__(self, store: Store, known: _Known, filters: Filters, name: str, spark: _ReplaySpark) -> None:
         self._store = store
         self._known = known
         self._filters = filters
@@ -160,9 +160,9 @@ class _Work:
         self._on_spark: OnSpark | None = None
         self.watch = uuid.uuid4().hex
 
-    def run(self) -> tuple[Finding, Report, list[int]]:
+    def run(self) -> tuple[SearchResult, ReplayReport, list[int]]:
         """What was found, what was done, and the numbers of the copies that wait to be processed."""
-        report = Report()
+        report = ReplayReport()
         with ExitStack() as opened:
             found = self.find(opened)
             newest = found.newest()
@@ -173,7 +173,7 @@ class _Work:
                 numbers = self._replay(target, advance).run(hands, newest, report)
         return found, report, numbers
 
-    def find(self, opened: ExitStack) -> Finding:
+    def find(self, opened: ExitStack) -> SearchResult:
         hands = self._hands(opened, self._last, SPARK_NUMBERS_MIN)
         with progress("looking for messages", self._last) as advance:
             return hands.find(self._filters, self._last, advance)
@@ -191,27 +191,27 @@ class _Work:
             advance=advance,
         )
 
-    def _hands(self, opened: ExitStack, count: int, minimum: int) -> Hands:
+    def _hands(self, opened: ExitStack, count: int, minimum: int) -> ReplayBackend:
         """Spark where so much is to be done, and where it runs already; else a process beside this one."""
         files, place = self._known.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
             running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, place.folder))
-            self._on_spark = OnSpark(running.session, ExecutorPlace.of(files, place.where))
+            self._on_spark = OnSpark(running.session, ProgramOnStore.of(files, place.where))
         if self._on_spark is not None:
             return self._on_spark
         evaluator = ProcessEvaluator(files, place.where)
         opened.callback(evaluator.close)
-        return Beside(self._known.plan, self._store, evaluator)
+        return LocalBackend(self._known.plan, self._store, evaluator)
 
 
-def _bring_under(application: Sequence[str], spark: _Spark) -> None:
+def _bring_under(application: Sequence[str], spark: _ReplaySpark) -> None:
     """Make this the application of a store at rest, as a run would."""
     program = load_program(application)
     filled_in(program, spark.place, (), spark.pipeline, spark.master, spark.conf)
 
 
 def _processed(
-    node: RemoteNode | None, watch: str, numbers: Sequence[int], known: _Known, spark: _Spark
+    node: RemoteNode | None, watch: str, numbers: Sequence[int], known: _Known, spark: _ReplaySpark
 ) -> dict[str, Any]:
     """Wait until the copies are processed; what has become of them."""
     if node is not None:
@@ -263,7 +263,7 @@ def _wait(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 # --- what is said ----------------------------------------------------------------------------------------------------
 
 
-def _show_plan(found: Finding, before: int, filters: Filters, as_json: bool) -> None:
+def _show_plan(found: SearchResult, before: int, filters: Filters, as_json: bool) -> None:
     newest = found.newest()
     groups = Counter([(item.queue, item.rule, item.code) for item in newest])
     if as_json:
@@ -288,7 +288,7 @@ def _show_plan(found: Finding, before: int, filters: Filters, as_json: bool) -> 
     _show_impossible(found, filters)
 
 
-def _show(found: Finding, report: Report, state: Mapping[str, Any], filters: Filters, as_json: bool) -> None:
+def _show(found: SearchResult, report: ReplayReport, state: Mapping[str, Any], filters: Filters, as_json: bool) -> None:
     if as_json:
         errors = [{"code": code, "rule": rule, "messages": count} for code, rule, count in state["errors"]]
         show_json(
@@ -324,7 +324,7 @@ def _known(count: int) -> str:
     return f", {count:,} run again before (--name NAME runs them once more)" if count else ""
 
 
-def _show_impossible(found: Finding, filters: Filters) -> None:
+def _show_impossible(found: SearchResult, filters: Filters) -> None:
     for reason, count in sorted(found.impossible.items()):
         click.echo(f"{counted(count, 'message')} cannot be run again: {reason}")
     if filters.codes and not found.found and not found.impossible and found.seen:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import StorePlace, counted, store_option, told
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.stores import StoreOption, counted, report_errors, store_option
 from demaq.errors import OperatorError
 from demaq.store import restore as restoring
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq restore backups/monday --store orders")
-@click.argument("backup", type=StorePlace())
+@click.argument("backup", type=StoreOption())
 @store_option
-def restore(backup: Place, place: Place) -> None:
+def restore(backup: StoreLocation, place: StoreLocation) -> None:
     """Make a store of a backup, where there is none yet.
 
     The backup is verified before, the store after. A new epoch begins: other nodes take none of its new messages for
     one that they know.
     """
-    with told():
+    with report_errors():
         if backup.is_on_server:
             raise OperatorError("a backup is a folder, as demaq backup makes it")
         restored = restoring.restore(backup.folder, place)

@@ -14,30 +14,36 @@ from types import FrameType
 import click
 
 from demaq.cli.applications import show
-from demaq.cli.durations import Duration
-from demaq.cli.evaluator_options import check_every_option, evaluator_option
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.gateways import Address, ListenAddress, settings_of, start_gateways
-from demaq.cli.limits import Seconds, Size
-from demaq.cli.spark_options import SparkOption, conf_option, master_option, pipeline_option
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.gateway_report import Address, ListenAddress, settings_of, start_gateways
+from demaq.cli.parameters import Duration, Seconds, Size
+from demaq.cli.shared_options import (
+    SparkOption,
+    check_every_option,
+    conf_option,
+    evaluator_option,
+    master_option,
+    pipeline_option,
+)
 from demaq.cli.stores import counted, store_option, tell
-from demaq.cycles import look_seldom
+from demaq.control.client import running_node
+from demaq.engine.engine import HOPS_MAX
 from demaq.errors import OperatorError, ProgramError, StoreError, StoreHeld
-from demaq.language.diagnostics import Diagnostic
-from demaq.language.load import load_program
-from demaq.rounds.process import (
+from demaq.evaluation.native.native_settings import EvaluatorName
+from demaq.evaluation.workers.process import (
     RULE_MEMORY_BYTES_MIN,
     RULE_TIMEOUT_SECONDS,
     RULE_TIMEOUT_SECONDS_MAX,
     RULE_TIMEOUT_SECONDS_MIN,
 )
-from demaq.rounds.simple.settings import EvaluatorName
-from demaq.scheduler.engine import HOPS_MAX
-from demaq.server.control import ControlServer, running_node
+from demaq.gc_tuning import tune_gc
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.loader import load_program
+from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
 from demaq.server.startup import end_announcement, retry_while_starting
 from demaq.spark.pipeline import PipelineName
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 DRAIN_QUIET_SECONDS = 3.0
 """A backlog that takes longer to work off is talked about."""
@@ -100,7 +106,7 @@ LOOK_EVERY_SECONDS = 0.2
 @click.option("--standby", is_flag=True, help="Wait until the node that runs on the store ends, then go on for it.")
 def run(
     application: tuple[str, ...],
-    place: Place,
+    place: StoreLocation,
     keep: timedelta,
     rule_timeout: float,
     rule_memory: int,
@@ -175,7 +181,7 @@ def run(
             control.close()
             node.stop()
             raise click.ClickException(str(error)) from None
-    look_seldom()
+    tune_gc()
     node.start()
     sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
     tell(f"running on {place}: {sizes}; stop with Ctrl-C")
@@ -192,7 +198,7 @@ def run(
     return 0
 
 
-def _retry_while_held(place: Place, open_node: Callable[[], Node]) -> Node:
+def _retry_while_held(place: StoreLocation, open_node: Callable[[], Node]) -> Node:
     """Return the node. A command that is writing to its store is waited for; another node is not."""
 
     def open_unless_running() -> Node:

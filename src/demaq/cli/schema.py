@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.schemas import SCHEMAS, schema_text
 
 

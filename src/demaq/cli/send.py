@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.properties import given_properties
-from demaq.cli.standard_input import STDIN, read_stdin
-from demaq.cli.stores import json_option, show_json, store_option, told, writing
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import STDIN, given_properties, read_stdin
+from demaq.cli.stores import json_option, report_errors, show_json, store_option, writing
 from demaq.errors import DemaqError, MessageError
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq send orders order.xml --store orders")
@@ -23,7 +22,12 @@ from demaq.store.place import Place
 @click.option("--request", metavar="KEY", help="A second message with the same key is the first one again.")
 @json_option
 def send(
-    queue: str, files: tuple[str, ...], place: Place, properties: tuple[str, ...], request: str | None, as_json: bool
+    queue: str,
+    files: tuple[str, ...],
+    place: StoreLocation,
+    properties: tuple[str, ...],
+    request: str | None,
+    as_json: bool,
 ) -> int:
     """Put messages into a queue.
 
@@ -39,7 +43,7 @@ def send(
     bodies = [read_stdin() if file == STDIN else Path(file).read_bytes() for file in files]
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
-    with told():
+    with report_errors():
         node = writing(place)
         try:
             for file, body in zip(files, bodies, strict=True):

@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
 from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
-from demaq.language.system_properties import INITIAL
+from demaq.control.message_json import as_json as message_json
+from demaq.engine.replay import copies_of, first_number, is_copy
+from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.masking import mask_address
-from demaq.scheduler.reading import system_properties
-from demaq.scheduler.running_again import copies_of, first_number, is_copy
-from demaq.server.control import as_json as message_json
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
+from demaq.system_properties import INITIAL
 
 ADDRESSES = ("Recipient", f"{INITIAL}Recipient")
 """Properties that are addresses, and may have secrets in them. With `--json` a message is shown as it is."""
@@ -31,7 +31,7 @@ IN_WORDS: dict[State, str] = {"waits": "waits", "new": "not taken yet", "timer":
 @store_option
 @paged
 @json_option
-def show(message_id: str, place: Place, limit: int, after: str | None, as_json: bool) -> None:
+def show(message_id: str, place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """Show a message: body, properties, what caused it, what it caused.
 
     --limit and --after are about what it caused.

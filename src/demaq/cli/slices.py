@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import states
 from demaq.cli.messages import list_messages
 from demaq.cli.stores import (
@@ -19,10 +19,10 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.language.naming.suggestions import unknown
-from demaq.language.program import Program
-from demaq.rounds.slice_keys import SliceKeys
-from demaq.store.place import Place
+from demaq.evaluation.state.slice_keys import SliceKeys
+from demaq.language.program.program import Program
+from demaq.language.resolving.suggestions import unknown
+from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
 
 
@@ -32,7 +32,7 @@ from demaq.store.sql_store import SqlStore
 @store_option
 @paged
 @json_option
-def slices(slicing: str, key: str | None, place: Place, limit: int, after: str | None, as_json: bool) -> None:
+def slices(slicing: str, key: str | None, place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """List the keys of a slicing with how many messages each slice holds; with KEY, the messages of that slice."""
     if key is not None:
         _list_slice(slicing, key, place, limit, number(after, "--after"), as_json)
@@ -52,7 +52,7 @@ def slices(slicing: str, key: str | None, place: Place, limit: int, after: str |
     more(found, limit, lambda item: item[0])
 
 
-def _list_slice(slicing: str, key: str, place: Place, limit: int, after: int, as_json: bool) -> None:
+def _list_slice(slicing: str, key: str, place: StoreLocation, limit: int, after: int, as_json: bool) -> None:
     with reading(place) as store:
         # Written as the store writes it in most cases; only else is the program asked what was meant.
         found = store.members(slicing, key, after, limit + 1)

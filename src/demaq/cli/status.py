@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, json_option, node_on, show_json, store_option, told
-from demaq.store.place import Place
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.stores import counted, json_option, node_on, report_errors, show_json, store_option
+from demaq.store.location import StoreLocation
 
 RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
 """What became of attempts, in words."""
@@ -18,13 +18,13 @@ RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
 @click.command(cls=ExampleFirst, example="$ demaq status --store orders")
 @store_option
 @json_option
-def status(place: Place, as_json: bool) -> None:
+def status(place: StoreLocation, as_json: bool) -> None:
     """Show what a running node is doing.
 
     How many messages it has processed since it started, where its rounds were evaluated and why, what its gateways have
     received and sent, and what keeps it from going on, if anything does.
     """
-    with told():
+    with report_errors():
         found = node_on(place).status()
     if as_json:
         show_json(found)

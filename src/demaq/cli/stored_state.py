@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from demaq.compiler.plan import Index
+from demaq.engine.replay import arrival, stored_original
 from demaq.errors import MessageError
-from demaq.language.program import Program
+from demaq.evaluation.cascade.versions import index_name
+from demaq.evaluation.outcomes import Received
+from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, system_properties
+from demaq.language.program.program import Program
 from demaq.messages import Message, PropertyValue, transport_properties
-from demaq.rounds.changes import index_name
-from demaq.rounds.evaluator import Evaluator, receive
-from demaq.rounds.outcomes import Received
-from demaq.scheduler.reading import Documents, SnapshotReader, system_properties
-from demaq.scheduler.running_again import arrival, stored_original
 from demaq.store.protocol import Store, StoredMessage
 
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from demaq.errors import MessageError, NodeMissing, OperatorError, ProgramError
-from demaq.language.load import load_program_texts
-from demaq.language.program import Program
+from demaq.language.loader import load_program_texts
+from demaq.language.program.program import Program
 from demaq.server.startup import DEFAULT_STORE, retry_while_starting
+from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store_readonly
-from demaq.store.place import Place, place_of
 from demaq.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
-    from demaq.server.at_rest import StoreAtRest
-    from demaq.server.control import RemoteNode
+    from demaq.control.client import RemoteNode
+    from demaq.server.offline_node import StoreAtRest
 
 PAGE = 50
 WIDTH = 80
@@ -35,15 +35,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class StorePlace(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class StoreOption(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
     """A folder, or `postgresql://user@host/database`."""
 
     name = "store"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        if isinstance(value, Place):
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> StoreLocation:
+        if isinstance(value, StoreLocation):
             return value
-        with told():
+        with report_errors():
             return place_of(str(value))
 
 
@@ -51,7 +51,7 @@ def store_option(function: F) -> F:
     return click.option(
         "--store",
         "place",
-        type=StorePlace(),
+        type=StoreOption(),
         default=DEFAULT_STORE,
         show_default=True,
         metavar="STORE",
@@ -72,9 +72,9 @@ def paged(function: F) -> F:
 
 
 @contextmanager
-def reading(place: Place) -> Iterator[SqlStore]:
+def reading(place: StoreLocation) -> Iterator[SqlStore]:
     """The store for reading, beside a running node or at rest. A node that is starting is waited for."""
-    with told():
+    with report_errors():
         store = _retry(place, lambda: open_store_readonly(place.where))
         try:
             yield store
@@ -82,16 +82,16 @@ def reading(place: Place) -> Iterator[SqlStore]:
             store.close()
 
 
-def writing(place: Place) -> RemoteNode | StoreAtRest:
+def writing(place: StoreLocation) -> RemoteNode | StoreAtRest:
     """Return the node that runs on a store, or else the store at rest. A node that is starting is waited for."""
-    from demaq.server.at_rest import writable  # Saxon comes with it, which who reads does not need
+    from demaq.server.offline_node import writable  # Saxon comes with it, which who reads does not need
 
     return _retry(place, lambda: writable(place))
 
 
-def node_on(place: Place) -> RemoteNode:
+def node_on(place: StoreLocation) -> RemoteNode:
     """Return the node that runs on a store. A node that is starting is waited for."""
-    from demaq.server.control import running_node
+    from demaq.control.client import running_node
 
     def find() -> RemoteNode:
         node = running_node(place)
@@ -102,9 +102,9 @@ def node_on(place: Place) -> RemoteNode:
     return _retry(place, find)
 
 
-def _retry(place: Place, act: Callable[[], T]) -> T:
+def _retry(place: StoreLocation, act: Callable[[], T]) -> T:
     def has_node() -> bool:
-        from demaq.server.control import running_node
+        from demaq.control.client import running_node
 
         return running_node(place) is not None
 
@@ -118,7 +118,7 @@ def tell(line: str) -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """What the store or an intake refuses is one line and exit code 1."""
     try:
         yield

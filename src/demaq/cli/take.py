@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import json_option, nothing, show_json, store_option, told, writing
-from demaq.store.place import Place
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.stores import json_option, nothing, report_errors, show_json, store_option, writing
+from demaq.store.location import StoreLocation
 
 
 @click.command(cls=ExampleFirst, example="$ demaq take answers --store orders")
@@ -14,12 +14,12 @@ from demaq.store.place import Place
 @store_option
 @click.option("--limit", default=1, show_default=True, type=click.IntRange(1), help="Take at most so many.")
 @json_option
-def take(queue: str, place: Place, limit: int, as_json: bool) -> None:
+def take(queue: str, place: StoreLocation, limit: int, as_json: bool) -> None:
     """Take the oldest messages of a queue that no rule pertains to.
 
     They are printed and marked processed in one transaction, so that nobody else gets them.
     """
-    with told():
+    with report_errors():
         node = writing(place)
         try:
             taken = node.take(queue, limit)

@@ -10,14 +10,21 @@ from typing import Any
 import click
 
 from demaq.cli.applications import loaded, show
-from demaq.cli.evaluator_options import evaluator_option
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.shared_options import evaluator_option
 from demaq.errors import OperatorError
+from demaq.evaluation.native.native_settings import EvaluatorName
+from demaq.evaluation.saxon.compiled import static_check
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.program import Program
-from demaq.rounds.compiled import static_check
-from demaq.rounds.simple.settings import EvaluatorName
-from demaq.testing.scenarios import Failure, Result, ScenarioError, ScenarioFile, read_scenarios, run_scenarios
+from demaq.language.program.program import Program
+from demaq.testing.scenarios import (
+    ScenarioError,
+    ScenarioFailure,
+    ScenarioFile,
+    ScenarioResult,
+    read_scenarios,
+    run_scenarios,
+)
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -81,9 +88,9 @@ def _selected(file: ScenarioFile, name: str | None) -> tuple[Any, ...]:
 def _run(
     paths: tuple[str, ...], files: list[ScenarioFile], fail_fast: bool, evaluator: EvaluatorName, as_json: bool
 ) -> int:
-    done: list[tuple[ScenarioFile, list[Result]]] = []
+    done: list[tuple[ScenarioFile, list[ScenarioResult]]] = []
     for file in files:
-        results: list[Result] = []
+        results: list[ScenarioResult] = []
         done.append((file, results))
         for result in _until_failure(run_scenarios(paths, file.scenarios, evaluator), fail_fast):
             results.append(result)
@@ -98,18 +105,18 @@ def _run(
     return 1 if any([_failed(results) for _, results in done]) else 0
 
 
-def _until_failure(results: Iterator[Result], fail_fast: bool) -> Iterator[Result]:
+def _until_failure(results: Iterator[ScenarioResult], fail_fast: bool) -> Iterator[ScenarioResult]:
     for result in results:
         yield result
         if fail_fast and result.failure is not None:
             return
 
 
-def _failed(results: list[Result]) -> int:
+def _failed(results: list[ScenarioResult]) -> int:
     return len([result for result in results if result.failure is not None])
 
 
-def _summary(file: ScenarioFile, results: list[Result]) -> str:
+def _summary(file: ScenarioFile, results: list[ScenarioResult]) -> str:
     failed = _failed(results)
     if not failed:
         return f"{len(results)} scenario{'' if len(results) == 1 else 's'} passed"
@@ -122,7 +129,7 @@ def _summary(file: ScenarioFile, results: list[Result]) -> str:
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-def _print_failure(result: Result, failure: Failure) -> None:
+def _print_failure(result: ScenarioResult, failure: ScenarioFailure) -> None:
     click.echo(click.style(f"FAILED {result.scenario.name}", bold=True))
     click.echo(f"  {failure.at.file}:{failure.at.line}: {failure.step}")
     click.echo("\n".join([f"  {line}".rstrip() for line in failure.message.split("\n")]))
@@ -135,7 +142,7 @@ def _print_failure(result: Result, failure: Failure) -> None:
 
 
 def _print_json(
-    paths: tuple[str, ...], done: list[tuple[ScenarioFile, list[Result]]], mistakes: list[Diagnostic]
+    paths: tuple[str, ...], done: list[tuple[ScenarioFile, list[ScenarioResult]]], mistakes: list[Diagnostic]
 ) -> None:
     results = [result for _, found in done for result in found]
     document = {
@@ -148,7 +155,7 @@ def _print_json(
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _result_json(result: Result) -> dict[str, Any]:
+def _result_json(result: ScenarioResult) -> dict[str, Any]:
     failure = result.failure
     return {
         "name": result.scenario.name,

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
+from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.stores import fitted, json_option, more, nothing, number, paged, reading, show_json, store_option
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
 
 
@@ -16,7 +16,7 @@ from demaq.store.sql_store import SqlStore
 @store_option
 @paged
 @json_option
-def timers(place: Place, limit: int, after: str | None, as_json: bool) -> None:
+def timers(place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of echo queues that have not come back yet, the next one first."""
     with reading(place) as store:
         found = store.timers(_place(store, number(after, "--after")), limit + 1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
 from demaq.cli.credential_files import entry, file_option, limits, show_entries
-from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
-from demaq.cli.stores import json_option, told
+from demaq.cli.stores import json_option, report_errors
 from demaq.gateways.security.credential_file import TOKENS, add_entry, remove_entry
 from demaq.gateways.security.tokens import new_token, token_hash
 
@@ -29,7 +29,7 @@ def add(name: str, file: Path, queues: tuple[str, ...], expires: timedelta | Non
     """Make a token and print it, this once. The file keeps only its hash."""
     token = new_token()
     made = entry(name, token_hash(token), queues, expires)
-    with told():
+    with report_errors():
         add_entry(file, TOKENS, made, replace=replace)
     click.echo(token)
     click.echo(f"token {name} is in {file}; it is not shown again", err=True)
@@ -48,6 +48,6 @@ def list_tokens(file: Path, as_json: bool) -> None:
 @file_option(DEFAULT_FILE)
 def remove(name: str, file: Path) -> None:
     """Remove a token. A running node knows within a second."""
-    with told():
+    with report_errors():
         remove_entry(file, TOKENS, name)
     click.echo(f"token {name} is removed from {file}")

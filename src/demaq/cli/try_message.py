@@ -11,27 +11,26 @@ from typing import Any
 import click
 
 from demaq.cli.applications import loaded, show
-from demaq.cli.evaluator_options import evaluator_option
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.properties import given_properties
-from demaq.cli.standard_input import STDIN, read_stdin
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.parameters import STDIN, given_properties, read_stdin
+from demaq.cli.shared_options import evaluator_option
 from demaq.cli.stored_state import StoredState, message_again
 from demaq.cli.stores import number, program_of, reading, store_option
 from demaq.documents import Document, parse_document
+from demaq.engine.intake import explicit_properties
+from demaq.engine.namespace_watch import missed_by_properties, missed_by_rules
 from demaq.errors import MessageError, ProgramError
+from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
+from demaq.evaluation.outcomes import Enqueued, Outcome, RuleError, StateReader
+from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
 from demaq.language.analysis.missed_names import MissedName, vocabulary_of
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.naming.suggestions import unknown
-from demaq.language.program import Program
+from demaq.language.program.program import Program
+from demaq.language.resolving.suggestions import unknown
 from demaq.messages import Message, PropertyValue
-from demaq.rounds.compiled import CompiledProgram, compile_program
-from demaq.rounds.evaluator import SaxonEvaluator
-from demaq.rounds.memory_state import MemoryState
-from demaq.rounds.outcomes import Enqueued, Outcome, RuleError, StateReader
-from demaq.rounds.simple.settings import EvaluatorName, native_settings
-from demaq.scheduler.intake import explicit_properties
-from demaq.scheduler.namespace_watch import missed_by_properties, missed_by_rules
-from demaq.store.place import Place
+from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 
@@ -66,7 +65,7 @@ COLLECTIONS = "collections"
 def try_message(
     application: tuple[str, ...],
     queue: str | None,
-    place: Place,
+    place: StoreLocation,
     state: Path | None,
     properties: tuple[str, ...],
     now: str | None,

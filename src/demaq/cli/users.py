@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
 from demaq.cli.credential_files import entry, file_option, limits, show_entries
-from demaq.cli.example_first import ExampleFirst, ExampleFirstGroup
-from demaq.cli.standard_input import STDIN, read_stdin
-from demaq.cli.stores import json_option, told
+from demaq.cli.parameters import STDIN, read_stdin
+from demaq.cli.stores import json_option, report_errors
 from demaq.errors import OperatorError
 from demaq.gateways.security.credential_file import USERS, add_entry, expect_name, remove_entry
 from demaq.gateways.security.passwords import PASSWORD_LENGTH_MAX, PASSWORD_LENGTH_MIN, password_hash
@@ -43,7 +43,7 @@ def add(
     replace: bool,
 ) -> None:
     """Add a user. The password is asked for, or comes from a file; the file of users keeps only its hash."""
-    with told():
+    with report_errors():
         expect_name(name)
         password = _password(password_file)
         add_entry(file, USERS, entry(name, password_hash(password), queues, expires), replace=replace)
@@ -63,7 +63,7 @@ def list_users(file: Path, as_json: bool) -> None:
 @file_option(DEFAULT_FILE)
 def remove(name: str, file: Path) -> None:
     """Remove a user. A running node knows within a second."""
-    with told():
+    with report_errors():
         remove_entry(file, USERS, name)
     click.echo(f"user {name} is removed from {file}")
 

@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import click
 
-from demaq.cli.example_first import ExampleFirst
-from demaq.cli.stores import counted, json_option, show_json, store_option, told
+from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.stores import counted, json_option, report_errors, show_json, store_option
 from demaq.errors import OperatorError
-from demaq.store.place import Place, store_argument
+from demaq.store.location import StoreLocation, store_argument
 from demaq.store.repair import accept_loss
-from demaq.store.verification import Report
-from demaq.store.verify import FINDINGS_SHOWN_MAX, verify_store
+from demaq.store.row_verification import VerificationReport
+from demaq.store.store_verification import FINDINGS_SHOWN_MAX, verify_store
 
 
 @click.command(cls=ExampleFirst, example="$ demaq verify --store orders")
@@ -23,12 +23,12 @@ from demaq.store.verify import FINDINGS_SHOWN_MAX, verify_store
     help="Let a store that has lost something go on without it. Needs a store that no node runs on.",
 )
 @json_option
-def verify(place: Place, accept_loss: bool, as_json: bool) -> int:
+def verify(place: StoreLocation, accept_loss: bool, as_json: bool) -> int:
     """Verify a store: every row by its checksum, and that nothing acknowledged is missing.
 
     It may run beside a node and changes nothing, but with --accept-loss.
     """
-    with told():
+    with report_errors():
         if accept_loss:
             _accept(place)
         report = verify_store(place.where)
@@ -39,14 +39,14 @@ def verify(place: Place, accept_loss: bool, as_json: bool) -> int:
     return 1 if report.findings else 0
 
 
-def _accept(place: Place) -> None:
+def _accept(place: StoreLocation) -> None:
     if place.is_on_server:
         raise OperatorError("a loss is accepted for a store in a folder; PostgreSQL has tools of its own")
     for line in accept_loss(place.folder):
         click.echo(line, err=True)
 
 
-def _show(place: Place, report: Report) -> None:
+def _show(place: StoreLocation, report: VerificationReport) -> None:
     for finding in report.findings[:FINDINGS_SHOWN_MAX]:
         click.echo(str(finding))
     if report.without_checksum:
@@ -59,7 +59,7 @@ def _show(place: Place, report: Report) -> None:
         click.echo(_advice(place), err=True)
 
 
-def _advice(place: Place) -> str:
+def _advice(place: StoreLocation) -> str:
     if place.is_on_server:
         return "restore a backup into a database or schema without a store: demaq restore BACKUP --store STORE"
     return (

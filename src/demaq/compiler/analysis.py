@@ -7,7 +7,7 @@ from demaq.compiler.plan import AnyQueue, CollectionRead, Read, RulePlan, SliceR
 from demaq.compiler.trees import conjuncts
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
-from demaq.language.program import Rule
+from demaq.language.program.program import Rule
 
 AS_WRITTEN = "no predicate compares it with a key that is known before the rule runs"
 IN_FUNCTION = "it is read inside a declared function"

@@ -12,7 +12,7 @@ from enum import Enum
 
 from demaq.compiler.context import READING, CompilerContext
 from demaq.language import ast
-from demaq.language.functions import FOCUS_FUNCTIONS
+from demaq.language.function_library import FOCUS_FUNCTIONS
 from demaq.language.namespaces import FN, QS
 
 _DOWN = frozenset({"child", "descendant", "attribute"})
@@ -41,7 +41,7 @@ def tells_parsed_from_made(contexts: Iterable[CompilerContext]) -> bool:
     return False
 
 
-class Focus(Enum):
+class FocusKind(Enum):
     MESSAGE = "the message itself"
     WITHIN = "a node that may be of the message, or any other item"
     STATE = "a node of another message or a collection"
@@ -52,11 +52,11 @@ def paths_from_message(body: ast.Expr, context: CompilerContext) -> frozenset[as
 
     None for one that might, or whose paths from the root could be about other trees as well.
     """
-    finder = _Finder(context)
-    return frozenset(finder.from_message) if finder.ok(body, Focus.MESSAGE) else None
+    finder = _ContainmentFinder(context)
+    return frozenset(finder.from_message) if finder.ok(body, FocusKind.MESSAGE) else None
 
 
-class _Finder:
+class _ContainmentFinder:
     def __init__(self, context: CompilerContext) -> None:
         self.context = context
         self.names = context.names
@@ -64,38 +64,38 @@ class _Finder:
         self._functions_seen: set[tuple[str, str, int]] = set()
         self._variables_seen: set[ast.VarDecl] = set()
 
-    def ok(self, node: ast.Node, focus: Focus) -> bool:
+    def ok(self, node: ast.Node, focus: FocusKind) -> bool:
         match node:
             case ast.ContextItem() | ast.UnaryLookup():
-                return focus is not Focus.MESSAGE
+                return focus is not FocusKind.MESSAGE
             case ast.Root():
-                return focus is Focus.STATE
+                return focus is FocusKind.STATE
             case ast.AxisStep():
                 return self._step(node, focus)
             case ast.Path():
                 return self._path(node, focus)
             case ast.Postfix():
-                inner = Focus.STATE if self._is_state(node.base) else Focus.WITHIN
+                inner = FocusKind.STATE if self._is_state(node.base) else FocusKind.WITHIN
                 return self.ok(node.base, focus) and self._suffixes(node, focus, inner)
-            case ast.Operation(operators=("!", *_)):
+            case ast.OperatorChain(operators=("!", *_)):
                 return self._mapped(node.operands, focus)
             case ast.VarRef():
                 return self._variable(node)
             case ast.InlineFunction():
-                return node.body is None or self.ok(node.body, Focus.WITHIN)
+                return node.body is None or self.ok(node.body, FocusKind.WITHIN)
             case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
                 if not self._function(node, focus):
                     return False
             case ast.TransformWith():  # what it changes is a copy, and a copy is no part of the message
-                return self.ok(node.operand, focus) and (node.modify is None or self.ok(node.modify, Focus.WITHIN))
+                return self.ok(node.operand, focus) and (node.modify is None or self.ok(node.modify, FocusKind.WITHIN))
         return self._all(ast.children(node), focus)
 
-    def _mapped(self, operands: Sequence[ast.Expr], focus: Focus) -> bool:
+    def _mapped(self, operands: Sequence[ast.Expr], focus: FocusKind) -> bool:
         """Each operand is evaluated with what the one before it selects."""
         for operand in operands:
             if not self.ok(operand, focus):
                 return False
-            focus = Focus.STATE if self._is_state(operand) else Focus.WITHIN
+            focus = FocusKind.STATE if self._is_state(operand) else FocusKind.WITHIN
         return True
 
     def _variable(self, node: ast.VarRef) -> bool:
@@ -104,33 +104,35 @@ class _Finder:
         if not isinstance(binder, ast.VarDecl) or binder in self._variables_seen:
             return True
         self._variables_seen.add(binder)
-        return binder.value is None or self.ok(binder.value, Focus.WITHIN)
+        return binder.value is None or self.ok(binder.value, FocusKind.WITHIN)
 
-    def _step(self, step: ast.AxisStep, focus: Focus) -> bool:
-        allowed = focus is Focus.STATE or step.axis in _DOWN or (step.axis in _ALONG and focus is not Focus.MESSAGE)
-        inner = Focus.STATE if focus is Focus.STATE else Focus.WITHIN
+    def _step(self, step: ast.AxisStep, focus: FocusKind) -> bool:
+        allowed = (
+            focus is FocusKind.STATE or step.axis in _DOWN or (step.axis in _ALONG and focus is not FocusKind.MESSAGE)
+        )
+        inner = FocusKind.STATE if focus is FocusKind.STATE else FocusKind.WITHIN
         return allowed and self._all(step.predicates, inner)
 
-    def _suffixes(self, node: ast.Postfix, focus: Focus, inner: Focus) -> bool:
+    def _suffixes(self, node: ast.Postfix, focus: FocusKind, inner: FocusKind) -> bool:
         return all([self.ok(item, inner if isinstance(item, ast.Predicate) else focus) for item in node.suffixes])
 
-    def _path(self, path: ast.Path, focus: Focus) -> bool:
+    def _path(self, path: ast.Path, focus: FocusKind) -> bool:
         here = focus
         if path.separators[0]:
-            if focus is Focus.WITHIN:
+            if focus is FocusKind.WITHIN:
                 return False  # the root of whatever the focus is: perhaps the message's, perhaps not
-            if focus is Focus.MESSAGE:
+            if focus is FocusKind.MESSAGE:
                 self.from_message.append(path)
         for step in path.steps:
             first = step is path.steps[0]
             leads_on = len(path.steps) > 1 and not path.separators[0]
             if first and leads_on and (self._is_message(step) or isinstance(step, ast.ContextItem)):
-                here = Focus.MESSAGE if self._is_message(step) else focus
+                here = FocusKind.MESSAGE if self._is_message(step) else focus
                 continue
             if not self.ok(step, here):
                 return False
-            from_state = here is Focus.STATE and isinstance(step, ast.AxisStep)
-            here = Focus.STATE if from_state or self._is_state(step) else Focus.WITHIN
+            from_state = here is FocusKind.STATE and isinstance(step, ast.AxisStep)
+            here = FocusKind.STATE if from_state or self._is_state(step) else FocusKind.WITHIN
         return True
 
     def _is_message(self, node: ast.Node) -> bool:
@@ -158,7 +160,7 @@ class _Finder:
                 case _:
                     return False
 
-    def _function(self, node: ast.Node, focus: Focus) -> bool:
+    def _function(self, node: ast.Node, focus: FocusKind) -> bool:
         known = self.names.functions.get(node)
         if known is None:
             return True
@@ -166,13 +168,13 @@ class _Finder:
             return known[1] != "message" and known != (QS, "property", 2)
         if known[0] == FN and known[1] in _SEES_THE_TREE:
             return False
-        if known in FOCUS_FUNCTIONS and focus is Focus.MESSAGE:
+        if known in FOCUS_FUNCTIONS and focus is FocusKind.MESSAGE:
             return False
         declared = self.context.declared.get(known)
         if declared is None or known in self._functions_seen:
             return True
         self._functions_seen.add(known)
-        return declared.body is None or self.ok(declared.body, Focus.WITHIN)
+        return declared.body is None or self.ok(declared.body, FocusKind.WITHIN)
 
-    def _all(self, nodes: Sequence[ast.Node], focus: Focus) -> bool:
+    def _all(self, nodes: Sequence[ast.Node], focus: FocusKind) -> bool:
         return all([self.ok(node, focus) for node in nodes])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from demaq.language import ast
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
-from demaq.language.program import ModuleContext
+from demaq.language.program.program import ModuleContext
+from demaq.language.resolving.names import Names
 
 FunctionKey = tuple[str, str, int]
 

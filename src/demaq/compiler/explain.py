@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from demaq.compiler.context import contexts
+from demaq.compiler.emit.python.queue_code import why_not_simple
 from demaq.compiler.plan import (
     AnyQueue,
     CollectionRead,
@@ -19,7 +20,6 @@ from demaq.compiler.plan import (
     SliceRead,
     WholeQueue,
 )
-from demaq.compiler.simple.queues import why_not_simple
 from demaq.language import ast
 from demaq.language.printing.printer import print_expr
 

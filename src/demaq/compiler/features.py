@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from demaq.compiler.plan import Feature, Requirement
 from demaq.compiler.trees import calls
 from demaq.language import ast
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
+from demaq.language.resolving.names import Names
 
 _DOWN = ("child", "descendant", "descendant-or-self", "self")
 _TESTS_OF_EXISTENCE = ("exists", "boolean", "data", "string", "head", "zero-or-one", "one-or-more", "exactly-one")
@@ -28,10 +28,10 @@ def required_features(condition: ast.Expr, names: Names, plain_strings: bool = T
 
     `plain_strings` while strings are equal only when they are the same, as under the default collation.
     """
-    return _Finder(names, plain_strings).of(condition, True)
+    return _FeatureFinder(names, plain_strings).of(condition, True)
 
 
-class _Finder:
+class _FeatureFinder:
     def __init__(self, names: Names, plain_strings: bool) -> None:
         self.names = names
         self.plain_strings = plain_strings
@@ -39,16 +39,16 @@ class _Finder:
     def of(self, expr: ast.Expr, at_document: bool) -> list[Requirement]:
         """What must be there for an expression to be true; `at_document` while the focus is the message itself."""
         match expr:
-            case ast.Operation(operators=("and", *_)):
+            case ast.OperatorChain(operators=("and", *_)):
                 found: list[Requirement] = []
                 for operand in expr.operands:
                     found.extend(self.of(operand, at_document))
                 return found
-            case ast.Operation(operators=("or", *_)):
+            case ast.OperatorChain(operators=("or", *_)):
                 return self._either(expr, at_document)
-            case ast.Operation(operators=("=" | "eq",)):
+            case ast.OperatorChain(operators=("=" | "eq",)):
                 return self._equality(expr.operands[0], expr.operands[1], at_document)
-            case ast.Operation(operators=(">" | "gt" | "!=" | "ne" | ">=" | "ge" | "<" | "le" | "lt" | "<=",)):
+            case ast.OperatorChain(operators=(">" | "gt" | "!=" | "ne" | ">=" | "ge" | "<" | "le" | "lt" | "<=",)):
                 return self._comparison(expr, at_document)
             case ast.Quantified(kind="some"):
                 return self._nodes(expr.bindings[0].expr, at_document)
@@ -56,7 +56,7 @@ class _Finder:
                 return self._call(expr, at_document)
         return self._nodes(expr, at_document)
 
-    def _either(self, expr: ast.Operation, at_document: bool) -> list[Requirement]:
+    def _either(self, expr: ast.OperatorChain, at_document: bool) -> list[Requirement]:
         united: set[Feature] = set()
         for operand in expr.operands:
             requirements = self.of(operand, at_document)
@@ -77,7 +77,7 @@ class _Finder:
             return self._nodes(argument.args[0], at_document)
         return []
 
-    def _comparison(self, expr: ast.Operation, at_document: bool) -> list[Requirement]:
+    def _comparison(self, expr: ast.OperatorChain, at_document: bool) -> list[Requirement]:
         """`a > 5` needs an a, and `count(a) > 0` too."""
         left, right = expr.operands
         if calls(left, self.names, "count", arity=1):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from demaq.compiler.trees import conjuncts, uses_focus, variables
 from demaq.language import ast
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, XS
-from demaq.language.source import Place
+from demaq.language.resolving.names import Names
+from demaq.source import SourceLocation
 
 Steps = tuple[tuple[str, ast.Expr], ...]
 """Steps behind the document node, each with its separator."""
@@ -150,7 +150,7 @@ class KeyFinder:
         """
         constant: Key | None = None
         for conjunct in conjuncts(condition):
-            if not isinstance(conjunct, ast.Operation) or conjunct.operators not in (("=",), ("eq",)):
+            if not isinstance(conjunct, ast.OperatorChain) or conjunct.operators not in (("=",), ("eq",)):
                 continue
             left, right = conjunct.operands
             for path, value in ((left, right), (right, left)):
@@ -196,7 +196,7 @@ class KeyFinder:
     def _is_variable(self, expr: ast.Expr, variable: ast.Node | None) -> bool:
         return variable is not None and isinstance(expr, ast.VarRef) and self.names.variables.get(expr) is variable
 
-    def _absolute(self, at: Place, steps: Steps) -> ast.Expr | None:
+    def _absolute(self, at: SourceLocation, steps: Steps) -> ast.Expr | None:
         bare: list[ast.Expr] = []
         for _, step in steps:
             if not isinstance(step, ast.AxisStep) or step.axis not in _DOWN:
@@ -219,7 +219,7 @@ class KeyFinder:
         if isinstance(condition, (ast.Path, ast.AxisStep, ast.Quantified)):
             last = condition.steps[-1] if isinstance(condition, ast.Path) else condition
             return isinstance(last, (ast.AxisStep, ast.Quantified))
-        if isinstance(condition, ast.Operation):
+        if isinstance(condition, ast.OperatorChain):
             return condition.operators[0] in _COMPARISONS
         if isinstance(condition, ast.FunctionCall):
             known = self.names.functions.get(condition)
@@ -246,7 +246,7 @@ class KeyFinder:
                 return False
             if isinstance(parent, ast.Path) and parent.steps[0] is not child:
                 return False
-            if isinstance(parent, ast.Operation) and parent.operators[0] == "!" and parent.operands[0] is not child:
+            if isinstance(parent, ast.OperatorChain) and parent.operators[0] == "!" and parent.operands[0] is not child:
                 return False
             child, parent = parent, self.above.get(parent)
         return True

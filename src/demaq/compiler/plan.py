@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from demaq.language import ast
-from demaq.language.program import Program, Rule
+from demaq.language.program.program import Program, Rule
 
 # --- what is read ----------------------------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class IndexLookup:
     """One index asked for the values of a key that is computed from the message before the rule runs."""
 
     index: Index
@@ -49,7 +49,7 @@ class QueueByKey:
     """Messages of a queue that some index finds: those of all the lookups together."""
 
     queue: str
-    lookups: tuple[Lookup, ...]
+    lookups: tuple[IndexLookup, ...]
     number: int
     """Position among the keyed reads of the rule."""
 
@@ -141,7 +141,7 @@ class RulePlan:
         return bool(self.reads)
 
     @property
-    def meets_others(self) -> bool:
+    def reads_other_messages(self) -> bool:
         """Whether it can see messages besides its own."""
         return any([not isinstance(read, CollectionRead) for read in self.reads])
 

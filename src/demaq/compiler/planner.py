@@ -8,7 +8,7 @@ from demaq.compiler.analysis import analyse
 from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.plan import Feature, Plan, QueuePlan, Requirement, RulePlan
 from demaq.compiler.rewrites import REWRITES, Indexes
-from demaq.language.program import Program
+from demaq.language.program.program import Program
 from demaq.language.recursion import deep_recursion
 
 FILTER_FROM_RULES = 8

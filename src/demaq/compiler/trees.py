@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from demaq.language import ast
-from demaq.language.functions import FOCUS_FUNCTIONS
-from demaq.language.names import Names
+from demaq.language.function_library import FOCUS_FUNCTIONS
 from demaq.language.namespaces import FN
+from demaq.language.resolving.names import Names
 
 
 def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
@@ -22,7 +22,7 @@ def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
 
 def conjuncts(condition: ast.Expr) -> list[ast.Expr]:
     """The parts of a condition that must all hold."""
-    if isinstance(condition, ast.Operation) and condition.operators[0] == "and":
+    if isinstance(condition, ast.OperatorChain) and condition.operators[0] == "and":
         found: list[ast.Expr] = []
         for operand in condition.operands:
             found.extend(conjuncts(operand))
@@ -55,7 +55,7 @@ def uses_focus(expr: ast.Node, names: Names) -> bool:
             if node.separators[0]:
                 return True
             stack.append(node.steps[0])
-        elif isinstance(node, ast.Operation) and node.operators[0] == "!":
+        elif isinstance(node, ast.OperatorChain) and node.operators[0] == "!":
             stack.append(node.operands[0])
         elif isinstance(node, (ast.Predicate, ast.InlineFunction)):
             continue  # a focus of its own, or none

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from demaq.compiler.plan import Plan
-from demaq.gateways.soap import Interface, read_interface
 from demaq.language.endpoints import arrival_at
 from demaq.language.extensions import why_not_started
-from demaq.language.program import Gateway, Program, Queue
+from demaq.language.program.program import Gateway, Program, Queue
+from demaq.soap import Interface, read_interface
 
 RECIPIENT = "Recipient"
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    at: Place
+    at: SourceLocation
     _below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
     """What `children` found, for whoever asks next: every check and rewrite walks the same trees."""
 
@@ -306,7 +306,7 @@ class Path(Expr):
 
 
 @dataclass(slots=True, eq=False)
-class Operation(Expr):
+class OperatorChain(Expr):
     """Operands of one level of precedence, applied from the left: `a + b - c`, `a or b`, `a = b`, `a ! b`."""
 
     operators: tuple[str, ...]

@@ -14,7 +14,7 @@ from demaq.language.recursion import NESTING_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class DiagnosticCode:
     title: str
     explanation: str
     mending: str
@@ -26,360 +26,360 @@ def severity(code: str) -> Literal["error", "warning"]:
     return "warning" if code.startswith("DQ1") else "error"
 
 
-CODES: dict[str, Code] = {
-    "DQ0101": Code(
+CODES: dict[str, DiagnosticCode] = {
+    "DQ0101": DiagnosticCode(
         "syntax error",
         "The text does not follow the grammar here. The rest of the application is read all the same, so that all "
         "mistakes are reported together; what the faulty statement would have declared counts as declared.",
         "create rule hello for greetings if (//greeting) then do enqueue <hello/> into answers",
     ),
-    "DQ0102": Code(
+    "DQ0102": DiagnosticCode(
         "nested too deeply",
         f"Constructs may be nested {NESTING_MAX:,} levels deep.",
         "let $part := … return …",
     ),
-    "DQ0103": Code(
+    "DQ0103": DiagnosticCode(
         "not UTF-8",
         "Programs are written in UTF-8. The place is the first byte that is not.",
         "iconv -f latin1 -t utf-8 orders.dmq",
     ),
-    "DQ0104": Code(
+    "DQ0104": DiagnosticCode(
         "file cannot be read",
         "A file or folder given on the command line is missing or unreadable, or a folder holds no .dmq file.",
         "demaq check orders.dmq",
     ),
-    "DQ0201": Code(
+    "DQ0201": DiagnosticCode(
         "unknown variable",
         "No for, let, parameter or declaration binds this variable here.",
         "let $orders := qs:queue() return $orders",
     ),
-    "DQ0202": Code(
+    "DQ0202": DiagnosticCode(
         "unknown prefix",
         "The prefix of a name stands for no namespace. Known without declaration are qs, demaq, xs, fn, map, array, "
         "math, err, xml, xsi and local.",
         'declare namespace o = "urn:orders"; in front of the statements',
     ),
-    "DQ0203": Code(
+    "DQ0203": DiagnosticCode(
         "unknown queue",
         "A queue is named that no module of the application creates.",
         "create queue shipping",
     ),
-    "DQ0204": Code(
+    "DQ0204": DiagnosticCode(
         "unknown queue or slicing",
         "A rule is for something that is neither a queue nor a slicing.",
         "create rule ship for orders …",
     ),
-    "DQ0205": Code(
+    "DQ0205": DiagnosticCode(
         "unknown slicing",
         "`do reset` names a slicing that no module creates.",
         "create slicing orders on orderID",
     ),
-    "DQ0206": Code(
+    "DQ0206": DiagnosticCode(
         "unknown property",
         "A property is named that nobody creates and that is none of the system's.",
         "create property orderID as xs:string queue orders value //orderID",
     ),
-    "DQ0207": Code(
+    "DQ0207": DiagnosticCode(
         "unknown collection",
         "Collections need no declaration; but an application that declares some declares them all.",
         "create collection prices",
     ),
-    "DQ0208": Code(
+    "DQ0208": DiagnosticCode(
         "defined twice",
         "Two queues, properties, slicings, collections or rules have one name. Queues and slicings share their names.",
         "create queue orders  create slicing ordersByID on orderID",
     ),
-    "DQ0209": Code(
+    "DQ0209": DiagnosticCode(
         "declared twice",
         "A prolog declares a function, variable, prefix or setting twice, or one expression binds a variable twice.",
         "declare function local:total($order) { … };",
     ),
-    "DQ0210": Code(
+    "DQ0210": DiagnosticCode(
         "reserved name",
         "Names that begin with demaq: are the system's own. Sender and Recipient mean something on gateways already, "
         "timeout and target on echo queues.",
         "create property orderSender as xs:string queue supplier",
     ),
-    "DQ0301": Code(
+    "DQ0301": DiagnosticCode(
         "unknown function",
         "No such function is declared, imported or built in.",
         "qs:message()//orderID",
     ),
-    "DQ0302": Code(
+    "DQ0302": DiagnosticCode(
         "wrong number of arguments",
         "The function exists, and does not take so many arguments.",
         'string-join(//name, ", ")',
     ),
-    "DQ0303": Code(
+    "DQ0303": DiagnosticCode(
         "function reaches outside",
         "What a rule does may depend on messages, collections and the engine's clock, and on nothing else: then it can "
         "be evaluated again with the same outcome.",
         'collection("prices")',
     ),
-    "DQ0304": Code(
+    "DQ0304": DiagnosticCode(
         "unknown type",
         "Types are those of XML Schema; there are no imported schemas.",
         "$total cast as xs:decimal",
     ),
-    "DQ0305": Code(
+    "DQ0305": DiagnosticCode(
         "no context item",
         "Inside a function, declared or inline, and in a global variable there is no context item: `.`, `/`, `//x` and "
         "name() have nothing to start from.",
         "declare function local:id() { qs:message()//orderID };",
     ),
-    "DQ0306": Code(
+    "DQ0306": DiagnosticCode(
         "function outside a namespace of its own",
         "A function cannot be declared in the namespace of XQuery's or Demaq's own functions; those of a library "
         "module are in the module's namespace.",
         "declare function local:total($order) { sum($order//price) };",
     ),
-    "DQ0307": Code(
+    "DQ0307": DiagnosticCode(
         "property of a type that is not atomic",
         "A property has one atomic value.",
         "create property orderID as xs:string queue orders",
     ),
-    "DQ0308": Code(
+    "DQ0308": DiagnosticCode(
         "no slice here",
         "qs:slice(), qs:slicekey() and a bare `do reset` mean the slice a rule fires for; only rules on slicings have "
         "one.",
         "create rule join for requestMsgs if (qs:slice()/offer) then do reset",
     ),
-    "DQ0309": Code(
+    "DQ0309": DiagnosticCode(
         "property computed from other messages",
         "The value of a property is computed from its own message when that is stored. Queues and collections cannot "
         "be read for it.",
         "create property orderID as xs:string queue orders value //orderID",
     ),
-    "DQ0310": Code(
+    "DQ0310": DiagnosticCode(
         "global variable computed from messages",
         "A global variable is computed once, without a message and without a snapshot of queues and collections.",
         'let $prices := collection("prices") return …',
     ),
-    "DQ0311": Code(
+    "DQ0311": DiagnosticCode(
         "external variable without value",
         "Nobody hands variables to an application.",
         'declare variable $currency external := "EUR";',
     ),
-    "DQ0312": Code(
+    "DQ0312": DiagnosticCode(
         "declared context item",
         "The context item of rules and property values is the document node of the message.",
         "leave the declaration out",
     ),
-    "DQ0313": Code(
+    "DQ0313": DiagnosticCode(
         "external function",
         "There are no functions from elsewhere.",
         "declare function local:twice($n) { 2 * $n };",
     ),
-    "DQ0314": Code(
+    "DQ0314": DiagnosticCode(
         "unsupported revalidation mode",
         "Expressions know no schemas, so what was changed cannot be validated again: XUST0026. A message is validated "
         "when it is enqueued, where its queue has a schema.",
         "declare revalidation skip;",
     ),
-    "DQ0315": Code(
+    "DQ0315": DiagnosticCode(
         "updating function with a return type",
         "A function declared updating returns nothing and has no type to declare, not even empty-sequence(): XUST0028.",
         "declare updating function local:note($text) { do enqueue <note>{$text}</note> into notes };",
     ),
-    "DQ0401": Code(
+    "DQ0401": DiagnosticCode(
         "body is not an if",
         "The body of a rule is a conditional, so that the compiler sees when it fires.",
         "create rule copy for orders if (true()) then do enqueue . into archive",
     ),
-    "DQ0402": Code(
+    "DQ0402": DiagnosticCode(
         "rule does nothing",
         "No branch of the rule has an action.",
         "if (//order) then do enqueue <ack/> into answers",
     ),
-    "DQ0403": Code(
+    "DQ0403": DiagnosticCode(
         "action in the wrong place",
         "Actions stand behind then, else and return, alone or in a list; not in conditions, arguments, constructors, "
         "values of variables, try or functions that are not declared updating. Nodes are changed behind `modify`.",
         "for $item in //item return do enqueue $item into items",
     ),
-    "DQ0404": Code(
+    "DQ0404": DiagnosticCode(
         "actions mixed with values",
         "All branches of an `if` and all items of a list are actions, or all have values. () goes with both.",
         "if (//order) then do enqueue <ack/> into answers else ()",
     ),
-    "DQ0405": Code(
+    "DQ0405": DiagnosticCode(
         "fixed property set",
         "A fixed property is always computed.",
         "create property orderID as xs:string queue orders value //orderID",
     ),
-    "DQ0406": Code(
+    "DQ0406": DiagnosticCode(
         "property not defined on the queue",
         "`with` sets properties that are defined on the target queue; Sender and Recipient on gateways, timeout and "
         "target on echo queues.",
         "create property orderID as xs:string queue orders, shipping",
     ),
-    "DQ0407": Code(
+    "DQ0407": DiagnosticCode(
         "system property set",
         "Properties that begin with demaq: are set by the system alone.",
         "create property origin as xs:string inherited queue orders",
     ),
-    "DQ0408": Code(
+    "DQ0408": DiagnosticCode(
         "property set twice",
         "One `do enqueue` sets a property once.",
         'do enqueue <x/> into supplier with Sender value "http://ws.chem.invalid/"',
     ),
-    "DQ0409": Code(
+    "DQ0409": DiagnosticCode(
         "stored message changed",
         "Queues are append-only and messages never change. Nodes can be changed on a copy.",
         "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
     ),
-    "DQ0410": Code(
+    "DQ0410": DiagnosticCode(
         "property defined twice on one queue",
         "For each queue a property is defined once.",
         "create property orderID as xs:string queue orders value //orderID queue invoices value //order/@id",
     ),
-    "DQ0411": Code(
+    "DQ0411": DiagnosticCode(
         "fixed property without value",
         "A fixed property is always computed, so something has to say how.",
         "create property orderID as xs:string fixed queue orders value //orderID",
     ),
-    "DQ0412": Code(
+    "DQ0412": DiagnosticCode(
         "update aims at a stored message",
         "Inside `modify` only the copies can be changed; this target is a message as it is stored.",
         "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
     ),
-    "DQ0413": Code(
+    "DQ0413": DiagnosticCode(
         "action inside modify",
         "While a copy is being changed nothing is enqueued or reset.",
         "copy $c := . modify delete node $c//secret return do enqueue $c into archive",
     ),
-    "DQ0414": Code(
+    "DQ0414": DiagnosticCode(
         "modify without update",
         "What stands behind `modify` changes the copy or is empty; a value would be lost.",
         "copy $c := . modify () return do enqueue $c into archive",
     ),
-    "DQ0415": Code(
+    "DQ0415": DiagnosticCode(
         "properties computed from each other",
         "On one queue a property is computed from another, and that from the first: neither can come first.",
         "create property caseID as xs:string queue orders value //case/@id",
     ),
-    "DQ0501": Code(
+    "DQ0501": DiagnosticCode(
         "enqueue into an incoming gateway",
         "An incoming gateway holds what other nodes have sent.",
         "create queue supplier kind outgoingGateway",
     ),
-    "DQ0502": Code(
+    "DQ0502": DiagnosticCode(
         "gateway's clause on another queue",
         "interface, endpoint, replyto and using describe how a gateway meets the world.",
         'create queue supplier kind outgoingGateway endpoint "http://supplier.invalid/"',
     ),
-    "DQ0503": Code(
+    "DQ0503": DiagnosticCode(
         "reliable and transient",
         "Reliable messaging works across failures, so the queue has to be persistent.",
         "create queue supplier kind outgoingGateway mode persistent using WS-ReliableMessaging",
     ),
-    "DQ0504": Code(
+    "DQ0504": DiagnosticCode(
         "unsuitable error queue",
         "Errors cannot go into an incoming gateway, nor into an echo queue, which would ask for a timeout.",
         "create queue crmErrors kind basic mode persistent",
     ),
-    "DQ0505": Code(
+    "DQ0505": DiagnosticCode(
         "unsuitable target of a timer",
         "An echo queue gives its messages to any queue but an incoming gateway or another echo queue: that would ask "
         "for a timeout and a target again, which a message does not keep.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
     ),
-    "DQ0506": Code(
+    "DQ0506": DiagnosticCode(
         "extension given twice",
         "Each extension is given once, with one policy.",
         "using WS-Security policy wssecpol.xml",
     ),
-    "DQ0507": Code(
+    "DQ0507": DiagnosticCode(
         "rule for an echo queue",
         "The messages of an echo queue wait for their time and for nothing else: a rule for it, or for a slicing of "
         "nothing but echo queues, would never be asked. It belongs to the queue that the messages come back to.",
         "create rule remind for reminders if (/remind) then …",
     ),
-    "DQ0508": Code(
+    "DQ0508": DiagnosticCode(
         "address that cannot be used",
         "Messages arrive at a path of the node's own address or for a mail address, and are sent to a web or mail "
         "address. /healthz, /readyz and /metrics are the node's own.",
         'create queue orders kind incomingGateway endpoint "http:/orders"',
     ),
-    "DQ0509": Code(
+    "DQ0509": DiagnosticCode(
         "two gateways at one address",
         "A request must be for one queue. Without an endpoint a gateway's path is its name.",
         'create queue orders kind incomingGateway endpoint "http:/v2/orders"',
     ),
-    "DQ0510": Code(
+    "DQ0510": DiagnosticCode(
         "unsuitable queue for answers",
         "Outgoing gateways get answers; they go to any queue but an incoming gateway or an echo queue.",
         "create queue supplier kind outgoingGateway interface supplier.wsdl port Orders replyto supplierAnswers",
     ),
-    "DQ0601": Code(
+    "DQ0601": DiagnosticCode(
         "schema cannot be used",
         "The file is missing, not well-formed, or no valid XML Schema. It is looked for in the module's folder.",
         "create queue orders schema order.xsd",
     ),
-    "DQ0602": Code(
+    "DQ0602": DiagnosticCode(
         "interface cannot be used",
         "The file is missing, not well-formed, or no WSDL 1.1 document; or a file that it imports is. Files are looked "
         "for in the module's folder, never on the network. The port must speak SOAP 1.1 or 1.2 with literal messages.",
         "create queue supplier kind outgoingGateway interface supplier.wsdl port CapacityRequestPort",
     ),
-    "DQ0603": Code(
+    "DQ0603": DiagnosticCode(
         "policy cannot be used",
         "The file is missing or not well-formed. It is looked for in the module's folder.",
         "using WS-Security policy wssecpol.xml",
     ),
-    "DQ0604": Code(
+    "DQ0604": DiagnosticCode(
         "unknown port",
         "The interface has no port of that name, or has several ports and the queue does not say which.",
         "interface supplier.wsdl port CapacityRequestPort",
     ),
-    "DQ0605": Code(
+    "DQ0605": DiagnosticCode(
         "library module cannot be read",
         "The file that an import names is missing or unreadable. It is looked for from the importing module's folder.",
         'import module namespace p = "urn:prices" at "prices.xqm";',
     ),
-    "DQ0606": Code(
+    "DQ0606": DiagnosticCode(
         "import of the wrong module",
         "The file is no library module, or the module of another namespace.",
         'module namespace p = "urn:prices";',
     ),
-    "DQ0607": Code(
+    "DQ0607": DiagnosticCode(
         "import without place",
         "Nothing says which file the module is in.",
         'import module namespace p = "urn:prices" at "prices.xqm";',
     ),
-    "DQ0702": Code(
+    "DQ0702": DiagnosticCode(
         "pragma without content",
         "No pragma is known here, so that what stands in its braces is evaluated. There is nothing in them.",
         "(# p:hint #) { //order }",
     ),
-    "DQ0703": Code(
+    "DQ0703": DiagnosticCode(
         "too deep to be compiled",
         "An expression that is to be evaluated may be nested 500 levels deep.",
         "let $part := … return …",
     ),
-    "DQ0704": Code(
+    "DQ0704": DiagnosticCode(
         "refused by the XQuery compiler",
         "Saxon finds a static error, such as an operator that is not defined for the types of its operands. The "
         "message begins with the error's code in the XQuery recommendation.",
         'concat("order ", 7)',
     ),
-    "DQ1201": Code(
+    "DQ1201": DiagnosticCode(
         "element's name like a variable's",
         "A bare name is a child element; a variable of that name is bound, and probably only the $ is missing.",
         "$payments[//requestID = $mRID]",
     ),
-    "DQ1202": Code(
+    "DQ1202": DiagnosticCode(
         "child of the document that cannot be there",
         "A condition around this says what the root of the message is, and the step asks for another root.",
         "if (/order) then do enqueue <x>{/order/customerID}</x> into q",
     ),
-    "DQ1203": Code(
+    "DQ1203": DiagnosticCode(
         "root or descendant?",
         "One rule reads a name as the root of the message and as a descendant. A child step from the document node "
         "finds the root only.",
         "qs:message()//customerID",
     ),
-    "DQ1204": Code(
+    "DQ1204": DiagnosticCode(
         "name in another namespace",
         "The schema or the interface of the queue says that its messages have an element of that name in another "
         "namespace: the name finds nothing, so that the rule never fires or the property stays absent. A name without "
@@ -388,29 +388,29 @@ CODES: dict[str, Code] = {
         'namespace while its root is in one: a schema has to say elementFormDefault="qualified".',
         'declare namespace o = "urn:example:orders"; create rule confirm for orders if (/o:order) then …',
     ),
-    "DQ1205": Code(
+    "DQ1205": DiagnosticCode(
         "word read as an element's name",
         "No word is reserved: `null`, `true` or `not` without parentheses is a step to a child element of that name. "
         "Warned of is one that stands alone in a condition or comparison, or in front of a blank and a path.",
         "if (not(/order/@paid) and exists(/order/@id)) then do enqueue <reminder/> into letters",
     ),
-    "DQ1301": Code(
+    "DQ1301": DiagnosticCode(
         "true and false without parentheses",
         "By the grammar these words are element names; as the value of a boolean property they are taken for the "
         "constants.",
         "create property isVIPorder as xs:boolean inherited queue crm value false()",
     ),
-    "DQ1302": Code(
+    "DQ1302": DiagnosticCode(
         "inheritance broken",
         "A message passes a queue on which an inherited property is not defined, and is then expected to have it.",
         "create property caseID as xs:string inherited queue orders, checks, shipping",
     ),
-    "DQ1303": Code(
+    "DQ1303": DiagnosticCode(
         "property always absent",
         "A rule reads a property that is not defined on its queue.",
         "create property orderID as xs:string queue orders, invoices value //orderID",
     ),
-    "DQ1304": Code(
+    "DQ1304": DiagnosticCode(
         "sign that means something else",
         "`||` joins strings and is no `or`; `/` in front of a number goes on with a path and does not divide; `--` is "
         "twice a minus and `//` a step to descendants: neither begins a comment. Warned of is `||` as a condition, a "
@@ -418,73 +418,73 @@ CODES: dict[str, Code] = {
         "the line.",
         "if (/order/@urgent or /order/@euros div 2 > 500) (: half is paid :) then do enqueue <x/> into clerks",
     ),
-    "DQ1305": Code(
+    "DQ1305": DiagnosticCode(
         "!= on several items",
         "`a != b` is true if any item of a differs from any item of b, so with several items nearly always; with none "
         "it is false. Warned of are operands that are for several items by their form: paths with `//`, "
         "qs:queue(), qs:slice(), collection(), lists and variables that hold such; and a comparison with ().",
         'if (not(//item/@state = "open")) then do enqueue <done/> into clerks',
     ),
-    "DQ1401": Code(
+    "DQ1401": DiagnosticCode(
         "slicing feeds itself",
         "A rule on a slicing enqueues a message that joins the same slice, so the rule fires again for it, unless "
         "something in its condition asks whether that has happened already.",
         "if (qs:slice()/result and not(qs:slice()/offer)) then do enqueue <offer/> into customer",
     ),
-    "DQ1402": Code(
+    "DQ1402": DiagnosticCode(
         "slicing never reset",
         "A message stays as long as a slice holds it. Without a reset that is for ever.",
         "create rule cleanup for orders if (qs:slice()/paid) then do reset",
     ),
-    "DQ1403": Code(
+    "DQ1403": DiagnosticCode(
         "queue read but not retained",
         "qs:queue() shows the messages that are there. In a queue with rules, what was processed and is in no slice "
         "is gone.",
         "create slicing invoiceRetention on invoiceID",
     ),
-    "DQ1404": Code(
+    "DQ1404": DiagnosticCode(
         "slicing over both modes",
         "After a crash transient queues are empty, and slices that also hold persistent messages are incomplete.",
         "create queue requests mode persistent",
     ),
-    "DQ1405": Code(
+    "DQ1405": DiagnosticCode(
         "comma continues a branch that has no visible end",
         "At the top of a rule's body a comma continues the innermost branch that is open. Where that is an `else` or "
         "`default return`, or a branch of an `if` inside another one, it is easily taken for the end of the whole "
         "`if`. Parentheses say what is meant.",
         "if (/a) then (if (/a/b) then do enqueue <b/> into q else do enqueue <c/> into q, do reset)",
     ),
-    "DQ1501": Code(
+    "DQ1501": DiagnosticCode(
         "queue nothing reads",
         "No rule pertains to the queue and no expression reads it: its messages stay until a client takes them. If "
         "that is meant, the queue is a mailbox and is declared so.",
         "create queue answers kind mailbox",
     ),
-    "DQ1502": Code(
+    "DQ1502": DiagnosticCode(
         "queue nothing fills",
         "The application takes messages in through gateways, and none of its rules, timers or error routes leads to "
         "this queue, which has rules. Only a client can fill it.",
         "do enqueue <check/> into checks",
     ),
-    "DQ1503": Code(
+    "DQ1503": DiagnosticCode(
         "cycle without end",
         "Rules feed each other, and the condition of each surely holds for what the one before builds.",
         'if (/ping[@left > 0]) then do enqueue <ping left="{/ping/@left - 1}"/> into pings',
     ),
-    "DQ1504": Code(
+    "DQ1504": DiagnosticCode(
         "timer without end",
         "A message for an echo queue says with `timeout` when it comes back and with `target` where; without both the "
         "action fails.",
         'do enqueue <timeout/> into echoQueue with timeout value 60 with target value "finance"',
     ),
-    "DQ1505": Code(
+    "DQ1505": DiagnosticCode(
         "gateway that is not started",
         "The gateway asks for an extension that this version does not have, and is not run without: nobody can "
         "send to it, and messages that it should send wait. `demaq run` says so too. What depends on how a node is "
         "run, such as the address at which it gets mail, only `demaq run` can tell.",
         'create queue supplier kind outgoingGateway endpoint "https://supplier.invalid/"',
     ),
-    "DQ1506": Code(
+    "DQ1506": DiagnosticCode(
         "mailbox with a rule",
         "A mailbox holds its messages until a client takes them. A rule for the queue, or for a slicing that the queue "
         "belongs to, processes them instead, and then there is nothing left to take.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from demaq.errors import ProgramError
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 LINE_LENGTH_MAX = 160
 
@@ -17,7 +17,7 @@ class Diagnostic:
     severity: Literal["error", "warning"]
     code: str
     message: str
-    at: Place | None
+    at: SourceLocation | None
     hint: str | None = None
 
     @staticmethod
@@ -49,11 +49,11 @@ class Diagnostic:
         }
 
 
-def error(code: str, message: str, at: Place | None, hint: str | None = None) -> Diagnostic:
+def error(code: str, message: str, at: SourceLocation | None, hint: str | None = None) -> Diagnostic:
     return Diagnostic(severity="error", code=code, message=message, at=at, hint=hint)
 
 
-def warning(code: str, message: str, at: Place | None, hint: str | None = None) -> Diagnostic:
+def warning(code: str, message: str, at: SourceLocation | None, hint: str | None = None) -> Diagnostic:
     return Diagnostic(severity="warning", code=code, message=message, at=at, hint=hint)
 
 
@@ -67,7 +67,7 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     return [seen[key] for key in sorted(seen)]
 
 
-def _excerpt(at: Place) -> list[str]:
+def _excerpt(at: SourceLocation) -> list[str]:
     """The source line and carets under the offending text."""
     text = at.source.line_text(at.line)
     first = at.column - 1

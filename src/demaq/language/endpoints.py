@@ -17,7 +17,7 @@ _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]")
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class InboundAddress:
     """Where messages for an incoming gateway arrive."""
 
     kind: Literal["http", "mail"]
@@ -39,7 +39,7 @@ class Destination:
     """Whom it is about: scheme, host and port, or the domain of a mail address."""
 
 
-def arrival_at(queue: str, endpoint: str | None) -> Arrival:
+def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
     """Where an incoming gateway listens. Raises a ValueError with the reason.
 
     `http:/orders`, `/orders` and `http://any.host/orders` are the path `/orders`: the host is the node's own affair.
@@ -52,7 +52,7 @@ def arrival_at(queue: str, endpoint: str | None) -> Arrival:
         address = unquote(rest.partition("?")[0]).strip()
         if not _MAIL_ADDRESS.fullmatch(address):
             raise ValueError(f"{_shown(endpoint)} has no mail address")
-        return Arrival("mail", address.lower())
+        return InboundAddress("mail", address.lower())
     if colon and "/" not in scheme and scheme.lower() not in ("http", "https"):
         raise ValueError(f"{scheme[:20]}: is not known here")
     if colon and "/" not in scheme:
@@ -81,13 +81,13 @@ def destination(address: str) -> Destination:
     raise ValueError(f"{scheme[:20]}: is not known here")
 
 
-def _path(path: str) -> Arrival:
+def _path(path: str) -> InboundAddress:
     clean = path.rstrip("/") or "/"
     if clean in RESERVED_PATHS:
         raise ValueError(f"{clean} is the node's own")
     if not clean.isprintable():
         raise ValueError(f"{_shown(clean)} is no path")
-    return Arrival("http", clean)
+    return InboundAddress("http", clean)
 
 
 def _peer(address: str) -> str:

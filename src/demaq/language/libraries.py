@@ -14,7 +14,7 @@ from demaq.language.parser import parse_query, read_source
 
 
 @dataclass(slots=True)
-class _Reading:
+class _OpenImport:
     """A library module whose imports are being followed; None for the module that started it."""
 
     library: ast.Query | None
@@ -33,7 +33,7 @@ class Libraries:
         """The library modules a prolog imports, directly or through others, each once, dependencies first."""
         found: dict[ast.Query, None] = {}
         opened: set[Path] = set()
-        stack = [_Reading(None, iter(self._files(prolog, file)))]
+        stack = [_OpenImport(None, iter(self._files(prolog, file)))]
         while stack:
             path = next(stack[-1].rest, None)
             if path is None:
@@ -44,7 +44,7 @@ class Libraries:
                 opened.add(path)
                 library = self._by_file.get(path)
                 if library is not None:
-                    stack.append(_Reading(library, iter(self._files(library.prolog, library.at.file))))
+                    stack.append(_OpenImport(library, iter(self._files(library.prolog, library.at.file))))
         return tuple(found)
 
     def _files(self, prolog: Sequence[ast.Decl], file: str) -> list[Path]:

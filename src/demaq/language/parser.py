@@ -11,7 +11,7 @@ from demaq.language import ast
 from demaq.language.parsing.prolog import Prolog
 from demaq.language.parsing.statements import Statements
 from demaq.language.recursion import deep_recursion
-from demaq.language.source import NOWHERE, Place, Source
+from demaq.source import NOWHERE, Source, SourceLocation
 
 SUFFIX = ".dmq"
 
@@ -30,7 +30,7 @@ def parse_module(text: str, file: str = "<module>") -> tuple[ast.Module, list[Pr
         try:
             parser = Statements(source, in_rule=True)
         except ProgramError as error:
-            return ast.Module(Place(source, 0, 0), None, None, (), (), ()), [error]
+            return ast.Module(SourceLocation(source, 0, 0), None, None, (), (), ()), [error]
         module = parser.module()
     return module, parser.errors
 
@@ -97,7 +97,7 @@ def decoded_source(data: bytes, file: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         source = Source(data[: error.start].decode("utf-8-sig"), file)
-        at = Place(source, len(source.text), len(source.text))
+        at = SourceLocation(source, len(source.text), len(source.text))
         raise ProgramError(
             f"byte 0x{data[error.start]:02X} is not UTF-8", at, "programs are written in UTF-8", "DQ0103"
         ) from error

@@ -25,34 +25,54 @@ from pathlib import Path
 from typing import Any
 
 from demaq.compiler.planner import make_plan
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.collection_documents import collection_texts
+from demaq.engine.engine import HOPS_MAX, Engine
+from demaq.engine.error_routing import kind_of
+from demaq.engine.intake import expect_program, expect_queue, explicit_properties
+from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver, SystemFault
-from demaq.language.load import load_program
-from demaq.language.program import Program
-from demaq.language.system_properties import ERROR_LEVEL
-from demaq.outages import OVER_AFTER_SECONDS, OutageLog
-from demaq.rounds.child import Spares
-from demaq.rounds.pool import EvaluatorPool, evaluators_here, slow_lanes_here
-from demaq.rounds.process import RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS, ProcessEvaluator
-from demaq.rounds.receiver import Receiver
-from demaq.rounds.simple.ledger import NativeLedger
-from demaq.rounds.simple.settings import CHECK_EVERY, EvaluatorName, native_settings
-from demaq.scheduler.collection_documents import collection_texts
-from demaq.scheduler.engine import HOPS_MAX, Engine
-from demaq.scheduler.error_messages import kind_of
-from demaq.scheduler.evolution import evolve
-from demaq.scheduler.intake import expect_program, expect_queue, explicit_properties
-from demaq.scheduler.receiving import Sent
-from demaq.server.limits import check_limits
+from demaq.evaluation.native.ledger import NativeLedger
+from demaq.evaluation.native.native_settings import CHECK_EVERY, EvaluatorName, native_settings
+from demaq.evaluation.workers.child import Spares
+from demaq.evaluation.workers.pool import EvaluatorPool, evaluators_here, slow_lanes_here
+from demaq.evaluation.workers.process import (
+    RULE_MEMORY_BYTES,
+    RULE_MEMORY_BYTES_MIN,
+    RULE_TIMEOUT_SECONDS,
+    RULE_TIMEOUT_SECONDS_MAX,
+    RULE_TIMEOUT_SECONDS_MIN,
+    ProcessEvaluator,
+)
+from demaq.evaluation.workers.receiver import Receiver
+from demaq.language.loader import load_program
+from demaq.language.program.program import Program
+from demaq.outage_log import OVER_AFTER_SECONDS, OutageLog
+from demaq.server.message_watch import Watch
 from demaq.server.redelivery import send_again
 from demaq.server.self_check_thread import SelfCheckThread
-from demaq.server.watching import Watch
 from demaq.spark.master import MASTER_DEFAULT, is_local
 from demaq.spark.pipeline import Pipeline, PipelineName
-from demaq.spark.rounds import SparkEvaluator
 from demaq.spark.session import start_spark
+from demaq.spark.spark_evaluator import SparkEvaluator
+from demaq.store.location import place_of
 from demaq.store.opening import address_for_executors, open_store
-from demaq.store.place import place_of
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage, as_stored
+from demaq.system_properties import ERROR_LEVEL
+
+
+def check_limits(seconds: float, memory: int | None, hops: int, keep: timedelta) -> None:
+    """Raises an OperatorError where a limit is no number, or one that nothing could keep to."""
+    if not RULE_TIMEOUT_SECONDS_MIN <= seconds <= RULE_TIMEOUT_SECONDS_MAX:  # nan is in no range
+        least, most = f"{RULE_TIMEOUT_SECONDS_MIN:g}", f"{RULE_TIMEOUT_SECONDS_MAX:,g}"
+        raise OperatorError(f"{seconds} is no time limit for rules: it is a number of seconds from {least} to {most}")
+    if memory is not None and not memory >= RULE_MEMORY_BYTES_MIN:
+        raise OperatorError(f"{memory} is no memory limit for rules: it is at least {RULE_MEMORY_BYTES_MIN:,} bytes")
+    if hops < 1:
+        raise OperatorError(f"{hops} is no limit of hops: it is at least 1")
+    if keep < timedelta(0):
+        raise OperatorError("messages cannot be kept for less than no time")
+
 
 IDLE_SECONDS_MAX = 60.0
 """An idle node looks around at least this often."""
@@ -160,7 +180,7 @@ class Node:
             self._self_check = SelfCheckThread(pool.check_when_idle)
             opened.callback(self._self_check.close)
             plan = make_plan(self.program)
-            evolve(plan, self._evaluator, self.store, self._clock, discard, tell)
+            migrate_store(plan, self._evaluator, self.store, self._clock, discard, tell)
             self.engine = Engine(
                 plan,
                 self.pipeline,
@@ -304,7 +324,7 @@ class Node:
         processed = [m for m in self.store.messages(seqs) if self.engine.maker.priority(m.queue) is not None]
         self._watches[name].add(processed)
 
-    def enqueue_all(self, queue: str, sent: Sequence[Sent]) -> list[int]:
+    def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
         """Store messages, all or none; durable on return. Raises a MessageError where one must be refused."""
         with self._looking_for_work():
             return self.engine.enqueue_all(queue, sent)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from demaq.errors import OperatorError
-from demaq.language.program import Program
+from demaq.language.program.program import Program
 from demaq.store.protocol import Store
 
 READ_MAX = 500

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from demaq.errors import NodeMissing, StoreError, StoreHeld, StoreMissing
-from demaq.state_folder import state_folder
+from demaq.files import state_folder
 
 T = TypeVar("T")
 

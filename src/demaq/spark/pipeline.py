@@ -17,12 +17,12 @@ from datetime import datetime
 from typing import Literal
 
 from demaq.errors import OperatorError
+from demaq.evaluation.delegating import Delegating
+from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX, Evaluator
 from demaq.messages import Message
-from demaq.rounds.delegating import Delegating
-from demaq.rounds.evaluator import ROUND_MESSAGES_MAX, Evaluator
-from demaq.rounds.outcomes import Outcome, StateReader
 from demaq.spark.jobs import JobFailed
-from demaq.spark.rounds import SparkEvaluator
+from demaq.spark.spark_evaluator import SparkEvaluator
 
 PipelineName = Literal["auto", "spark", "inline"]
 START_MESSAGES = 1000

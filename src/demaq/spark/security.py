@@ -71,7 +71,7 @@ def protection_settings(
 
 def read_secret(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
     """Return the secret of a standalone cluster: from the options, the file they name, or the environment."""
-    from demaq.gateways.security.private_files import read_private  # not needed where executors are
+    from demaq.files import read_private  # not needed where executors are
 
     if SECRET in options:
         source, secret = SECRET, options[SECRET]

@@ -24,11 +24,11 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
-import demaq
 from demaq.errors import OperatorError
 from demaq.files import PRIVATE_FOLDER
 from demaq.spark.java import find_java_home
 from demaq.spark.master import LOCAL, MASTER_DEFAULT, STANDALONE, is_local, is_standalone
+from demaq.spark.packaging import package_archive
 from demaq.spark.security import (
     SECRET,
     explain_refusal,
@@ -37,11 +37,18 @@ from demaq.spark.security import (
     no_secret,
     protection_settings,
 )
-from demaq.spark.shipping import package_archive
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+
+import atexit
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 ATTEMPTS = 4
 """How often a task is started. From the second time on it only says that its worker was lost; see jobs.py. That may be
@@ -161,7 +168,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     }
     if is_local(master):
         # Workers find this very package, however it came onto our path; nobody else can talk to this Spark.
-        settings["spark.executorEnv.PYTHONPATH"] = str(Path(demaq.__file__).parent.parent)
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).parents[2])
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     return settings
@@ -363,3 +370,20 @@ def _end(gateway: Any) -> None:
     except TimeoutExpired:
         process.kill()
         process.wait()
+
+
+_running: RunningSpark | None = None
+
+
+def shared_session(master: str = MASTER_DEFAULT) -> SparkSession:
+    """The session of this process: the one that runs already, whoever started it, or a new one."""
+    global _running
+    from pyspark.sql import SparkSession
+
+    with _lock:
+        active = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+        if active is not None:
+            return active
+        _running = start_spark(master)
+        atexit.register(_running.close)
+        return _running.session

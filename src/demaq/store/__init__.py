@@ -1,6 +1,6 @@
 """The store: an append-only log of messages that loses nothing it has said yes to."""
 
-from demaq.store.memory import MemoryStore
+from demaq.store.memory_store import MemoryStore
 from demaq.store.protocol import Store
 from demaq.store.sqlite import SqliteStore
 

@@ -20,13 +20,13 @@ from demaq.files import PRIVATE_FILE, make_lasting
 from demaq.store.address import Address
 from demaq.store.continuity import examine
 from demaq.store.copying import copy_from_folder, copy_from_server
-from demaq.store.database import FILE_NAME, Database
 from demaq.store.folder import expect_database
-from demaq.store.place import Place, store_argument
-from demaq.store.server_database import ServerDatabase
-from demaq.store.statements import statements
-from demaq.store.verification import Report
-from demaq.store.verify import verify_folder
+from demaq.store.location import StoreLocation, store_argument
+from demaq.store.postgresql_database import ServerDatabase
+from demaq.store.row_verification import VerificationReport
+from demaq.store.sql_statements import statements
+from demaq.store.sqlite_database import FILE_NAME, Database
+from demaq.store.store_verification import verify_folder
 
 _SQL = statements("copying.sql")
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -44,7 +44,7 @@ class Backup:
     """In bytes."""
 
 
-def back_up(place: Place, destination: Path) -> Backup:
+def back_up(place: StoreLocation, destination: Path) -> Backup:
     """Write a backup into a folder that is not there yet. Raises StoreDamaged if the store is damaged."""
     with new_folder(destination) as unfinished:
         file = unfinished / FILE_NAME
@@ -68,7 +68,7 @@ def copy_folder(folder: Path, file: Path) -> None:
         copy_from_folder(source, target)
 
 
-def expect_no_findings(report: Report, what: str, where: str) -> None:
+def expect_no_findings(report: VerificationReport, what: str, where: str) -> None:
     """Raise StoreDamaged with what was found, if anything was."""
     if report.findings:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""

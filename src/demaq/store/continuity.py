@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demaq.errors import StoreDamaged
-from demaq.store.database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
+from demaq.store.location import store_argument
 from demaq.store.mark import MARK_NAME, Mark, read_mark
-from demaq.store.place import store_argument
-from demaq.store.statements import statements
+from demaq.store.sql_statements import statements
+from demaq.store.sqlite_database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
 
 SET_ASIDE = ".damaged"
 """What the name of a log that was set aside ends with."""

@@ -10,10 +10,10 @@ import sqlite3
 
 from demaq.errors import StoreError
 from demaq.store.checksums import checksum_of
-from demaq.store.database import MIGRATIONS, Database
 from demaq.store.epochs import begin_epoch
-from demaq.store.server_database import ServerDatabase
-from demaq.store.statements import script, statements
+from demaq.store.postgresql_database import ServerDatabase
+from demaq.store.sql_statements import script, statements
+from demaq.store.sqlite_database import MIGRATIONS, Database
 
 _SQL = statements("copying.sql")
 _OWN_COLUMNS = {("attempts", "number"), ("numbers", "commits"), ("numbers", "checksum")}

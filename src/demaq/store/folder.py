@@ -13,8 +13,8 @@ from pathlib import Path
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.files import PRIVATE_FILE, PRIVATE_FOLDER
-from demaq.store.database import FILE_NAME, LOG_NAME
 from demaq.store.mark import MARK_NAME
+from demaq.store.sqlite_database import FILE_NAME, LOG_NAME
 
 _OTHERS = stat.S_IROTH | stat.S_IWOTH
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from demaq.errors import StoreMissing
 from demaq.store.address import Address, is_address
-from demaq.store.database import FILE_NAME
-from demaq.store.place import Place, store_argument
+from demaq.store.location import StoreLocation, store_argument
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Store
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite import SqliteStore
+from demaq.store.sqlite_database import FILE_NAME
 
 
 def open_store(
@@ -45,12 +45,12 @@ def open_store_readonly(where: str | Path) -> SqlStore:
     return SqliteStore.open_readonly(Path(where))
 
 
-def how_to_make(place: Place) -> str:
+def how_to_make(place: StoreLocation) -> str:
     """Return how a store comes to be, for who has none yet."""
     return f"demaq run APP {store_argument(place)}, or demaq init to make the store alone"
 
 
-def program_on(store: Store, place: Place) -> tuple[int, str, dict[str, str]]:
+def program_on(store: Store, place: StoreLocation) -> tuple[int, str, dict[str, str]]:
     """Return number, digest and files of the application that ran on a store last. Raise if there is none yet."""
     known = store.program()
     if known is None:

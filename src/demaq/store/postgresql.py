@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Self
 
 from demaq.store.address import Address
-from demaq.store.server_database import ServerDatabase
+from demaq.store.postgresql_database import ServerDatabase
 from demaq.store.sql_store import SqlStore, system_time
 
 

@@ -147,7 +147,7 @@ class ToSend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StoredAnswer:
     """What was answered on a connection; a repeated request gets it again."""
 
     connection: str
@@ -175,7 +175,7 @@ class Step:
     """The message of an outgoing gateway that was delivered, or has finally failed, with this step."""
     attempt: Attempt | None = None
     """The attempt that did it."""
-    answer: Answer | None = None
+    answer: StoredAnswer | None = None
     """What was answered with that message, where it may be asked for again."""
 
 
@@ -192,7 +192,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restated:
+class MigratedMessage:
     """What a stored message will be under the next version of the program."""
 
     seq: int
@@ -273,7 +273,7 @@ class Store(Protocol):
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         """Replace a collection; the answer is its new version, counted from 1."""
 
-    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
+    def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         """Note what messages will be under the next version, and that those up to number `done` were looked at.
 
         It changes nothing before `activate`. What was noted for another version, or before anything else was stored or
@@ -347,7 +347,7 @@ class Store(Protocol):
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
         """What is remembered of attempts, of one queue, one message or all, the newest first."""
 
-    def answer(self, connection: str) -> Answer | None:
+    def answer(self, connection: str) -> StoredAnswer | None:
         """What was answered, as long as it is remembered."""
 
     def identity(self) -> str:
@@ -392,7 +392,7 @@ class Store(Protocol):
     def indexes(self) -> frozenset[str]:
         """Indexes that are complete: every visible message of their queues has its entries in them."""
 
-    def restated(self, digest: str) -> int:
+    def migrated_until(self, digest: str) -> int:
         """Up to which number messages were looked at for the next version; 0 where nothing noted for it still holds."""
 
     def requested(self, beginning: str) -> dict[str, int]:

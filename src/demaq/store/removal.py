@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from demaq.store.deliveries import forget
 from demaq.store.encoding import decode_list
-from demaq.store.sending import forget
 from demaq.store.tables import Tables
 
 REQUEST_MEMORY_SECONDS = 24 * 60 * 60

@@ -12,14 +12,14 @@ from pathlib import Path
 from demaq.errors import StoreDamaged, StoreError
 from demaq.store import continuity
 from demaq.store.checksums import ROW_TABLES, checksum_of, request_checksum
-from demaq.store.database import FILE_NAME, Database
 from demaq.store.encoding import decode_list
 from demaq.store.epochs import new_name
 from demaq.store.folder import expect_database
 from demaq.store.mark import MARK_NAME
-from demaq.store.statements import statements
-from demaq.store.verification import Report
-from demaq.store.verify import verify_folder
+from demaq.store.row_verification import VerificationReport
+from demaq.store.sql_statements import statements
+from demaq.store.sqlite_database import FILE_NAME, Database
+from demaq.store.store_verification import verify_folder
 from demaq.store.writer_lock import WriterLock
 
 _SQL = statements("repairing.sql")
@@ -46,7 +46,7 @@ def accept_loss(folder: Path) -> Iterator[str]:
         lock.release()
 
 
-def _repair(folder: Path, report: Report) -> Iterator[str]:
+def _repair(folder: Path, report: VerificationReport) -> Iterator[str]:
     database = Database(folder, read_only=False)
     try:
         database.take_any_text()
@@ -63,7 +63,7 @@ def _repair(folder: Path, report: Report) -> Iterator[str]:
         raise StoreDamaged(f"the store {folder} cannot be mended. {left[0]}. Restore a backup (demaq restore)")
 
 
-def _remove_messages(database: Database, report: Report) -> int:
+def _remove_messages(database: Database, report: VerificationReport) -> int:
     damaged = {*report.damaged, *[seq for (seq,) in database.rows(_SQL["incomplete"])]}
     for name in ("delete_message", "delete_body", "delete_outbox"):
         database.execute_many(_SQL[name], [(seq,) for seq in sorted(damaged)])

@@ -10,13 +10,13 @@ from demaq.errors import StoreError
 from demaq.store.address import Address
 from demaq.store.backup import copy_folder, expect_no_findings, new_folder
 from demaq.store.copying import copy_to_server
-from demaq.store.database import FILE_NAME, Database
 from demaq.store.epochs import Epochs
-from demaq.store.place import Place, store_argument
-from demaq.store.server_database import ServerDatabase
+from demaq.store.location import StoreLocation, store_argument
+from demaq.store.postgresql_database import ServerDatabase
+from demaq.store.row_verification import VerificationReport, verify_tables
 from demaq.store.sqlite import SqliteStore
-from demaq.store.verification import Report, verify_tables
-from demaq.store.verify import verify_folder, verify_store
+from demaq.store.sqlite_database import FILE_NAME, Database
+from demaq.store.store_verification import verify_folder, verify_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Restored:
     """The newest number: an epoch begins after it."""
 
 
-def restore(backup: Path, place: Place) -> Restored:
+def restore(backup: Path, place: StoreLocation) -> Restored:
     """Make a store where there is none. Raises StoreDamaged if the backup is damaged."""
     if not (backup / FILE_NAME).is_file():
         raise StoreError(f"there is no backup in {backup}")
@@ -42,7 +42,7 @@ def restore(backup: Path, place: Place) -> Restored:
     return Restored(restored.messages, restored.newest)
 
 
-def _restore_to_folder(backup: Path, place: Place) -> Report:
+def _restore_to_folder(backup: Path, place: StoreLocation) -> VerificationReport:
     with new_folder(place.folder) as unfinished:
         copy_folder(backup, unfinished / FILE_NAME)
         store = SqliteStore(unfinished)
@@ -57,7 +57,7 @@ def _restore_to_folder(backup: Path, place: Place) -> Report:
         return report
 
 
-def _restore_to_server(backup: Path, place: Place) -> Report:
+def _restore_to_server(backup: Path, place: StoreLocation) -> VerificationReport:
     with (
         closing(Database(backup, read_only=True)) as source,
         closing(ServerDatabase(Address(str(place.where)), read_only=False)) as target,

@@ -13,9 +13,9 @@ from typing import Any
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
-from demaq.store import evolving, sending
-from demaq.store.changes import Changes
+from demaq.store import deliveries, migration
 from demaq.store.checksums import body_checksum, checksum_of
+from demaq.store.commit import CommitBuilder
 from demaq.store.encoding import (
     decode_files,
     decode_list,
@@ -27,14 +27,14 @@ from demaq.store.encoding import (
 )
 from demaq.store.epochs import Epochs, begin_epoch, write_epoch
 from demaq.store.protocol import (
-    Answer,
     Attempt,
     Committed,
+    MigratedMessage,
     NewMessage,
     NextProgram,
     Postponed,
-    Restated,
     Step,
+    StoredAnswer,
     StoredMessage,
     Timer,
     ToSend,
@@ -89,11 +89,11 @@ class SqlStore:
 
     def postpone(self, postponed: Sequence[Postponed]) -> None:
         with self._writing():
-            sending.postpone(self._database, postponed)
+            deliveries.postpone(self._database, postponed)
 
     def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
         with self._writing():
-            return sending.send_again(self._database, seqs, due)
+            return deliveries.send_again(self._database, seqs, due)
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():
@@ -106,13 +106,13 @@ class SqlStore:
             self._database.execute_many(self._database.sql["insert_collection_document"], rows)
         return version
 
-    def restate(self, digest: str, messages: Sequence[Restated], done: int) -> None:
+    def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         with self._writing():
-            evolving.note(self._database, digest, messages, done)
+            migration.note(self._database, digest, messages, done)
 
     def activate(self, program: NextProgram, at: datetime) -> int:
         with self._writing():
-            number = evolving.decide(self._database, program, at)
+            number = migration.decide(self._database, program, at)
         self._complete_evolution()
         return number
 
@@ -209,13 +209,13 @@ class SqlStore:
         return {queue: (count, time_at(due), time_at(created)) for queue, count, due, created in rows}
 
     def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
-        return sending.unsent(self._database, queue, message, limit)
+        return deliveries.unsent(self._database, queue, message, limit)
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
-        return sending.attempts(self._database, queue, message, limit)
+        return deliveries.attempts(self._database, queue, message, limit)
 
-    def answer(self, connection: str) -> Answer | None:
-        return sending.answer(self._database, connection)
+    def answer(self, connection: str) -> StoredAnswer | None:
+        return deliveries.answer(self._database, connection)
 
     def identity(self) -> str:
         return self.epochs().current
@@ -272,20 +272,20 @@ class SqlStore:
         }
 
     def slicings(self) -> list[str]:
-        return evolving.slicings(self._database)
+        return migration.slicings(self._database)
 
     def indexes(self) -> frozenset[str]:
-        return evolving.complete_indexes(self._database)
+        return migration.complete_indexes(self._database)
 
-    def restated(self, digest: str) -> int:
-        return evolving.noted_up_to(self._database, digest)
+    def migrated_until(self, digest: str) -> int:
+        return migration.noted_up_to(self._database, digest)
 
     def requested(self, beginning: str) -> dict[str, int]:
         end = beginning + LAST_CHARACTER
         return dict(self._database.rows(self._database.sql["requests"], {"after": beginning, "end": end}))
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        return evolving.next_properties(self._database, seqs)
+        return migration.next_properties(self._database, seqs)
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         rows = self._database.rows(self._database.sql["newest_program"])
@@ -307,8 +307,8 @@ class SqlStore:
             finally:
                 self._newest = None
 
-    def _changes(self) -> Changes:
-        return Changes(self._database, microseconds(self._now()), self._newest)
+    def _changes(self) -> CommitBuilder:
+        return CommitBuilder(self._database, microseconds(self._now()), self._newest)
 
     def _make_ready(self) -> None:
         """What nobody was promised is forgotten, and what was decided is completed, before anything else."""
@@ -328,7 +328,7 @@ class SqlStore:
         more = True
         while more:
             with self._writing():
-                more = evolving.write_some(self._database, microseconds(self._now()))
+                more = migration.write_some(self._database, microseconds(self._now()))
 
 
 def _messages_of(step: Step) -> list[int]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Self
 
 from demaq.store.continuity import examine
-from demaq.store.database import Database
 from demaq.store.folder import expect_database, make_file, make_folder, warn_about_mode
-from demaq.store.place import store_argument
+from demaq.store.location import store_argument
 from demaq.store.sql_store import SqlStore, system_time
-from demaq.store.verify import expect_intact
+from demaq.store.sqlite_database import Database
+from demaq.store.store_verification import expect_intact
 from demaq.store.writer_lock import WriterLock
 
 VERIFY_SECONDS_MAX = 5.0

@@ -18,22 +18,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from demaq.engine.collection_documents import collection_texts
+from demaq.engine.engine import HOPS_MAX, Engine
+from demaq.engine.intake import expect_queue, explicit_properties
+from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import MessageError, StillBusy, SystemFault
-from demaq.language.load import load_program, load_program_texts
-from demaq.language.naming.suggestions import unknown
-from demaq.language.program import Program
-from demaq.rounds.compiled import compile_program
-from demaq.rounds.evaluator import Evaluator, SaxonEvaluator
-from demaq.rounds.simple.settings import EvaluatorName, native_settings
-from demaq.rounds.slice_keys import SliceKeys
-from demaq.scheduler.collection_documents import collection_texts
-from demaq.scheduler.engine import HOPS_MAX, Engine
-from demaq.scheduler.evolution import evolve
-from demaq.scheduler.intake import expect_queue, explicit_properties
-from demaq.scheduler.reading import system_properties
-from demaq.store.database import FILE_NAME
+from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import Evaluator, SaxonEvaluator
+from demaq.evaluation.state.slice_keys import SliceKeys
+from demaq.evaluation.state.snapshot_reader import system_properties
+from demaq.language.loader import load_program, load_program_texts
+from demaq.language.program.program import Program
+from demaq.language.resolving.suggestions import unknown
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
+from demaq.store.sqlite_database import FILE_NAME
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """What the laboratory's clock says in the beginning."""
@@ -119,7 +119,7 @@ class Lab:
 
     def _start(self) -> Engine:
         evaluator = self._evaluator()
-        evolve(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
+        migrate_store(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
         native = self._native.is_native
         engine = Engine(
             self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note, native=native
@@ -137,8 +137,8 @@ class Lab:
             return beside
         if self._folder is None:
             raise ValueError("Spark's workers read a store in a folder; this one is in memory")
-        from demaq.spark.rounds import SparkEvaluator
-        from demaq.spark.shared import shared_session
+        from demaq.spark.session import shared_session
+        from demaq.spark.spark_evaluator import SparkEvaluator
 
         files = self.program.files()
         return SparkEvaluator(shared_session(), self.program, files, self._folder, beside, native=self._native)

@@ -17,10 +17,10 @@ from datetime import datetime
 
 from demaq.documents import Document
 from demaq.errors import MessageError, StillBusy
-from demaq.language.source import Place
-from demaq.language.system_properties import ERROR_LEVEL
-from demaq.rounds.simple.settings import EvaluatorName
-from demaq.store.memory import MemoryStore
+from demaq.evaluation.native.native_settings import EvaluatorName
+from demaq.source import SourceLocation
+from demaq.store.memory_store import MemoryStore
+from demaq.system_properties import ERROR_LEVEL
 from demaq.testing.lab import START, Lab, LabMessage
 from demaq.testing.scenarios_diff import difference
 from demaq.testing.scenarios_layout import message_lines
@@ -31,30 +31,38 @@ from demaq.testing.scenarios_steps import (
     ExpectError,
     ExpectNoErrors,
     ExpectQueue,
+    ExpectRefusal,
     ExpectSlice,
     ExpectTimers,
-    Incoming,
     Look,
     Passes,
-    Refused,
     Scenario,
     ScenarioFile,
+    ScenarioMessage,
     Step,
     Takes,
     Wanted,
 )
 from demaq.testing.scenarios_yaml import ScenarioError
 
-__all__ = ["Failure", "Result", "Scenario", "ScenarioError", "ScenarioFile", "read_scenarios", "run_scenarios"]
+__all__ = [
+    "Scenario",
+    "ScenarioError",
+    "ScenarioFailure",
+    "ScenarioFile",
+    "ScenarioResult",
+    "read_scenarios",
+    "run_scenarios",
+]
 
 Application = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ScenarioFailure:
     """Why a scenario failed, and where."""
 
-    at: Place
+    at: SourceLocation
     step: str
     message: str
     diff: str | None = None
@@ -66,22 +74,22 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ScenarioResult:
     scenario: Scenario
-    failure: Failure | None
+    failure: ScenarioFailure | None
 
 
 def run_scenarios(
     application: Application, scenarios: Iterable[Scenario], evaluator: EvaluatorName = "auto"
-) -> Iterator[Result]:
+) -> Iterator[ScenarioResult]:
     """Run scenarios one after the other, each when its result is asked for."""
     for scenario in scenarios:
-        yield Result(scenario=scenario, failure=_failure(application, scenario, evaluator))
+        yield ScenarioResult(scenario=scenario, failure=_failure(application, scenario, evaluator))
 
 
-def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> Failure | None:
+def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> ScenarioFailure | None:
     with _lab(application, scenario, evaluator) as lab:
-        run = _Run(lab, scenario)
+        run = _ScenarioRun(lab, scenario)
         for number, step in enumerate(scenario.steps):
             following = scenario.steps[number + 1] if number + 1 < len(scenario.steps) else None
             try:
@@ -89,14 +97,14 @@ def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorN
             except _Failed as failed:
                 errors = tuple([error.summary() for error in run.unexpected()])
                 message, diff = failed.message, failed.diff
-                return Failure(at=step.at, step=str(step), message=message, diff=diff, errors=errors)
+                return ScenarioFailure(at=step.at, step=str(step), message=message, diff=diff, errors=errors)
         unexpected = run.unexpected()
         if not unexpected or scenario.errors_allowed:
             return None
         step = run.seen_at[unexpected[0].message.id]
         message = "an error was not expected" if len(unexpected) == 1 else f"{len(unexpected)} errors were not expected"
         errors = tuple([error.summary() for error in unexpected])
-        return Failure(at=step.at, step=str(step), message=message, errors=errors)
+        return ScenarioFailure(at=step.at, step=str(step), message=message, errors=errors)
 
 
 def _lab(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> Lab:
@@ -120,7 +128,7 @@ class _Failed(Exception):
         self.diff = diff
 
 
-class _Run:
+class _ScenarioRun:
     """One scenario as it goes on."""
 
     def __init__(self, lab: Lab, scenario: Scenario) -> None:
@@ -149,7 +157,7 @@ class _Run:
                 self._arrive(step)
                 if not isinstance(following, Crash):  # a crash right behind comes before anything is processed
                     self._lab.run_until_idle()
-            case Refused():
+            case ExpectRefusal():
                 self._be_refused(step)
             case Passes():
                 self._lab.advance(step.seconds)
@@ -178,7 +186,7 @@ class _Run:
             if refusal is not None:
                 raise _Failed(f"queue {message.queue} refuses the message ({refusal.kind}): {refusal.message}")
 
-    def _be_refused(self, step: Refused) -> None:
+    def _be_refused(self, step: ExpectRefusal) -> None:
         refusal = self._refusal(step.message)
         if refusal is None:
             raise _Failed(f"queue {step.message.queue} accepts the message")
@@ -187,7 +195,7 @@ class _Run:
         if step.reason is not None and step.reason not in refusal.message:
             raise _Failed(f'refused for another reason than "{step.reason}": {refusal.message}')
 
-    def _refusal(self, message: Incoming) -> MessageError | None:
+    def _refusal(self, message: ScenarioMessage) -> MessageError | None:
         try:
             self._lab.enqueue(message.queue, message.body, message.properties)
         except MessageError as refusal:

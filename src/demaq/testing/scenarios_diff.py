@@ -9,7 +9,7 @@ from difflib import unified_diff
 from demaq.testing.lab import LabMessage
 from demaq.testing.scenarios_layout import layout, prefixes_of
 from demaq.testing.scenarios_steps import Expected
-from demaq.testing.scenarios_xml import WILDCARDS, Body, filled, matches, read_body
+from demaq.testing.scenarios_xml import WILDCARDS, ComparedDocument, filled, matches, read_body
 
 ALIGNED_MAX = 200
 """Longer lists are compared position by position: aligning takes the product of their lengths."""
@@ -34,10 +34,10 @@ def difference(expected: Sequence[Expected], messages: Sequence[LabMessage], any
 @dataclass(frozen=True, slots=True)
 class _Actual:
     message: LabMessage
-    body: Body
-    exact: Body
+    body: ComparedDocument
+    exact: ComparedDocument
 
-    def body_for(self, expected: Expected | None) -> Body:
+    def body_for(self, expected: Expected | None) -> ComparedDocument:
         return self.exact if expected is not None and expected.exact else self.body
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from demaq.testing.scenarios_xml import Body, Element, Instruction, Node, read_body
+from demaq.testing.scenarios_xml import ComparedDocument, Element, Instruction, Node, read_body
 
 _XML = "http://www.w3.org/XML/1998/namespace"
 
@@ -16,7 +16,7 @@ def message_lines(text: str) -> list[str]:
     return layout(body.root, prefixes_of([body]))
 
 
-def prefixes_of(bodies: Iterable[Body]) -> dict[str, str | None]:
+def prefixes_of(bodies: Iterable[ComparedDocument]) -> dict[str, str | None]:
     """One prefix for each namespace of these documents, as their authors wrote them; None for a default namespace."""
     found: dict[str, str | None] = {_XML: "xml"}
     for body in bodies:
@@ -29,10 +29,10 @@ def prefixes_of(bodies: Iterable[Body]) -> dict[str, str | None]:
 
 def layout(root: Element, prefixes: Mapping[str, str | None]) -> list[str]:
     """One element a line, but for elements that hold text beside elements."""
-    return _Layout(root, prefixes).element(root, "", "", root=True)
+    return _XmlLayout(root, prefixes).element(root, "", "", root=True)
 
 
-class _Layout:
+class _XmlLayout:
     def __init__(self, root: Element, prefixes: Mapping[str, str | None]) -> None:
         self._prefixes = dict(prefixes)
         for uri in _attribute_namespaces(root):

@@ -17,10 +17,9 @@ import yaml
 
 from demaq.documents import parse_document
 from demaq.errors import ERROR_KINDS, MessageError
-from demaq.language.program import Program
-from demaq.language.source import Place
-from demaq.language.system_properties import SYSTEM_PROPERTIES, is_system_property, transport_properties
-from demaq.testing.scenarios_durations import seconds_of
+from demaq.language.program.program import Program
+from demaq.source import SourceLocation
+from demaq.system_properties import SYSTEM_PROPERTIES, is_system_property, transport_properties
 from demaq.testing.scenarios_steps import (
     Arrives,
     Crash,
@@ -28,20 +27,21 @@ from demaq.testing.scenarios_steps import (
     ExpectError,
     ExpectNoErrors,
     ExpectQueue,
+    ExpectRefusal,
     ExpectSlice,
     ExpectTimers,
-    Incoming,
     Look,
     Passes,
-    Refused,
     Scenario,
     ScenarioFile,
+    ScenarioMessage,
     Step,
     Takes,
     Wanted,
+    seconds_of,
 )
 from demaq.testing.scenarios_xml import WILDCARDS, read_body
-from demaq.testing.scenarios_yaml import Key, ScenarioError, Table, YamlReader
+from demaq.testing.scenarios_yaml import ScenarioError, Table, YamlKey, YamlReader
 
 LOOKS: tuple[Look, ...] = get_args(Look)
 STEPS = ("arrives", "refused", "passes", "crash", "takes", "expect")
@@ -57,7 +57,7 @@ def read_scenarios(path: str | os.PathLike[str], program: Program) -> ScenarioFi
         text = Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ScenarioError(f"{file} is not UTF-8") from None
-    reading = _Reading(YamlReader(text, file), program, Path(file).parent)
+    reading = _FileReader(YamlReader(text, file), program, Path(file).parent)
     found = reading.file(file)
     mistakes = sorted(reading.yaml.mistakes, key=lambda mistake: mistake.at.start if mistake.at else 0)
     if mistakes:
@@ -66,7 +66,7 @@ def read_scenarios(path: str | os.PathLike[str], program: Program) -> ScenarioFi
     return found
 
 
-class _Reading:
+class _FileReader:
     def __init__(self, reader: YamlReader, program: Program, folder: Path) -> None:
         self.yaml = reader
         self.program = program
@@ -78,7 +78,9 @@ class _Reading:
         root = self.yaml.root()
         if root is None:
             if not self.yaml.mistakes:
-                self.yaml.mistake(Place(self.yaml.source, 0, 0), 'the file is empty; it needs the key "scenarios"')
+                self.yaml.mistake(
+                    SourceLocation(self.yaml.source, 0, 0), 'the file is empty; it needs the key "scenarios"'
+                )
             return ScenarioFile(file=name, scenarios=())
         table = self.yaml.table(root, "the file", ["scenarios"], ["collections"])
         shared = self._collections(table)
@@ -108,7 +110,7 @@ class _Reading:
             begins=self._time(table["begins"]) if "begins" in table else None,
         )
 
-    def _time(self, key: Key) -> datetime | None:
+    def _time(self, key: YamlKey) -> datetime | None:
         text = self.yaml.text(key, "begins")
         if text is None:
             return None
@@ -181,15 +183,15 @@ class _Reading:
                 return self._each(key, self._expect)
         return []
 
-    def _each(self, key: Key, read: Callable[[yaml.Node], list[Step]]) -> list[Step]:
+    def _each(self, key: YamlKey, read: Callable[[yaml.Node], list[Step]]) -> list[Step]:
         """One of them, or a list."""
         found: list[Step] = []
         for node in self.yaml.items(key.value):
             found += read(node)
         return found
 
-    def _arrives(self, key: Key) -> list[Step]:
-        messages: list[Incoming] = []
+    def _arrives(self, key: YamlKey) -> list[Step]:
+        messages: list[ScenarioMessage] = []
         for node in self.yaml.items(key.value):
             table = self.yaml.table(node, "arrives", ["queue"], ["body", "file", "properties"])
             incoming = self._incoming(table, node, "arrives", must_be_well_formed=True)
@@ -206,9 +208,9 @@ class _Reading:
         reason = self.yaml.text(table["reason"], "reason") if "reason" in table else None
         if message is None:
             return []
-        return [Refused(at=self.yaml.place(node), message=message, kind=kind, reason=reason)]
+        return [ExpectRefusal(at=self.yaml.place(node), message=message, kind=kind, reason=reason)]
 
-    def _incoming(self, table: Table, node: yaml.Node, step: str, must_be_well_formed: bool) -> Incoming | None:
+    def _incoming(self, table: Table, node: yaml.Node, step: str, must_be_well_formed: bool) -> ScenarioMessage | None:
         queue = self._queue(table)
         body = self._body(table, node, step, must_be_well_formed)
         properties: dict[str, str] = {}
@@ -223,9 +225,9 @@ class _Reading:
                 properties[name] = value
         if queue is None or body is None:
             return None
-        return Incoming(queue=queue, body=body, properties=properties)
+        return ScenarioMessage(queue=queue, body=body, properties=properties)
 
-    def _passes(self, key: Key) -> list[Step]:
+    def _passes(self, key: YamlKey) -> list[Step]:
         text = self.yaml.text(key, "passes")
         if text is None:
             return []
@@ -236,7 +238,7 @@ class _Reading:
             return []
         return [Passes(at=key.at, seconds=seconds, text=text)]
 
-    def _crash(self, key: Key) -> list[Step]:
+    def _crash(self, key: YamlKey) -> list[Step]:
         if self.yaml.flag(key, "crash") is False:
             self.yaml.mistake(self.yaml.place(key.value), "crash must be true; leave the step out otherwise")
         return [Crash(at=key.at)]
@@ -356,7 +358,7 @@ class _Reading:
             return self.yaml.count(table["count"], "count")
         return self._wanted(table["bodies"], "bodies", queue, self._exact(table))
 
-    def _wanted(self, key: Key, what: str, queue: str | None, exact: bool) -> Wanted | None:
+    def _wanted(self, key: YamlKey, what: str, queue: str | None, exact: bool) -> Wanted | None:
         """A number of messages, one message, or a list of them."""
         node = key.value
         if isinstance(node, yaml.ScalarNode) and node.value.isascii() and node.value.isdigit():
@@ -413,7 +415,7 @@ class _Reading:
             return None
         return body
 
-    def _read(self, path: Path, place: Place) -> bytes | None:
+    def _read(self, path: Path, place: SourceLocation) -> bytes | None:
         try:
             return path.read_bytes()
         except (OSError, ValueError) as error:
@@ -421,7 +423,7 @@ class _Reading:
             self.yaml.mistake(place, f"{path}: {reason}", BESIDE)
             return None
 
-    def _well_formed(self, body: bytes | str, place: Place, wildcard: bool = False) -> bool:
+    def _well_formed(self, body: bytes | str, place: SourceLocation, wildcard: bool = False) -> bool:
         if wildcard and isinstance(body, str) and body.strip() in WILDCARDS:
             return True
         try:

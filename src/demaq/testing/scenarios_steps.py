@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from demaq.language.source import Place
-from demaq.testing.scenarios_xml import Body
+from demaq.source import SourceLocation
+from demaq.testing.scenarios_xml import ComparedDocument
+
+SECONDS_MAX = 100 * 366 * 86_400.0
+"""A scenario spans a century at most."""
+
+_UNITS = {
+    "seconds": ("s", "sec", "second", "seconds"),
+    "minutes": ("m", "min", "minute", "minutes"),
+    "hours": ("h", "hour", "hours"),
+    "days": ("d", "day", "days"),
+    "weeks": ("w", "week", "weeks"),
+}
+_LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 604_800}
+_SECONDS = {word: _LENGTHS[unit] for unit, words in _UNITS.items() for word in words}
+_PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)"
+_ISO = re.compile(
+    r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+
+
+def seconds_of(text: str) -> float | None:
+    """The length in seconds; None where it is no duration, or one of more than a century."""
+    iso = _ISO.fullmatch(text.strip())
+    if iso is not None:
+        total = sum([float(number) * _LENGTHS[unit] for unit, number in iso.groupdict().items() if number])
+    elif re.fullmatch(rf"{_PART}(?:\s*{_PART})*", text.strip(), re.ASCII):
+        parts = re.findall(_PART, text, re.ASCII)
+        if any([word not in _SECONDS for _, word in parts]):
+            return None
+        total = sum([float(number) * _SECONDS[word] for number, word in parts])
+    else:
+        return None
+    return total if total <= SECONDS_MAX else None
+
 
 Look: TypeAlias = Literal["made", "new", "holds", "retained", "stored"]
 """How an expectation looks at a queue: what was made there, made lately, is visible, must be kept, lies on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class ScenarioMessage:
     """A message for intake. Its body is as the author wrote it, well-formed or not."""
 
     queue: str
@@ -27,7 +63,7 @@ class Incoming:
 class Expected:
     """A message that must be there. Without a body any will do; a property of None must be absent."""
 
-    body: Body | None
+    body: ComparedDocument | None
     properties: Mapping[str, str | None]
     exact: bool = False
     """Whether white space between elements counts."""
@@ -39,17 +75,17 @@ Wanted: TypeAlias = int | tuple[Expected, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrives:
-    at: Place
-    messages: tuple[Incoming, ...]
+    at: SourceLocation
+    messages: tuple[ScenarioMessage, ...]
 
     def __str__(self) -> str:
         return f"arrives in {', '.join(dict.fromkeys([message.queue for message in self.messages]))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    at: Place
-    message: Incoming
+class ExpectRefusal:
+    at: SourceLocation
+    message: ScenarioMessage
     kind: str | None
     reason: str | None
 
@@ -59,7 +95,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    at: Place
+    at: SourceLocation
     seconds: float
     text: str
 
@@ -69,7 +105,7 @@ class Passes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    at: Place
+    at: SourceLocation
 
     def __str__(self) -> str:
         return "crash"
@@ -77,7 +113,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takes:
-    at: Place
+    at: SourceLocation
     queue: str
     wanted: Wanted
     any_order: bool
@@ -88,7 +124,7 @@ class Takes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectQueue:
-    at: Place
+    at: SourceLocation
     queue: str
     look: Look
     wanted: Wanted
@@ -100,7 +136,7 @@ class ExpectQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectSlice:
-    at: Place
+    at: SourceLocation
     slicing: str
     key: str
     wanted: Wanted
@@ -114,7 +150,7 @@ class ExpectSlice:
 class ExpectError:
     """An error message with everything that is not None here."""
 
-    at: Place
+    at: SourceLocation
     queue: str | None
     kind: str | None
     rule: str | None
@@ -129,7 +165,7 @@ class ExpectError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectNoErrors:
-    at: Place
+    at: SourceLocation
 
     def __str__(self) -> str:
         return "expect no errors"
@@ -137,7 +173,7 @@ class ExpectNoErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectTimers:
-    at: Place
+    at: SourceLocation
     count: int
 
     def __str__(self) -> str:
@@ -145,13 +181,22 @@ class ExpectTimers:
 
 
 Step: TypeAlias = (
-    Arrives | Refused | Passes | Crash | Takes | ExpectQueue | ExpectSlice | ExpectError | ExpectNoErrors | ExpectTimers
+    Arrives
+    | ExpectRefusal
+    | Passes
+    | Crash
+    | Takes
+    | ExpectQueue
+    | ExpectSlice
+    | ExpectError
+    | ExpectNoErrors
+    | ExpectTimers
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    at: Place
+    at: SourceLocation
     name: str
     steps: tuple[Step, ...]
     errors_allowed: bool

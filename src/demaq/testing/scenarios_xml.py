@@ -41,21 +41,21 @@ Node: TypeAlias = Element | Instruction | str
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ComparedDocument:
     """A document to compare, and which prefixes its author likes."""
 
     root: Element
     prefixes: Mapping[str, str | None]
 
 
-def read_body(text: bytes | str, exact: bool = False) -> Body:
+def read_body(text: bytes | str, exact: bool = False) -> ComparedDocument:
     """Read a document; `exact` keeps white space between elements. Raises a MessageError if it is not well-formed."""
     tree = parse_document(text).tree
     prefixes: dict[str, str | None] = {}
     for element in tree.getroot().iter("*"):
         for prefix, uri in element.nsmap.items():
             prefixes.setdefault(uri, prefix)
-    return Body(_element(tree.getroot(), exact), prefixes)
+    return ComparedDocument(_element(tree.getroot(), exact), prefixes)
 
 
 def is_wildcard(node: Node) -> bool:

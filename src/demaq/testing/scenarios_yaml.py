@@ -13,8 +13,8 @@ from typing import TypeAlias
 import yaml
 
 from demaq.errors import ProgramError
-from demaq.language.naming.suggestions import Suggestions
-from demaq.language.source import Place, Source
+from demaq.language.resolving.suggestions import Suggestions
+from demaq.source import Source, SourceLocation
 
 _NULL = "tag:yaml.org,2002:null"
 
@@ -26,14 +26,14 @@ class ScenarioError(ProgramError):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class YamlKey:
     """A key of a mapping: where it stands, and what stands behind it."""
 
-    at: Place
+    at: SourceLocation
     value: yaml.Node
 
 
-Table: TypeAlias = Mapping[str, Key]
+Table: TypeAlias = Mapping[str, YamlKey]
 
 
 class YamlReader:
@@ -52,21 +52,23 @@ class YamlReader:
             mark = error.problem_mark or error.context_mark
             start = min(mark.index if mark is not None else 0, len(self.source.text))
             reason = error.problem or error.context
-            self.mistake(Place(self.source, start, start + 1), f"not YAML: {reason}", _advice(self.source, start))
+            self.mistake(
+                SourceLocation(self.source, start, start + 1), f"not YAML: {reason}", _advice(self.source, start)
+            )
         except yaml.reader.ReaderError as error:
             letter = self.source.text[error.position : error.position + 1]
-            place = Place(self.source, error.position, error.position + 1)
+            place = SourceLocation(self.source, error.position, error.position + 1)
             self.mistake(place, f"not YAML: character U+{ord(letter):04X} is not allowed")
         except yaml.YAMLError as error:
-            self.mistake(Place(self.source, 0, 0), f"not YAML: {error}")
+            self.mistake(SourceLocation(self.source, 0, 0), f"not YAML: {error}")
         except RecursionError:
-            self.mistake(Place(self.source, 0, 0), "nested too deeply")
+            self.mistake(SourceLocation(self.source, 0, 0), "nested too deeply")
         return None
 
-    def mistake(self, at: Place, message: str, hint: str | None = None) -> None:
+    def mistake(self, at: SourceLocation, message: str, hint: str | None = None) -> None:
         self.mistakes.append(ScenarioError(message, at, hint))
 
-    def unknown(self, at: Place, message: str, name: str, known: Iterable[str], kind: str) -> None:
+    def unknown(self, at: SourceLocation, message: str, name: str, known: Iterable[str], kind: str) -> None:
         """A name that is not known: what was meant, or what there is."""
         names = sorted(known)
         hint = self._suggestions.did_you_mean(name, names, '"{}"')
@@ -74,11 +76,11 @@ class YamlReader:
             hint = f"{kind}: {', '.join(names)}" if names else f"there are no {kind}"
         self.mistake(at, message, hint)
 
-    def place(self, node: yaml.Node) -> Place:
+    def place(self, node: yaml.Node) -> SourceLocation:
         start, end = node.start_mark.index, node.end_mark.index
         if not isinstance(node, yaml.ScalarNode):
             end = min(end, start + 1)
-        return Place(self.source, start, max(end, start))
+        return SourceLocation(self.source, start, max(end, start))
 
     # shapes
 
@@ -96,19 +98,19 @@ class YamlReader:
                 self.mistake(self.place(node), f'{what} needs the key "{name}"')
         return {name: key for name, key in found.items() if name in known}
 
-    def any_table(self, node: yaml.Node, what: str) -> dict[str, Key] | None:
+    def any_table(self, node: yaml.Node, what: str) -> dict[str, YamlKey] | None:
         """The keys of a mapping, whatever they are; None where it is no mapping."""
         if not isinstance(node, yaml.MappingNode):
             self.mistake(self.place(node), f"{what} must be keys with values, not {_shape(node)}")
             return None
-        found: dict[str, Key] = {}
+        found: dict[str, YamlKey] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self.mistake(self.place(key), f"a key of {what} must be text")
             elif key.value in found:
                 self.mistake(self.place(key), f'"{key.value}" is there twice in {what}')
             else:
-                found[key.value] = Key(self.place(key), value)
+                found[key.value] = YamlKey(self.place(key), value)
         return found
 
     def items(self, node: yaml.Node) -> list[yaml.Node]:
@@ -124,7 +126,7 @@ class YamlReader:
 
     # scalars
 
-    def text(self, key: Key, what: str) -> str | None:
+    def text(self, key: YamlKey, what: str) -> str | None:
         return self.scalar(key.value, what)
 
     def scalar(self, node: yaml.Node, what: str) -> str | None:
@@ -137,14 +139,14 @@ class YamlReader:
             return str(node.value)
         return None
 
-    def text_or_null(self, key: Key, what: str) -> tuple[bool, str | None]:
+    def text_or_null(self, key: YamlKey, what: str) -> tuple[bool, str | None]:
         """Whether it could be read, and the text, or None for null."""
         if isinstance(key.value, yaml.ScalarNode) and key.value.tag == _NULL:
             return True, None
         found = self.text(key, what)
         return found is not None, found
 
-    def one_of(self, key: Key, what: str, known: Iterable[str], kind: str) -> str | None:
+    def one_of(self, key: YamlKey, what: str, known: Iterable[str], kind: str) -> str | None:
         """A name out of those that are known."""
         name = self.text(key, what)
         names = list(known)
@@ -153,7 +155,7 @@ class YamlReader:
         self.unknown(self.place(key.value), f'there is no {what} "{name}"', name, names, kind)
         return None
 
-    def count(self, key: Key, what: str) -> int | None:
+    def count(self, key: YamlKey, what: str) -> int | None:
         text = self.text(key, what)
         if text is None:
             return None
@@ -162,7 +164,7 @@ class YamlReader:
         self.mistake(self.place(key.value), f'{what} must be a number such as 2, not "{text}"')
         return None
 
-    def flag(self, key: Key, what: str) -> bool | None:
+    def flag(self, key: YamlKey, what: str) -> bool | None:
         text = self.text(key, what)
         if text is None:
             return None

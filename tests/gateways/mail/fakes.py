@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.gateways.mail.listening import MailListener
+from demaq.gateways.mail.smtp_server import MailListener
 
 ENDPOINTS = {"orders": "mailto:orders@example.org", "bills": "mailto:Bills@Example.org,invoices@example.org"}
 

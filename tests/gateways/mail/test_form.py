@@ -19,7 +19,7 @@ from demaq.cli import main as cli
 from demaq.errors import MessageError
 from demaq.gateways.mail.form import read_mail_form
 from demaq.gateways.security.recipients import Recipients
-from demaq.gateways.settings import Mail, Outgoing, Relay, Settings
+from demaq.gateways.settings import MailSettings, OutgoingSettings, RelaySettings, Settings
 from demaq.schemas import schema_text
 from tests.gateways.mail.test_sending import Receiver, written
 from tests.gateways.nodes import ANY_PORT, Running, running, wait_until
@@ -140,8 +140,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, R
     relay = Controller(receiver, hostname="127.0.0.1", port=port)
     relay.start()
     settings = Settings(
-        mail=Mail(relay=Relay(host="127.0.0.1", port=port, tls="never"), sender="shop@example.org"),
-        outgoing_default=Outgoing(recipients=Recipients.of(["mailto:*"]), attempts=3, retry_first_seconds=0.05),
+        mail=MailSettings(relay=RelaySettings(host="127.0.0.1", port=port, tls="never"), sender="shop@example.org"),
+        outgoing_default=OutgoingSettings(recipients=Recipients.of(["mailto:*"]), attempts=3, retry_first_seconds=0.05),
     )
     folder = tmp_path_factory.mktemp("letters")
     try:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demaq.documents import parse_document
-from demaq.gateways.mail.listening import MailListener
-from demaq.gateways.mail.reading import read_mail
+from demaq.gateways.mail.parsed_mail import read_mail
+from demaq.gateways.mail.smtp_server import MailListener
 from tests.gateways.mail.fakes import FakeIntake, with_listener
 
 SECONDS_MAX = 10.0

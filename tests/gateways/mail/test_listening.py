@@ -14,10 +14,10 @@ import pytest
 import trustme
 
 from demaq.errors import MessageError, OperatorError, StoreError
-from demaq.gateways.http.reading import Held
-from demaq.gateways.intake import Overloaded
-from demaq.gateways.mail.dialogue import BUFFER_BYTES, DialogueSettings
-from demaq.gateways.mail.listening import MailListener
+from demaq.gateways.group_commit import Overloaded
+from demaq.gateways.http.request_body import Held
+from demaq.gateways.mail.smtp_server import MailListener
+from demaq.gateways.mail.smtp_session import BUFFER_BYTES, DialogueSettings
 from tests.gateways.mail.fakes import ENDPOINTS, FakeIntake, listening, with_listener
 
 SECONDS_MAX = 10

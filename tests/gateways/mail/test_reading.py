@@ -8,7 +8,7 @@ from email.message import EmailMessage
 import pytest
 
 from demaq.documents import parse_document
-from demaq.gateways.mail.reading import (
+from demaq.gateways.mail.parsed_mail import (
     CONTENT_HEADER_CHARACTERS_MAX,
     HEADER_CHARACTERS_MAX,
     HEADERS_MAX,

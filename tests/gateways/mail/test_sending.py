@@ -17,12 +17,12 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from demaq.documents import parse_document
 from demaq.errors import ERROR_KINDS, MessageError
 from demaq.gateways.mail.addresses import read_mailto
-from demaq.gateways.mail.dialogue import DialogueSettings
-from demaq.gateways.mail.listening import MailListener
-from demaq.gateways.mail.reading import read_mail
-from demaq.gateways.mail.sending import Relay, send_mail
-from demaq.gateways.mail.writing import compose
-from demaq.gateways.outbox.results import NotSent, Sent
+from demaq.gateways.mail.composition import compose
+from demaq.gateways.mail.parsed_mail import read_mail
+from demaq.gateways.mail.relay import Relay, send_mail
+from demaq.gateways.mail.smtp_server import MailListener
+from demaq.gateways.mail.smtp_session import DialogueSettings
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed
 from tests.gateways.mail.fakes import FakeIntake, with_listener
 
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
@@ -203,10 +203,10 @@ def serving(work: Callable[[int], Awaitable[Result]], protocol: Callable[[], asy
     return asyncio.run(run())
 
 
-def sending(receiver: Receiver, *mails: EmailMessage, **options: Any) -> list[Sent | NotSent]:
+def sending(receiver: Receiver, *mails: EmailMessage, **options: Any) -> list[Delivered | DeliveryFailed]:
     """What becomes of one attempt after the other."""
 
-    async def work(port: int) -> list[Sent | NotSent]:
+    async def work(port: int) -> list[Delivered | DeliveryFailed]:
         relay = Relay(host="127.0.0.1", port=port, host_name="node.example.org", timeout_seconds=SECONDS_MAX)
         return [await send_mail(mail, relay) for mail in mails]
 
@@ -217,13 +217,13 @@ def test_a_relay_that_puts_us_off_takes_the_same_mail_later() -> None:
     receiver = Receiver(data=["451 4.3.0 later"])
     first, second = sending(receiver, written(), written())
 
-    assert first == NotSent(
+    assert first == DeliveryFailed(
         kind="refused",
         reason="the relay refuses the mail: 451 4.3.0 later",
         status="451 4.3.0 later",
         again=True,
     )
-    assert second == Sent(status="250 OK")
+    assert second == Delivered(status="250 OK")
     assert [read_mail(mail).message_id for mail in receiver.mails] == ["<17@node.example.org>"]
 
 
@@ -233,7 +233,7 @@ def test_a_refusal_is_final_or_not_as_the_relay_says(command: str, answer: str, 
     receiver = Receiver(**{command: [answer]})
     [found] = sending(receiver, written())
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.status, found.again) == ("refused", answer, again)
     assert receiver.mails == []
 
@@ -249,9 +249,9 @@ def test_a_mail_goes_to_all_its_recipients_or_to_none(answers: list[str], status
     receiver = Receiver(rcpt=answers)
     first, second = sending(receiver, *[written(to="mailto:a@b.c,d@b.c?cc=e@b.c")] * 2)
 
-    assert isinstance(first, NotSent)
+    assert isinstance(first, DeliveryFailed)
     assert (first.status, first.again) == (status, again)
-    assert second == Sent(status="250 OK")
+    assert second == Delivered(status="250 OK")
     assert (len(receiver.mails), receiver.recipients) == (1, ["a@b.c", "d@b.c", "e@b.c"])
 
 
@@ -259,17 +259,17 @@ def test_an_address_with_other_letters_needs_a_relay_that_knows_them() -> None:
     receiver = Receiver()
     mail = written(to="mailto:j%C3%BCrgen@example.org")
 
-    assert sending(receiver, mail) == [Sent(status="250 OK")]
+    assert sending(receiver, mail) == [Delivered(status="250 OK")]
     assert receiver.recipients == ["jürgen@example.org"]
     [found] = sending(receiver, mail, enable_SMTPUTF8=False)
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("refused", False)
 
 
 def test_without_a_relay_nothing_can_be_sent() -> None:
     found = asyncio.run(send_mail(written(), None))
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again, "[mail]" in found.reason) == ("routing", False, True)
 
 
@@ -279,7 +279,7 @@ def test_a_relay_that_is_not_there_may_come_back() -> None:
         port = free.getsockname()[1]
     found = asyncio.run(send_mail(written(), Relay(host="127.0.0.1", port=port, host_name="a")))
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("disconnectedTransport", True)
 
 
@@ -291,7 +291,7 @@ def test_a_relay_that_nobody_knows_is_said_so(host: str, monkeypatch) -> None:
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", unknown)  # no name server is asked in tests
     found = asyncio.run(send_mail(written(), Relay(host=host, host_name="a")))
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("nameResolution", True)
 
 
@@ -313,11 +313,11 @@ def test_a_server_that_does_not_speak_as_it_should(greeting: bytes, kind: str, a
             self.transport = transport
             transport.write(greeting)
 
-    async def work(port: int) -> Sent | NotSent:
+    async def work(port: int) -> Delivered | DeliveryFailed:
         return await send_mail(written(), Relay(host="127.0.0.1", port=port, host_name="a", timeout_seconds=0.2))
 
     found = serving(work, Greeter)
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == (kind, again)
 
 
@@ -336,11 +336,11 @@ def test_a_relay_that_hangs_up_is_tried_again(last: bytes) -> None:
             else:
                 self.transport.write(b"354 go on\r\n" if data.startswith(b"DATA") else b"250 OK\r\n")
 
-    async def work(port: int) -> Sent | NotSent:
+    async def work(port: int) -> Delivered | DeliveryFailed:
         return await send_mail(written(), Relay(host="127.0.0.1", port=port, host_name="a", timeout_seconds=1.0))
 
     found = serving(work, HangingUp)
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("disconnectedTransport", True)
 
 
@@ -359,8 +359,8 @@ def relay_side(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-def attempt(receiver: Receiver, relay: dict[str, Any], **server: Any) -> Sent | NotSent:
-    async def work(port: int) -> Sent | NotSent:
+def attempt(receiver: Receiver, relay: dict[str, Any], **server: Any) -> Delivered | DeliveryFailed:
+    async def work(port: int) -> Delivered | DeliveryFailed:
         return await send_mail(written(), Relay(host="127.0.0.1", port=port, host_name="a", **relay))
 
     return serving(work, lambda: SMTP(receiver, hostname="relay.example", **server))
@@ -376,9 +376,9 @@ def test_a_password_is_sent_over_tls(authority: trustme.CA, relay_side: ssl.SSLC
     relay = {"tls": "required", "tls_context": trusting, "user": "node"}
     receiver = Receiver()
 
-    assert attempt(receiver, relay | {"password": "right"}, **server) == Sent(status="250 OK")
+    assert attempt(receiver, relay | {"password": "right"}, **server) == Delivered(status="250 OK")
     found = attempt(receiver, relay | {"password": "wrong"}, **server)
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again, found.status) == (
         "authentication",
         False,
@@ -390,7 +390,7 @@ def test_a_password_is_sent_over_tls(authority: trustme.CA, relay_side: ssl.SSLC
 def test_a_password_is_not_sent_without_tls() -> None:
     found = attempt(Receiver(), {"user": "node", "password": "right"})
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("authentication", False)
 
 
@@ -398,7 +398,7 @@ def test_a_certificate_that_is_not_trusted_is_said_so(relay_side: ssl.SSLContext
     receiver = Receiver()
     found = attempt(receiver, {"tls": "required"}, tls_context=relay_side)
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("invalidCertificate", False)
     assert receiver.mails == []
 
@@ -406,7 +406,7 @@ def test_a_certificate_that_is_not_trusted_is_said_so(relay_side: ssl.SSLContext
 def test_a_relay_without_tls_is_not_used_where_it_must_be() -> None:
     found = attempt(Receiver(), {"tls": "required"})
 
-    assert isinstance(found, NotSent)
+    assert isinstance(found, DeliveryFailed)
     assert (found.kind, found.again) == ("refused", False)
 
 
@@ -424,7 +424,9 @@ def test_a_mail_of_one_node_is_a_message_of_another_one_once() -> None:
 
     async def three_times(listener: MailListener) -> list[bool]:
         relay = Relay(host="127.0.0.1", port=listener.port, host_name="a")
-        return [isinstance(await send_mail(written(to="mailto:orders@example.org"), relay), Sent) for _ in range(3)]
+        return [
+            isinstance(await send_mail(written(to="mailto:orders@example.org"), relay), Delivered) for _ in range(3)
+        ]
 
     assert with_listener(three_times, intake, settings=DialogueSettings(host_name="b")) == [False, True, True]
     [received] = intake.stored

@@ -28,9 +28,9 @@ from demaq.gateways.security.authorization_header import credentials_in
 from demaq.gateways.security.client_certificates import PeerCertificate
 from demaq.gateways.security.credential_file import LOOK_EVERY_SECONDS, TOKENS, USERS, Entry, add_entry, remove_entry
 from demaq.gateways.security.passwords import password_hash
-from demaq.gateways.security.slowing import FREE_FAILURES
+from demaq.gateways.security.throttle import FREE_FAILURES
 from demaq.gateways.security.tokens import token_hash
-from demaq.gateways.settings import Incoming
+from demaq.gateways.settings import IncomingSettings
 from tests.gateways.security.clock import HandClock
 
 TOKEN = "dmq_a-good-token"
@@ -61,13 +61,13 @@ class Node:
         expires = datetime(2026, 1, 1, tzinfo=UTC)
         add_entry(self.tokens, TOKENS, Entry(name="old", hash=token_hash(EXPIRED), expires=expires))
 
-        def asking(*auth: AuthKind, certificates: tuple[str, ...] = ()) -> Incoming:
-            return Incoming(auth=auth, users=self.users, tokens=self.tokens, certificates=certificates)
+        def asking(*auth: AuthKind, certificates: tuple[str, ...] = ()) -> IncomingSettings:
+            return IncomingSettings(auth=auth, users=self.users, tokens=self.tokens, certificates=certificates)
 
         self.clock = HandClock()
         self.authenticator = Authenticator(
             {
-                "open": Incoming(),
+                "open": IncomingSettings(),
                 "basic": asking("basic"),
                 "bearer": asking("bearer"),
                 "payments": asking("bearer"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demaq.gateways.security.slowing import (
+from demaq.gateways.security.throttle import (
     FIRST_SECONDS,
     FORGET_SECONDS,
     FREE_FAILURES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from demaq.documents import parse_document
-from demaq.gateways.soap import SoapRefusal, addressing_of, answer_headers, read_envelope, write_envelope
-from demaq.gateways.soap.addressing import ADDRESSING, ANONYMOUS
+from demaq.soap import SoapRefusal, addressing_of, answer_headers, read_envelope, write_envelope
+from demaq.soap.ws_addressing import ADDRESSING, ANONYMOUS
 
 
 def headers(*blocks):

@@ -11,10 +11,10 @@ from lxml import etree
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.gateways.soap import Envelope, SoapRefusal, read_envelope, version_of, write_envelope
-from demaq.gateways.soap.envelope import HEADERS_MAX
-from demaq.gateways.soap.names import ENVELOPES
-from demaq.gateways.soap.standalone import NAMESPACES_MAX
+from demaq.soap import Envelope, SoapRefusal, read_envelope, version_of, write_envelope
+from demaq.soap.envelope import HEADERS_MAX
+from demaq.soap.qualified_names import ENVELOPES
+from demaq.soap.standalone import NAMESPACES_MAX
 
 VERSIONS = ["1.1", "1.2"]
 SECURITY = "{urn:security}Security"

@@ -6,7 +6,7 @@ import pytest
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.gateways.soap import (
+from demaq.soap import (
     Fault,
     answer_for,
     asked,

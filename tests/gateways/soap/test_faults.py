@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from demaq.documents import parse_document
-from demaq.gateways.soap import (
+from demaq.soap import (
     Fault,
     SoapRefusal,
     action_of,

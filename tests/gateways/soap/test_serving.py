@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from lxml import etree
 
-from demaq.gateways.soap import Interface, read_interface
+from demaq.soap import Interface, read_interface
 from tests.gateways.soap import wsdls
 from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import MessageError, ProgramError
-from demaq.gateways.soap import read_interface
+from demaq.soap import read_interface
 from tests.gateways.soap import wsdls
 from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 

@@ -17,7 +17,7 @@ from lxml import etree
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.gateways.soap import (
+from demaq.soap import (
     Interface,
     action_of,
     addressing_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from demaq.gateways.soap import Interface, read_interface
+from demaq.soap import Interface, read_interface
 
 SOAP_NAMESPACES = {"1.1": "http://schemas.xmlsoap.org/wsdl/soap/", "1.2": "http://schemas.xmlsoap.org/wsdl/soap12/"}
 TRANSPORT = "http://schemas.xmlsoap.org/soap/http"

@@ -1,1 +1,1 @@
-"""A plan to XQuery 3.1 that Saxon HE compiles: function items for rules, properties and indexes."""
+"""A plan as code: XQuery that Saxon runs, and Python for the rules that need no Saxon."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.keys import KeyFinder
-from demaq.compiler.plan import Index, Lookup, QueueByKey, Read, RulePlan, WholeQueue
+from demaq.compiler.plan import Index, IndexLookup, QueueByKey, Read, RulePlan, WholeQueue
 from demaq.compiler.trees import parents
 from demaq.language import ast
-from demaq.language.names import Names
+from demaq.language.resolving.names import Names
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ def _narrow(
     keys = finder.keys(node)
     if keys is None:
         return None
-    lookups = [Lookup(index=indexes.get(read.queue, key.path, context), key=key.value) for key in keys]
+    lookups = [IndexLookup(index=indexes.get(read.queue, key.path, context), key=key.value) for key in keys]
     return QueueByKey(queue=read.queue, lookups=tuple(lookups), number=number)
 
 

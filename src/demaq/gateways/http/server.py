@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from demaq.errors import OperatorError
-from demaq.gateways.figures import Requests
-from demaq.gateways.http.answers import HttpAnswer, Refusal, refusal
-from demaq.gateways.http.gateway import IncomingGateway
-from demaq.gateways.http.protocol import CarefulProtocol
+from demaq.gateways.counters import Requests
+from demaq.gateways.http.http_protocol import CarefulProtocol
+from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import QuickRequest
+from demaq.gateways.http.responses import HttpAnswer, Refusal, refusal
 
 CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60

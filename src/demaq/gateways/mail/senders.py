@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demaq.errors import OperatorError
-from demaq.gateways.mail.dialogue import Authenticate
+from demaq.gateways.mail.smtp_session import Authenticate
 from demaq.gateways.security.authentication import Authenticator, Identity
 from demaq.gateways.security.authorization_header import basic_header
 from demaq.gateways.security.secrets import Secret

@@ -9,6 +9,7 @@ import re
 import socket
 import ssl
 import sys
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,14 +19,15 @@ import httpx
 from demaq.documents import Document, parse_document
 from demaq.encodings import encoding_named
 from demaq.errors import MessageError
-from demaq.gateways.http.answers import Refusal
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
-from demaq.gateways.http.reading import text_of
+from demaq.gateways.http.request_body import text_of
+from demaq.gateways.http.responses import Refusal
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed, refuse_recipient
 from demaq.gateways.outbox.guarded_network import NotAllowed, guarded_client
-from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
-from demaq.gateways.outbox.unpacking import NotUnpacked, TooLarge, unpack
-from demaq.gateways.settings import Outgoing
-from demaq.gateways.soap import (
+from demaq.gateways.settings import OutgoingSettings
+from demaq.language.endpoints import Destination
+from demaq.masking import mask_address
+from demaq.soap import (
     Fault,
     Interface,
     SoapRequest,
@@ -35,10 +37,47 @@ from demaq.gateways.soap import (
     response_of,
     version_of,
 )
-from demaq.language.endpoints import Destination
-from demaq.masking import mask_address
 from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
+
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""What zlib is to expect, by the name of the coding."""
+PIECE_BYTES = 65_536
+
+
+class NotUnpacked(ValueError):
+    """An answer is packed in a way that is not asked for, damaged, or too large."""
+
+
+class TooLarge(NotUnpacked):
+    """An answer has more bytes than are read."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(f"it has more than {bytes_max:,} bytes")
+
+
+def unpack(data: bytes, coding: str, bytes_max: int) -> bytes:
+    """Return what a body of an answer is, by its Content-Encoding. Raises NotUnpacked."""
+    name = coding.strip().lower()
+    if name in ("", "identity"):
+        return data
+    if name not in _WINDOWS:
+        raise NotUnpacked(f"it is packed with {name[:40]!r}, and gzip alone was asked for")
+    unpacking = zlib.decompressobj(_WINDOWS[name])
+    found = bytearray()
+    rest = data
+    try:
+        while rest and not unpacking.eof:
+            found += unpacking.decompress(rest, PIECE_BYTES)
+            rest = unpacking.unconsumed_tail
+            if len(found) > bytes_max:
+                raise TooLarge(bytes_max)
+    except zlib.error:
+        raise NotUnpacked(f"it is no {name}, as it says") from None
+    if not unpacking.eof:
+        raise NotUnpacked("it is packed and breaks off")
+    return bytes(found)
+
 
 AGAIN_STATUSES = (408, 425, 429)
 """Besides those from 500 on: it may help to try again."""
@@ -91,7 +130,9 @@ class HttpSender:
         self._contexts: dict[tuple[str, str | None], asyncio.Future[ssl.SSLContext]] = {}
         """What clients are being made of."""
 
-    async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
+    async def send(
+        self, message: StoredMessage, to: Destination, settings: OutgoingSettings
+    ) -> Delivered | DeliveryFailed:
         queue = message.queue
         name = self._epochs.message_name(message.seq)
         headers = {
@@ -115,7 +156,7 @@ class HttpSender:
                 soap = request_for(interface, message.body)
                 interface.check_input(Document(message.body).tree, soap.operation)
             except MessageError as error:
-                return NotSent(kind=error.kind, reason=error.message, again=False)
+                return DeliveryFailed(kind=error.kind, reason=error.message, again=False)
             data = soap.data
             headers.update({"Content-Type": soap.content_type, **soap.headers})
         try:
@@ -136,7 +177,7 @@ class HttpSender:
             await client.aclose()
 
     async def _post(
-        self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: Outgoing
+        self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: OutgoingSettings
     ) -> httpx.Response:
         client = await self._client(queue, address, settings)
         async with client.stream("POST", address, content=data, headers=headers) as response:
@@ -155,7 +196,7 @@ class HttpSender:
             kept = [(n, v) for n, v in response.headers.items() if n not in ("content-encoding", "transfer-encoding")]
             return httpx.Response(response.status_code, headers=kept, content=content)
 
-    async def _client(self, queue: str, address: str, settings: Outgoing) -> httpx.AsyncClient:
+    async def _client(self, queue: str, address: str, settings: OutgoingSettings) -> httpx.AsyncClient:
         """Return one that connects to the gateway's own server, or to those whom messages may name."""
         url, own = httpx.URL(address), self._own_addresses.get(queue)
         is_own = own is not None and _server(httpx.URL(own)) == _server(url)
@@ -174,7 +215,7 @@ class HttpSender:
             self._clients[name] = client if is_own else guarded_client(client, settings.allowed(), url.scheme)
         return self._clients[name]
 
-    async def _context(self, name: tuple[str, str | None], settings: Outgoing) -> ssl.SSLContext:
+    async def _context(self, name: tuple[str, str | None], settings: OutgoingSettings) -> ssl.SSLContext:
         """Made once, however many wait for it, and beside the loop: it reads all certificates of the system."""
         if name not in self._contexts:
             self._contexts[name] = asyncio.ensure_future(asyncio.to_thread(settings.client_context))
@@ -187,7 +228,7 @@ class HttpSender:
 
     def _judge_unusable(
         self, queue: str, error: _UnusableAnswer, interface: Interface | None, soap: SoapRequest | None
-    ) -> Sent | NotSent:
+    ) -> Delivered | DeliveryFailed:
         """Return what an answer means whose body cannot be read: its status alone says whether the message arrived.
 
         If it did, it is not sent again: the other side would only process it once more.
@@ -197,7 +238,7 @@ class HttpSender:
         if not response.is_success:
             return _refused(response, said)
         if not self._expects_answer(queue, error.status, interface, soap):
-            return Sent(status=said)
+            return Delivered(status=said)
         return _unusable(error.kind, error.reason, said)
 
     def _expects_answer(self, queue: str, status: int, interface: Interface | None, soap: SoapRequest | None) -> bool:
@@ -207,7 +248,7 @@ class HttpSender:
 
     def _read(
         self, queue: str, response: httpx.Response, interface: Interface | None, soap: SoapRequest | None
-    ) -> Sent | NotSent:
+    ) -> Delivered | DeliveryFailed:
         status = response.status_code
         said = f"{status} {response.reason_phrase}".strip()
         content_type = response.headers.get("content-type")
@@ -218,7 +259,7 @@ class HttpSender:
         if not 200 <= status < 300:
             return _refused(response, said)
         if not self._expects_answer(queue, status, interface, soap):
-            return Sent(status=said)
+            return Delivered(status=said)
         if interface is not None and soap is not None:
             try:
                 answer = response_of(interface, soap.operation, status, content_type, response.content)
@@ -226,11 +267,11 @@ class HttpSender:
                 return _unusable(error.kind, error.message, said)
             if isinstance(answer, Fault):
                 return _faulty(answer, response, said)
-            return Sent(status=said, reply=answer)
+            return Delivered(status=said, reply=answer)
         if not response.content.strip():
-            return Sent(status=said)
+            return Delivered(status=said)
         try:
-            return Sent(status=said, reply=parse_document(text_of(response.content, content_type)).text)
+            return Delivered(status=said, reply=parse_document(text_of(response.content, content_type)).text)
         except MessageError as error:
             return _unusable(error.kind, error.message, said)
         except Refusal as error:  # its content type names an encoding that it is not in
@@ -248,9 +289,9 @@ class _UnusableAnswer(Exception):
         self.reason = str(error)
 
 
-def _unusable(kind: str, reason: str, said: str) -> NotSent:
+def _unusable(kind: str, reason: str, said: str) -> DeliveryFailed:
     """Return the failure of a message that was processed, while what came back is nothing to go on with."""
-    return NotSent(kind=kind, reason=_short(f"the answer cannot be used: {reason}"), status=said, again=False)
+    return DeliveryFailed(kind=kind, reason=_short(f"the answer cannot be used: {reason}"), status=said, again=False)
 
 
 def _trust_nobody() -> ssl.SSLContext:
@@ -274,10 +315,10 @@ def _fault(response: httpx.Response) -> Fault | None:
         return None
 
 
-def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
+def _faulty(fault: Fault, response: httpx.Response, said: str) -> DeliveryFailed:
     """A fault is an answer, and asking again will not change it, unless the other side says that it is busy."""
     status = response.status_code
-    return NotSent(
+    return DeliveryFailed(
         kind="refused",
         reason=_short(f"SOAP fault {fault.code}: {fault.reason}" + (f" {fault.detail}" if fault.detail else "")),
         status=said,
@@ -287,7 +328,7 @@ def _faulty(fault: Fault, response: httpx.Response, said: str) -> NotSent:
     )
 
 
-def _refused(response: httpx.Response, said: str) -> NotSent:
+def _refused(response: httpx.Response, said: str) -> DeliveryFailed:
     status = response.status_code
     text = _short(" ".join(_beginning(response).split())) if response.content else ""
     again = status >= 500 or status in AGAIN_STATUSES
@@ -297,7 +338,7 @@ def _refused(response: httpx.Response, said: str) -> NotSent:
         reason = (
             f"the other side sends messages on ({said}), and they are not sent to anybody the gateway does not name"
         )
-    return NotSent(kind=kind, reason=reason, status=said, again=again, after_seconds=_retry_after(response))
+    return DeliveryFailed(kind=kind, reason=reason, status=said, again=again, after_seconds=_retry_after(response))
 
 
 def _beginning(response: httpx.Response) -> str:
@@ -307,19 +348,19 @@ def _beginning(response: httpx.Response) -> str:
     return response.content[:BEGINNING_BYTES_MAX].decode(encoding or "utf-8", "replace")
 
 
-def _not_sent(error: Exception) -> NotSent:
+def _not_sent(error: Exception) -> DeliveryFailed:
     match error:
         case httpx.TimeoutException() | TimeoutError():
-            return NotSent(kind="timeout", reason=f"no answer in time ({type(error).__name__})")
+            return DeliveryFailed(kind="timeout", reason=f"no answer in time ({type(error).__name__})")
         case httpx.ConnectError() if isinstance(_cause(error, ssl.SSLCertVerificationError), ssl.SSLError):
-            return NotSent(kind="invalidCertificate", reason=_short(str(error)), again=False)
+            return DeliveryFailed(kind="invalidCertificate", reason=_short(str(error)), again=False)
         case httpx.ConnectError() if _cause(error, socket.gaierror) is not None:
-            return NotSent(kind="nameResolution", reason=_short(str(error)))
+            return DeliveryFailed(kind="nameResolution", reason=_short(str(error)))
         case httpx.TransportError():
-            return NotSent(kind="disconnectedTransport", reason=_short(str(error) or type(error).__name__))
+            return DeliveryFailed(kind="disconnectedTransport", reason=_short(str(error) or type(error).__name__))
         case httpx.InvalidURL() | UnicodeError():
-            return NotSent(kind="routing", reason=_short(str(error)), again=False)
-    return NotSent(kind="disconnectedTransport", reason=_short(f"{type(error).__name__}: {error}"))
+            return DeliveryFailed(kind="routing", reason=_short(str(error)), again=False)
+    return DeliveryFailed(kind="disconnectedTransport", reason=_short(f"{type(error).__name__}: {error}"))
 
 
 def _cause(error: BaseException, kind: type[BaseException]) -> BaseException | None:

@@ -9,11 +9,11 @@ from functools import partial
 from demaq.errors import MessageError
 from demaq.gateways.http.headers import HOPS_HEADER
 from demaq.gateways.mail.addresses import is_mailto, read_mailto
-from demaq.gateways.mail.sending import Relay, send_mail
-from demaq.gateways.mail.writing import compose
-from demaq.gateways.outbox.results import NotSent, Sent, refuse_recipient
-from demaq.gateways.settings import Mail, Outgoing
-from demaq.gateways.settings import Relay as RelaySettings
+from demaq.gateways.mail.composition import compose
+from demaq.gateways.mail.relay import Relay, send_mail
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed, refuse_recipient
+from demaq.gateways.settings import MailSettings, OutgoingSettings
+from demaq.gateways.settings import RelaySettings as RelaySettings
 from demaq.language.endpoints import Destination
 from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
@@ -23,18 +23,22 @@ COMPOSE_BESIDE_CHARACTERS = 32 * 1024
 
 
 class MailSender:
-    def __init__(self, epochs: Epochs, settings: Mail, own_addresses: Mapping[str, str | None] | None = None) -> None:
+    def __init__(
+        self, epochs: Epochs, settings: MailSettings, own_addresses: Mapping[str, str | None] | None = None
+    ) -> None:
         """`epochs` has the names by which mails that come twice are known; addresses are by gateway."""
         self._own_addresses = own_addresses or {}
         self._epochs = epochs
         self._sender = settings.sender
         self._relay = None if settings.relay is None else _relay(settings.relay)
 
-    async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent:
+    async def send(
+        self, message: StoredMessage, to: Destination, settings: OutgoingSettings
+    ) -> Delivered | DeliveryFailed:
         given = message.properties.get("Sender")
         sender = given.text if given is not None and "@" in given.text else self._sender
         if sender is None:
-            return NotSent(
+            return DeliveryFailed(
                 kind="routing",
                 reason="the mail is from nobody: say `with Sender value …`, or set sender under [mail] in the settings",
                 again=False,
@@ -53,12 +57,12 @@ class MailSender:
             mail = await asyncio.to_thread(write) if is_large else write()
             stranger = self._stranger(message.queue, to.address, settings)
         except MessageError as error:
-            return NotSent(kind=error.kind, reason=error.message, again=False)
+            return DeliveryFailed(kind=error.kind, reason=error.message, again=False)
         if stranger is not None:
             return refuse_recipient(message.queue, f"mailto:{stranger}")
         return await send_mail(mail, self._relay)
 
-    def _stranger(self, queue: str, address: str, settings: Outgoing) -> str | None:
+    def _stranger(self, queue: str, address: str, settings: OutgoingSettings) -> str | None:
         """Return the first recipient that neither the gateway's endpoint nor the settings name."""
         own = self._own_addresses.get(queue)
         known = read_mailto(own).recipients if own is not None and is_mailto(own) else ()

@@ -15,24 +15,24 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
+from demaq.engine.delivery import Ended
+from demaq.engine.engine import Engine
 from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
-from demaq.gateways.figures import Durations
-from demaq.gateways.http.answers import refusal_text
-from demaq.gateways.outbox.addressing import Addressing, Answering
-from demaq.gateways.outbox.gateway import OutgoingGateway
+from demaq.gateways.counters import Durations
+from demaq.gateways.http.responses import refusal_text
+from demaq.gateways.outbox.batch_executor import BatchExecutor
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed
+from demaq.gateways.outbox.destination import Answering, DestinationResolver
+from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
 from demaq.gateways.outbox.peers import Peer, pause_seconds
-from demaq.gateways.outbox.results import NotSent, Sent
-from demaq.gateways.outbox.together import Together
 from demaq.gateways.outbox.waiting import Due
-from demaq.gateways.settings import Outgoing, Settings
+from demaq.gateways.settings import OutgoingSettings, Settings
 from demaq.language.endpoints import Destination
-from demaq.language.system_properties import ERROR_LEVEL
 from demaq.masking import mask_address
-from demaq.outages import OutageLog
-from demaq.scheduler.engine import Engine
-from demaq.scheduler.sending import Ended
-from demaq.store.protocol import Answer, Attempt, Postponed, StoredMessage
+from demaq.outage_log import OutageLog
+from demaq.store.protocol import Attempt, Postponed, StoredAnswer, StoredMessage
+from demaq.system_properties import ERROR_LEVEL
 
 UNREAD_MAX = 32
 """So many messages have begun whose texts are not read yet, and whose sizes nobody knows."""
@@ -57,7 +57,9 @@ _log = logging.getLogger("demaq.outbox")
 class Sender(Protocol):
     """One way to send a message. Never raises."""
 
-    async def send(self, message: StoredMessage, to: Destination, settings: Outgoing) -> Sent | NotSent: ...
+    async def send(
+        self, message: StoredMessage, to: Destination, settings: OutgoingSettings
+    ) -> Delivered | DeliveryFailed: ...
 
 
 class _Try(NamedTuple):
@@ -69,10 +71,10 @@ class _Try(NamedTuple):
     """Counted from 1."""
     at: datetime
     seconds: float
-    to: Destination | Answering | NotSent
+    to: Destination | Answering | DeliveryFailed
 
-    def attempt(self, result: Sent | NotSent, outcome: Literal["sent", "again", "failed"]) -> Attempt:
-        failed = result if isinstance(result, NotSent) else None
+    def attempt(self, result: Delivered | DeliveryFailed, outcome: Literal["sent", "again", "failed"]) -> Attempt:
+        failed = result if isinstance(result, DeliveryFailed) else None
         return Attempt(
             message=self.message,
             queue=self.queue,
@@ -94,7 +96,7 @@ class Outbox:
         self,
         engine: Engine,
         settings: Settings,
-        addressing: Addressing,
+        addressing: DestinationResolver,
         connections: Connections,
         senders: Mapping[str, Sender],
         left_out: frozenset[str] = frozenset(),
@@ -113,8 +115,8 @@ class Outbox:
         self._wrote = wrote
         self._outages = outages or OutageLog(_log)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
-        self._texts = Together(self._read, self._thread)
-        self._notes = Together(self._write, self._thread)
+        self._texts = BatchExecutor(self._read, self._thread)
+        self._notes = BatchExecutor(self._write, self._thread)
         self._gateways = {
             queue.name: OutgoingGateway(queue.name, settings.outgoing(queue.name), addressing, engine.store)
             for queue in engine.program.queues.values()
@@ -202,10 +204,10 @@ class Outbox:
         return self._unread < UNREAD_MAX and self._characters < CHARACTERS_MAX
 
     def _start(
-        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | NotSent, peer: Peer | None
+        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
     ) -> None:
         attempts_max = self._settings.outgoing(gateway.queue).attempts
-        if isinstance(to, NotSent) and to.again and due.attempts + 1 < attempts_max:
+        if isinstance(to, DeliveryFailed) and to.again and due.attempts + 1 < attempts_max:
             task = asyncio.create_task(self._put_off(gateway, due, to))
         else:
             self._unread += 1
@@ -224,11 +226,11 @@ class Outbox:
     # sending
 
     async def _send(
-        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | NotSent, peer: Peer | None
+        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
     ) -> None:
         """One attempt, and what it makes of the message."""
         characters = 0
-        result: Sent | NotSent | None = None
+        result: Delivered | DeliveryFailed | None = None
         try:
             try:
                 message = await self._text(due.seq)
@@ -244,18 +246,18 @@ class Outbox:
             if isinstance(to, Destination):
                 result = await self._tried(message, to)
             else:
-                result = to if isinstance(to, NotSent) else Sent(status="answered")
+                result = to if isinstance(to, DeliveryFailed) else Delivered(status="answered")
             seconds = time.perf_counter() - began
         finally:
             self._characters -= characters
             if peer is not None:
-                about_peer = isinstance(result, NotSent) and _is_about_other_side(result)
-                gateway.end(due, peer, result if about_peer and isinstance(result, NotSent) else None)
+                about_peer = isinstance(result, DeliveryFailed) and _is_about_other_side(result)
+                gateway.end(due, peer, result if about_peer and isinstance(result, DeliveryFailed) else None)
                 self._work.set()
         tried = _Try(message.seq, message.queue, due.attempts + 1, at, seconds, to)
         await self._note_surely(gateway, message, tried, result)
 
-    async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: NotSent) -> None:
+    async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: DeliveryFailed) -> None:
         """An attempt that is not even made, which takes no text. Of these there may be very many."""
         tried = _Try(due.seq, gateway.queue, due.attempts + 1, self._engine.clock(), 0.0, refusal)
         attempt = tried.attempt(refusal, "again")
@@ -280,18 +282,18 @@ class Outbox:
                 await self._pause(fault, faults)
                 faults += 1
 
-    async def _tried(self, message: StoredMessage, to: Destination) -> Sent | NotSent:
+    async def _tried(self, message: StoredMessage, to: Destination) -> Delivered | DeliveryFailed:
         settings = self._settings.outgoing(message.queue)
         try:
             return await self._senders[to.kind].send(message, to, settings)
         except Exception as error:  # a mistake of ours, which must not keep the message for ever
             _log.exception("sending message %s failed", message.seq)
-            return NotSent(kind="systemError", reason=f"{type(error).__name__}: {error}")
+            return DeliveryFailed(kind="systemError", reason=f"{type(error).__name__}: {error}")
 
     # noting
 
     async def _note_surely(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Sent | NotSent
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
     ) -> None:
         """What became of it is stored as soon as that is possible: a fault here must not make it be sent again."""
         faults = 0
@@ -308,7 +310,7 @@ class Outbox:
                 await asyncio.sleep(_fault_seconds(faults))
                 if faults + 1 == NOTE_ATTEMPTS_MAX:
                     reason = f"what came back cannot be stored: {type(fault).__name__}: {fault}"
-                    result = NotSent(kind="systemError", reason=reason, status=result.status, again=False)
+                    result = DeliveryFailed(kind="systemError", reason=reason, status=result.status, again=False)
             faults += 1
 
     async def _pause(self, fault: OperatorError, faults: int) -> None:
@@ -316,17 +318,17 @@ class Outbox:
         await asyncio.sleep(_fault_seconds(faults))
 
     async def _note(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Sent | NotSent
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
     ) -> None:
         settings = self._settings.outgoing(message.queue)
-        if isinstance(result, NotSent) and result.again and tried.number < settings.attempts:
+        if isinstance(result, DeliveryFailed) and result.again and tried.number < settings.attempts:
             await self._postpone(gateway, tried.attempt(result, "again"), result)
             if isinstance(tried.to, Destination) and _is_about_other_side(result):
                 asked = result.after_seconds
                 not_before = None if asked is None else self._engine.clock() + timedelta(seconds=asked)
                 gateway.note_put_off(tried.to.peer, message.seq, tried.number, not_before)
             return
-        if isinstance(result, NotSent):
+        if isinstance(result, DeliveryFailed):
             failure = (result.kind, _described(result, tried.number))
             ended = Ended(
                 message=message,
@@ -345,7 +347,7 @@ class Outbox:
         if ended.reply is not None or ended.failure is not None:
             self._wrote()  # there is a message about it
 
-    async def _postpone(self, gateway: OutgoingGateway, attempt: Attempt, result: NotSent) -> None:
+    async def _postpone(self, gateway: OutgoingGateway, attempt: Attempt, result: DeliveryFailed) -> None:
         settings = self._settings.outgoing(attempt.queue)
         pause = pause_seconds(
             attempt.number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
@@ -362,7 +364,7 @@ class Outbox:
         is_keyed = connection.startswith(KEYED)
         if is_keyed:
             status = 500 if reply.is_error else 200
-            answer = Answer(connection=connection, status=status, content_type=XML, body=reply.body)
+            answer = StoredAnswer(connection=connection, status=status, content_type=XML, body=reply.body)
             loop = asyncio.get_running_loop()
             is_taken = await loop.run_in_executor(self._thread, self._store.answer, connection) is not None
         else:
@@ -418,17 +420,17 @@ def _fault_seconds(faults: int) -> float:
     return float(min(FAULT_SECONDS_FIRST * 2**faults, FAULT_SECONDS_MAX))
 
 
-def _is_about_other_side(result: NotSent) -> bool:
+def _is_about_other_side(result: DeliveryFailed) -> bool:
     return result.again and (result.kind in OTHER_SIDE or (result.status or "").startswith("5"))
 
 
-def _described(result: NotSent, attempts: int) -> str:
+def _described(result: DeliveryFailed, attempts: int) -> str:
     status = f" (status {result.status})" if result.status is not None else ""
     tried = f" after {attempts} attempts" if result.again else ""
     return f"{result.reason}{status}{tried}"
 
 
-def _shown(to: Destination | Answering | NotSent) -> str:
+def _shown(to: Destination | Answering | DeliveryFailed) -> str:
     match to:
         case Destination():
             return mask_address(to.address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from demaq.gateways.outbox.results import NotSent
+from demaq.gateways.outbox.delivery_results import DeliveryFailed
 
 JITTER = 0.5
 """A pause is shortened by up to this share, so that what failed together does not come back together."""
@@ -40,7 +40,7 @@ class Peer:
         """While it is not worth trying, until when; then one message is let through to see."""
         self._pause = pause_seconds_first
         self._is_probing = False
-        self._last: NotSent | None = None
+        self._last: DeliveryFailed | None = None
 
     @property
     def is_open(self) -> bool:
@@ -58,7 +58,7 @@ class Peer:
             return None
         return max(self._free_at - self._clock(), 0.0)
 
-    def refusal(self) -> NotSent | None:
+    def refusal(self) -> DeliveryFailed | None:
         """Why nothing is even tried now, if that is so: what went wrong last."""
         if self._closed_until is None:
             return None
@@ -69,13 +69,13 @@ class Peer:
         assert last is not None, "something has failed"
         left = max(self._closed_until - self._clock(), 0.0)  # before that it is no use
         reason = f"not tried, because others have failed: {last.reason}"
-        return NotSent(kind=last.kind, reason=reason, again=True, after_seconds=left)
+        return DeliveryFailed(kind=last.kind, reason=reason, again=True, after_seconds=left)
 
     def begin(self) -> None:
         self._busy += 1
         self._free_at = max(self._free_at, self._clock()) + self._interval
 
-    def end(self, failure: NotSent | None) -> bool:
+    def end(self, failure: DeliveryFailed | None) -> bool:
         """An attempt is over; `failure` is what was wrong with the other side, and not with the message.
 
         Return whether the other side has just come back: it was left alone before.

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from demaq.gateways.outbox.addressing import Answering
-from demaq.gateways.outbox.results import NotSent
+from demaq.gateways.outbox.delivery_results import DeliveryFailed
+from demaq.gateways.outbox.destination import Answering
 from demaq.language.endpoints import Destination
 from demaq.store.protocol import SliceKey
 
@@ -26,7 +26,7 @@ class Due:
 
     seq: int
     attempts: int
-    to: Destination | Answering | NotSent
+    to: Destination | Answering | DeliveryFailed
     slices: tuple[SliceKey, ...]
     behind: int = 0
     """In how many of its slices others are before it."""

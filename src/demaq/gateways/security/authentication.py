@@ -29,7 +29,7 @@ from demaq.gateways.security.authorization_header import Password, Token, creden
 from demaq.gateways.security.client_certificates import PeerCertificate
 from demaq.gateways.security.credential_file import TOKENS, USERS, CredentialFile, Entry
 from demaq.gateways.security.passwords import password_hash, password_matches
-from demaq.gateways.security.slowing import Slowing, network_of
+from demaq.gateways.security.throttle import Slowing, network_of
 from demaq.gateways.security.tokens import token_hash
 
 AuthKind = Literal["basic", "bearer", "certificate"]

@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.errors import OperatorError
+from demaq.files import alone_with, read_private, state_of, write_private
 from demaq.gateways.security.passwords import is_password_hash
-from demaq.gateways.security.private_files import alone_with, read_private, state_of, write_private
 from demaq.gateways.security.tokens import is_token_hash
-from demaq.language.naming.suggestions import unknown
+from demaq.language.resolving.suggestions import unknown
 
 NAME_LENGTH_MAX = 64
 LOOK_EVERY_SECONDS = 1.0

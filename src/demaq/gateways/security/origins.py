@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 
 PORTS = {"http": 80, "https": 443}
@@ -18,3 +19,12 @@ def origin_of(url: str) -> tuple[str, str, int] | None:
     if scheme not in PORTS or not host or any([c in url for c in "\\ \t\r\n"]):
         return None
     return scheme, host.lower().rstrip("."), port if port is not None else PORTS[scheme]
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

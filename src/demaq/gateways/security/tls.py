@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.errors import OperatorError
+from demaq.files import expect_private, state_of
 from demaq.gateways.security.certificate_dates import certificates_in, validity
-from demaq.gateways.security.private_files import expect_private, state_of
 from demaq.gateways.security.secrets import Secret
 
 _log = logging.getLogger(__name__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from demaq.gateways.security.origins import origin_of
-from demaq.gateways.settings.loopback import is_loopback
-from demaq.gateways.settings.values import Outgoing, Settings
+from demaq.gateways.security.origins import is_loopback, origin_of
+from demaq.gateways.settings.settings import OutgoingSettings, Settings
 
 
 def exposures(
@@ -36,7 +35,7 @@ def _open_to_others(settings: Settings, queues: Iterable[str], host: str) -> Ite
         yield f"passwords and tokens for {', '.join(clear)} travel in the clear: there is no TLS"
 
 
-def _shows_credentials(gateway: Outgoing, endpoint: str) -> bool:
+def _shows_credentials(gateway: OutgoingSettings, endpoint: str) -> bool:
     origin = origin_of(endpoint)
     if origin is None or origin[0] != "http" or is_loopback(origin[1]):
         return False

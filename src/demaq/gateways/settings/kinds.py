@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from demaq.durations import duration_of
 from demaq.errors import OperatorError
+from demaq.files import read_private
 from demaq.gateways.security.authentication import AUTH_KINDS
 from demaq.gateways.security.origins import origin_of
-from demaq.gateways.security.private_files import read_private
 from demaq.gateways.security.recipients import Recipients, WrongEntry
 from demaq.gateways.security.secrets import Secret
-from demaq.language.naming.suggestions import Suggestions
-from demaq.sizes import size_of
+from demaq.language.resolving.suggestions import Suggestions
+from demaq.quantities import duration_of, size_of
 
 SHOWN_MAX = 40
 COUNT_MAX = 10**12

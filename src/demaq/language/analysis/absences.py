@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from demaq.language import ast
 from demaq.language.analysis.shapes import ElementName, follow
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
+from demaq.language.resolving.names import Names
 
 ANYTHING: ElementName = ("", "*")
 """Stands for a test that names no element, or one that is not understood here: it may ask for anything."""
@@ -47,7 +47,7 @@ class Absences:
             expr, positive = waiting.pop()
             expr = follow(expr, self.names)
             key = self.names.functions.get(expr)
-            if isinstance(expr, ast.Operation) and expr.operators[0] in ("and", "or"):
+            if isinstance(expr, ast.OperatorChain) and expr.operators[0] in ("and", "or"):
                 waiting.extend([(operand, positive) for operand in expr.operands])
             elif isinstance(expr, ast.FunctionCall) and key in _FLIPS:
                 waiting.append((expr.args[0], None if positive is None else not positive))
@@ -72,7 +72,7 @@ class Absences:
                 return True
             case ast.Quantified():
                 return expr.kind == "some"
-            case ast.Operation():
+            case ast.OperatorChain():
                 return expr.operators[0] in _EXISTENCE_COMPARISONS
             case ast.FunctionCall():
                 return self.names.functions.get(expr, ("", ""))[:2] in _STATE

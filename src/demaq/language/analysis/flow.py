@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from demaq.language import ast
-from demaq.language.analysis.bodies import Body, called_functions
-from demaq.language.draft import Draft, DraftRule
-from demaq.language.names import Names
 from demaq.language.namespaces import QS
+from demaq.language.program.bodies import Body, DraftRule, called_functions
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
 
 
 @dataclass(frozen=True, slots=True, eq=False)

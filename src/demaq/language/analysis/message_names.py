@@ -14,10 +14,10 @@ from enum import Enum
 
 from demaq.language import ast
 from demaq.language.analysis.shapes import ElementName
-from demaq.language.names import Names
 from demaq.language.namespaces import QS
 from demaq.language.recursion import deep_recursion
-from demaq.language.source import Place
+from demaq.language.resolving.names import Names
+from demaq.source import SourceLocation
 
 _BINDINGS = (ast.LetBinding, ast.ForBinding, ast.QuantifiedBinding, ast.CopyBinding)
 _SETS = frozenset({"|", "union", "intersect", "except"})
@@ -28,7 +28,7 @@ class MessageName:
     """An element that an expression looks for in the message."""
 
     name: ElementName
-    at: Place
+    at: SourceLocation
     is_root: bool
     """Whether only the root of the message can be it."""
 
@@ -42,12 +42,12 @@ class _Focus(Enum):
 def message_names(expr: ast.Expr, names: Names) -> list[MessageName]:
     """Return the names that an expression looks for in the message, in source order."""
     with deep_recursion():
-        reader = _Reader(names)
+        reader = _NameReader(names)
         reader.visit(expr, _Focus.DOCUMENT)
     return reader.found
 
 
-class _Reader:
+class _NameReader:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._bound: dict[ast.Node, _Focus] = {}
@@ -61,7 +61,7 @@ class _Reader:
                 self._visit_all(node.predicates, _below(focus))
             case ast.Path():
                 self._walk(node, focus)
-            case ast.Operation(operators=("!", *_)):
+            case ast.OperatorChain(operators=("!", *_)):
                 for operand in node.operands:
                     self.visit(operand, focus)
                     focus = self._selected(operand, focus)
@@ -118,9 +118,9 @@ class _Reader:
                 return self._selected(expr.base, focus)
             case ast.Sequence(items=[only]):
                 return self._selected(only, focus)
-            case ast.Operation() if expr.operators[0] in _SETS:
+            case ast.OperatorChain() if expr.operators[0] in _SETS:
                 return self._selected(expr.operands[0], focus)
-            case ast.Operation(operators=("!", *_)):
+            case ast.OperatorChain(operators=("!", *_)):
                 for operand in expr.operands:
                     focus = self._selected(operand, focus)
                 return focus

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from demaq.language import ast
 from demaq.language.analysis.shapes import ElementName, follow
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
+from demaq.language.resolving.names import Names
 
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge"})
 _EXISTENCE = ((FN, "exists", 1), (FN, "boolean", 1))
@@ -30,9 +30,9 @@ def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
     waiting = [condition]
     while waiting:
         expr = follow(waiting.pop(), names)
-        if isinstance(expr, ast.Operation) and expr.operators[0] == "and":
+        if isinstance(expr, ast.OperatorChain) and expr.operators[0] == "and":
             waiting.extend(reversed(expr.operands))
-        elif isinstance(expr, ast.Operation) and expr.operators[0] in _COMPARISONS:
+        elif isinstance(expr, ast.OperatorChain) and expr.operators[0] in _COMPARISONS:
             for operand in expr.operands:
                 required = requirement_of(operand, names)
                 if required is not None:

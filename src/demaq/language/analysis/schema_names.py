@@ -20,22 +20,22 @@ _REFERENCES = ("include", "import", "redefine", "override")
 
 def schema_names(path: Path) -> Vocabulary | None:
     """Return the elements of a schema and of those it includes and imports; None where it cannot be read."""
-    reader = _Reader()
+    reader = _SchemaReader()
     reader.read_file(path, "")
     return reader.vocabulary() if reader.roots else None
 
 
 def interface_names(path: Path, port: str | None) -> Vocabulary | None:
     """Return the elements of the requests that a port of a WSDL takes; None where it cannot be read."""
-    from demaq.gateways.soap.definitions import read_definitions  # only where a program has an interface
-    from demaq.gateways.soap.wsdl import read_interface
+    from demaq.soap.definitions import read_definitions  # only where a program has an interface
+    from demaq.soap.wsdl import read_interface
 
     try:
         interface = read_interface(path, port)
         files = read_definitions(path.absolute()).files
     except ProgramError:
         return None  # another check says why
-    reader = _Reader()
+    reader = _SchemaReader()
     for file in files.paths():
         root = files.root(file)
         for schema in root.iter(f"{{{XS}}}schema"):
@@ -48,7 +48,7 @@ def interface_names(path: Path, port: str | None) -> Vocabulary | None:
     return Vocabulary(frozenset(roots), None if reader.is_open else frozenset(reader.elements | roots))
 
 
-class _Reader:
+class _SchemaReader:
     def __init__(self) -> None:
         self.roots: set[ElementName] = set()
         self.elements: set[ElementName] = set()

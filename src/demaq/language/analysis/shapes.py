@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from demaq.language import ast
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, MATH, QS, XS
+from demaq.language.resolving.names import Names
 
 ElementName = tuple[str, str]
 """Namespace and local name."""
@@ -125,7 +125,7 @@ class _Content:
             case ast.Sequence():
                 for item in expr.items:
                     self._expr(item)
-            case ast.Operation():
+            case ast.OperatorChain():
                 self.anything |= expr.operators[0] in ("!", "|", "union", "intersect", "except")
             case ast.Unary():
                 return

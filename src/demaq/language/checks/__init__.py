@@ -4,11 +4,11 @@ from demaq.language.checks.broken_inheritance import broken_inheritance
 from demaq.language.checks.continued_branches import continued_branches
 from demaq.language.checks.document_children import impossible_roots, roots_read_as_descendants
 from demaq.language.checks.duplicate_names import duplicate_names, reserved_names
+from demaq.language.checks.echo_enqueues import rules_for_echo_queues, timer_targets, timers_without_end
 from demaq.language.checks.endless_cycles import endless_cycles
 from demaq.language.checks.enqueue_properties import enqueue_properties
 from demaq.language.checks.fed_slicings import fed_slicings
-from demaq.language.checks.files import queue_files
-from demaq.language.checks.gateways import (
+from demaq.language.checks.gateway_clauses import (
     endpoints,
     enqueue_into_incoming_gateways,
     error_queues,
@@ -18,8 +18,9 @@ from demaq.language.checks.gateways import (
     replies,
 )
 from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, unread_queues
+from demaq.language.checks.message_namespaces import names_in_other_namespaces
 from demaq.language.checks.misread_expressions import misread_expressions
-from demaq.language.checks.namespaces import names_in_other_namespaces
+from demaq.language.checks.named_files import queue_files
 from demaq.language.checks.prologs import (
     declarations_without_value,
     global_variables,
@@ -37,7 +38,6 @@ from demaq.language.checks.property_reads import absent_properties, boolean_cons
 from demaq.language.checks.retention import queues_not_retained, slicing_modes, slicings_never_reset
 from demaq.language.checks.rule_bodies import rule_bodies
 from demaq.language.checks.slice_functions import slice_functions
-from demaq.language.checks.timers import rules_for_echo_queues, timer_targets, timers_without_end
 from demaq.language.checks.unknown_names import (
     unknown_collections,
     unknown_properties,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from demaq.language import ast
 from demaq.language.analysis.flow import Edge, Flow
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
+from demaq.language.program.draft import Draft
 
 
 def broken_inheritance(draft: Draft) -> Iterator[Diagnostic]:

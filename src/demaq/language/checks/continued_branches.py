@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
+from demaq.language.program.draft import Draft
 
 EXCERPT_LENGTH_MAX = 60
 

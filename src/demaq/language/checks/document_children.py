@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.branches import branch_events
+from demaq.language.analysis.conditions import branch_events
 from demaq.language.analysis.requirements import Requirement, requirement_of, requirements_of, starts_at_message_call
 from demaq.language.analysis.shapes import ElementName
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft, DraftRule
-from demaq.language.names import Names
+from demaq.language.program.bodies import DraftRule
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
 
 
 def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
@@ -86,7 +87,7 @@ def _below(node: ast.Node, on_message: bool) -> list[tuple[ast.Node, bool]]:
             if node.separators[0] == "" and not isinstance(node.steps[0], ast.AxisStep):
                 return [(node.steps[0], on_message), *[(step, False) for step in node.steps[1:]]]
             return [(step, False) for step in node.steps]
-        case ast.Operation() if node.operators[0] == "!":
+        case ast.OperatorChain() if node.operators[0] == "!":
             return [(node.operands[0], on_message), *[(operand, False) for operand in node.operands[1:]]]
         case ast.Predicate() | ast.InlineFunction() | ast.AxisStep():
             return [(child, False) for child in ast.children(node)]

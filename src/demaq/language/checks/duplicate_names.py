@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
-from demaq.language.system_properties import transport_properties
+from demaq.language.program.draft import Draft
+from demaq.system_properties import transport_properties
 
 
 def duplicate_names(draft: Draft) -> Iterator[Diagnostic]:

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from demaq.language import ast
-from demaq.language.analysis.bodies import Effect
-from demaq.language.analysis.branches import Scope, branch_events
 from demaq.language.analysis.components import strong_components
+from demaq.language.analysis.conditions import BranchCondition, branch_events
 from demaq.language.analysis.requirements import Requirement, requirement_of
 from demaq.language.analysis.shapes import ElementName, follow, is_own_message, shape_of
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft, DraftRule
-from demaq.language.names import Names
 from demaq.language.namespaces import FN
+from demaq.language.program.bodies import DraftRule, Effect
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
 
 Hub = tuple[str, str, ElementName | None]
 """Where actions meet messages: a queue, and what is asked of the message there (`always`, `root` or `any`)."""
@@ -54,7 +54,7 @@ def endless_cycles(draft: Draft) -> Iterator[Diagnostic]:
 
 def _steps(rule: DraftRule, queue: str) -> Iterator[_Step]:
     names = rule.module.names
-    needs: dict[Scope, Hub | None] = {}
+    needs: dict[BranchCondition, Hub | None] = {}
     for event in branch_events(rule.decl.body):
         if event.kind == "enter":
             around = needs.get(event.scope.parent) if event.scope.parent in needs else (queue, "always", None)
@@ -66,7 +66,7 @@ def _steps(rule: DraftRule, queue: str) -> Iterator[_Step]:
                 yield _Step(rule, event.node, hub, _leads_to(event.node, target, names))
 
 
-def _narrowed(around: Hub, scope: Scope, names: Names) -> Hub | None:
+def _narrowed(around: Hub, scope: BranchCondition, names: Names) -> Hub | None:
     """What is asked of a message to get into a scope; None where that cannot be said surely."""
     condition = scope.condition
     if condition is None or scope.holds is None:

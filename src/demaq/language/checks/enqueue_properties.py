@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
-from demaq.language.names import Names
-from demaq.language.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, transport_properties
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
+from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, transport_properties
 
 
 def enqueue_properties(draft: Draft) -> Iterator[Diagnostic]:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.analysis.absences import ANYTHING, Absences
-from demaq.language.analysis.branches import Event, Scope, branch_events
+from demaq.language.analysis.conditions import BranchCondition, Event, branch_events
 from demaq.language.analysis.requirements import requirements_of
 from demaq.language.analysis.shapes import ElementName, Shape, shape_of
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft, DraftRule
+from demaq.language.program.bodies import DraftRule
+from demaq.language.program.draft import Draft
 
 
 def fed_slicings(draft: Draft) -> Iterator[Diagnostic]:
@@ -41,7 +42,7 @@ def _joins(draft: Draft, rule: DraftRule, enqueue: ast.Enqueue, property_name: s
     return queues[queue].value is not None or declared.decl.variant == "inherited"
 
 
-class _Counted(dict[ElementName, int]):
+class _OpenNames(dict[ElementName, int]):
     """How often a name is asked for in the scopes that are open."""
 
     def add(self, names: list[ElementName]) -> None:
@@ -62,14 +63,14 @@ class _Account:
         self.rule = rule
         self.names = rule.module.names
         self.absences = Absences(self.names)
-        self.tested = _Counted()
-        self.roots = _Counted()
-        self.elements = _Counted()
+        self.tested = _OpenNames()
+        self.roots = _OpenNames()
+        self.elements = _OpenNames()
 
     def unguarded(self, joining: set[ast.Enqueue]) -> Iterator[Diagnostic]:
         events = branch_events(self.rule.decl.body)
         reset = self._resets(events)
-        entries: dict[Scope, tuple[list[ElementName], list[ElementName], list[ElementName]]] = {}
+        entries: dict[BranchCondition, tuple[list[ElementName], list[ElementName], list[ElementName]]] = {}
         for event in events:
             if event.kind == "enter":
                 entries[event.scope] = entry = self._entry(event.scope)
@@ -83,7 +84,7 @@ class _Account:
                 if not self._is_stopped(shape):
                     yield self._warning(event.node, shape)
 
-    def _entry(self, scope: Scope) -> tuple[list[ElementName], list[ElementName], list[ElementName]]:
+    def _entry(self, scope: BranchCondition) -> tuple[list[ElementName], list[ElementName], list[ElementName]]:
         """Absences a scope's condition tests, and the roots and elements it requires of the message."""
         if scope.condition is None:
             return [], [], []
@@ -91,9 +92,9 @@ class _Account:
         required = requirements_of(scope.condition, self.names) if scope.holds else []
         return tested, [r.name for r in required if r.is_root], [r.name for r in required if not r.is_root]
 
-    def _resets(self, events: list[Event]) -> set[Scope]:
+    def _resets(self, events: list[Event]) -> set[BranchCondition]:
         """Scopes in which the slice is reset, by themselves or by one around them."""
-        own: set[Scope] = set()
+        own: set[BranchCondition] = set()
         for event in events:
             if isinstance(event.node, ast.Reset) and event.kind == "action":
                 slicing = event.node.slicing

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from demaq.language import ast
 from demaq.language.analysis.flow import Flow
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Declared, Draft
+from demaq.language.program.draft import Declared, Draft
 
 
 def unread_queues(draft: Draft) -> Iterator[Diagnostic]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
-from demaq.language.names import Names
 from demaq.language.namespaces import FN, QS
-from demaq.language.source import Place
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
+from demaq.source import SourceLocation
 
 _CONSTANTS = {"null": "", "nil": "", "undefined": "", "true": "true()", "false": "false()"}
 _WORDS = frozenset({"not", "then", "else", "and", "or", "return"})
@@ -31,7 +31,7 @@ def misread_expressions(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _misread(node: ast.Node, names: Names) -> Iterator[Diagnostic]:
-    if isinstance(node, ast.Operation):
+    if isinstance(node, ast.OperatorChain):
         yield from _operation(node, names)
     elif isinstance(node, ast.If):
         yield from _truth(node.condition)
@@ -41,7 +41,7 @@ def _misread(node: ast.Node, names: Names) -> Iterator[Diagnostic]:
         yield from _path(node)
 
 
-def _operation(node: ast.Operation, names: Names) -> Iterator[Diagnostic]:
+def _operation(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
     if node.operators[0] in _COMPARISONS:
         for operand in node.operands:
             yield from _constant(operand)
@@ -53,13 +53,13 @@ def _operation(node: ast.Operation, names: Names) -> Iterator[Diagnostic]:
     for operator, left, right in zip(node.operators, node.operands, node.operands[1:], strict=False):
         between = node.at.source.text[left.at.end : right.at.start + 1]
         if operator == "-" and isinstance(right, ast.Unary) and between.lstrip().startswith("--"):
-            at = Place(node.at.source, right.at.start - 1, right.at.start + 1)
+            at = SourceLocation(node.at.source, right.at.start - 1, right.at.start + 1)
             yield warning(
                 "DQ1304", "`--` is twice a minus; it does not begin a comment", at, "comments are written (: … :)"
             )
 
 
-def _unequal(node: ast.Operation, names: Names) -> Iterator[Diagnostic]:
+def _unequal(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
     left, right = node.operands
     if any([isinstance(operand, ast.Sequence) and not operand.items for operand in (left, right)]):
         text = "a comparison with the empty sequence is never true"
@@ -112,7 +112,7 @@ def _truth(expr: ast.Expr) -> Iterator[Diagnostic]:
 
 
 def _concatenated(expr: ast.Expr) -> Iterator[Diagnostic]:
-    if isinstance(expr, ast.Operation) and expr.operators[0] == "||":
+    if isinstance(expr, ast.OperatorChain) and expr.operators[0] == "||":
         text = "`||` joins strings, and a string is true if it is not empty"
         yield warning("DQ1304", text, expr.at, "write `or` if one of them is to hold")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.bodies import Effect
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
-from demaq.language.names import is_updating
 from demaq.language.namespaces import FN
+from demaq.language.program.bodies import Effect
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import is_updating
 
 _CLOCK = {(FN, "current-dateTime"), (FN, "current-date"), (FN, "current-time")}
 """The time is that of the message."""

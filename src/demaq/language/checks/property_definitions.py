@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.bodies import Effect
 from demaq.language.analysis.components import strong_components
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft, DraftModule
-from demaq.language.functions import ATOMIC_TYPES, TYPES
+from demaq.language.function_library import ATOMIC_TYPES, TYPES
 from demaq.language.namespaces import QS, XS
+from demaq.language.program.bodies import DraftModule, Effect
+from demaq.language.program.draft import Draft
 
 _OnQueue = tuple[str, str]
 """A property and a queue it is defined on."""

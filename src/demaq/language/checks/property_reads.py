@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from demaq.language import ast
 from demaq.language.analysis.flow import Flow
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
-from demaq.language.names import Names
 from demaq.language.namespaces import QS, XS
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import Names
 
 
 def absent_properties(draft: Draft) -> Iterator[Diagnostic]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from demaq.language.analysis.bodies import Body, Call
 from demaq.language.analysis.flow import Flow
 from demaq.language.diagnostics import Diagnostic, warning
-from demaq.language.draft import Draft
 from demaq.language.namespaces import QS
+from demaq.language.program.bodies import Body, Call
+from demaq.language.program.draft import Draft
 
 
 def slicings_never_reset(draft: Draft) -> Iterator[Diagnostic]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
-from demaq.language.source import Place
+from demaq.language.program.draft import Draft
+from demaq.source import SourceLocation
 
 
 def rule_bodies(draft: Draft) -> Iterator[Diagnostic]:
@@ -15,7 +15,7 @@ def rule_bodies(draft: Draft) -> Iterator[Diagnostic]:
         body = rule.decl.body
         if isinstance(body, ast.If):
             continue
-        first_line = Place(body.at.source, body.at.start, min(body.at.end, body.at.start + 40))
+        first_line = SourceLocation(body.at.source, body.at.start, min(body.at.end, body.at.start + 40))
         yield error(
             "DQ0401",
             f'the body of rule "{rule.name}" is not an `if`',

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from demaq.language.analysis.bodies import Body, Effect
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
+from demaq.language.program.bodies import Body, Effect
+from demaq.language.program.draft import Draft
 
 _PLACES = {
     "function": "inside a function, which any rule may call",

@@ -7,9 +7,10 @@ from itertools import chain
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft, DraftModule
 from demaq.language.namespaces import FN, QS
-from demaq.language.system_properties import (
+from demaq.language.program.bodies import DraftModule
+from demaq.language.program.draft import Draft
+from demaq.system_properties import (
     ECHO_PROPERTIES,
     GATEWAY_PROPERTIES,
     HEADER,

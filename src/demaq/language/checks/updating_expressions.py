@@ -12,13 +12,13 @@ from enum import Enum
 from typing import Any
 
 from demaq.language import ast
-from demaq.language.analysis.bodies import ACTIONS, NODE_UPDATES, Body, Effect
 from demaq.language.diagnostics import Diagnostic, error
-from demaq.language.draft import Draft
-from demaq.language.names import is_updating
 from demaq.language.namespaces import FN, QS
 from demaq.language.parsing.control import ELSE_HINT
-from demaq.language.source import Place
+from demaq.language.program.bodies import ACTIONS, NODE_UPDATES, Body, Effect
+from demaq.language.program.draft import Draft
+from demaq.language.resolving.names import is_updating
+from demaq.source import SourceLocation
 
 _STORED = {(QS, "message"), (QS, "queue"), (QS, "slice"), (FN, "collection")}
 
@@ -323,7 +323,7 @@ class _Checker:
             "copy $c := qs:message() modify … return do enqueue $c into …",
         )
 
-    def _error(self, code: str, message: str, at: Place, hint: str | None = None) -> None:
+    def _error(self, code: str, message: str, at: SourceLocation, hint: str | None = None) -> None:
         self.found.append(error(code, message, at, hint))
 
 
@@ -339,11 +339,11 @@ def _words(node: ast.Node) -> str:
     return type(node).__name__.lower()
 
 
-def _start_of(node: ast.Node) -> Place:
+def _start_of(node: ast.Node) -> SourceLocation:
     """The place of a node that may go over many lines, cut behind its first."""
     at = node.at
     end_of_line = at.source.text.find("\n", at.start, at.end)
-    return at if end_of_line < 0 else Place(at.source, at.start, end_of_line)
+    return at if end_of_line < 0 else SourceLocation(at.source, at.start, end_of_line)
 
 
 _BRANCHES: dict[type[ast.Node], Callable[[_Checker, Any], Category]] = {

@@ -127,7 +127,7 @@ class Actions(Grammar):
 
     def _enqueue(self, start: int) -> ast.Enqueue:
         message = self.expr_single()
-        if self.value != "into" and isinstance(message, ast.Operation) and message.operators == ("to",):
+        if self.value != "into" and isinstance(message, ast.OperatorChain) and message.operators == ("to",):
             at = self.text.find("to", message.operands[0].at.end)
             self.fail_at("expected `into`, found `to`", at, at + 2, hint="do enqueue MESSAGE into QUEUE")
         self.expect("into", hint="do enqueue MESSAGE into QUEUE")

@@ -11,7 +11,7 @@ from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE
 from demaq.language.parsing.grammar import Grammar
 from demaq.language.parsing.habits import explain_character
 from demaq.language.parsing.scanner import BRACED, NAME, SYNTAX
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 _STRING_EDGE = re.compile(r"\]``|`\{")
 _STATEMENT_LINE = re.compile(r"\n\s*create\s+(?:queue|property|slicing|collection|rule)\s")
@@ -49,7 +49,7 @@ class Constructors(Grammar):
             self.fail_at("this XML comment is never closed", start, start + 4, hint="add the missing `-->`")
         if not self.text.startswith("-->", end):
             self.fail_at("`--` may not stand inside an XML comment", end, end + 2)
-        return ast.DirectComment(Place(self.source, start, end + 3), self.text[start + 4 : end]), end + 3
+        return ast.DirectComment(SourceLocation(self.source, start, end + 3), self.text[start + 4 : end]), end + 3
 
     def _direct_pi(self, start: int) -> tuple[ast.Expr, int]:
         target = PI_TARGET.match(self.text, start + 2)
@@ -63,7 +63,7 @@ class Constructors(Grammar):
         rest = self.text[target.end() : end]
         if rest and not rest[0].isspace():
             self.fail_at("expected a blank behind the processing instruction's name", target.end(), target.end() + 1)
-        at = Place(self.source, start, end + 2)
+        at = SourceLocation(self.source, start, end + 2)
         return ast.DirectPI(at, target.group(), rest.lstrip(" \t\n\r")), end + 2
 
     def _direct_element(self, start: int) -> tuple[ast.Expr, int]:
@@ -72,7 +72,7 @@ class Constructors(Grammar):
         while True:
             after_space = self._space(offset)
             if self.text.startswith("/>", after_space):
-                at = Place(self.source, start, after_space + 2)
+                at = SourceLocation(self.source, start, after_space + 2)
                 return ast.DirectElement(at, name, tuple(attributes), ()), after_space + 2
             if self.text.startswith(">", after_space):
                 break
@@ -86,7 +86,7 @@ class Constructors(Grammar):
             attribute, offset = self._direct_attribute(after_space)
             attributes.append(attribute)
         content, offset = self._closed_content(start, name, after_space + 1)
-        at = Place(self.source, start, offset)
+        at = SourceLocation(self.source, start, offset)
         return ast.DirectElement(at, name, tuple(attributes), content), offset
 
     def _tag_name(self, offset: int) -> tuple[ast.Name, int]:
@@ -102,7 +102,7 @@ class Constructors(Grammar):
 
     def _name_of(self, match: re.Match[str]) -> ast.Name:
         first, second = match.groups()
-        at = Place(self.source, match.start(), match.end())
+        at = SourceLocation(self.source, match.start(), match.end())
         return ast.Name(at, second, first) if second else ast.Name(at, first)
 
     def _space(self, offset: int) -> int:
@@ -125,7 +125,7 @@ class Constructors(Grammar):
         name = self._name_of(match)
         if "xmlns" in (name.prefix, str(name)) and any([isinstance(part, ast.Enclosed) for part in parts]):
             self.fail_at("a namespace cannot be computed here", start, end, hint="write its URI itself")
-        return ast.DirectAttribute(Place(self.source, start, end), name, parts), end
+        return ast.DirectAttribute(SourceLocation(self.source, start, end), name, parts), end
 
     def _attribute_parts(self, opening: int, quote: str) -> tuple[tuple[ast.RawText | ast.Enclosed, ...], int]:
         text, pattern = self.text, _QUOTED_TEXT[quote]
@@ -145,7 +145,7 @@ class Constructors(Grammar):
                 offset = end
                 continue
             if raw:
-                parts.append(ast.RawText(Place(self.source, raw_start, offset), raw))
+                parts.append(ast.RawText(SourceLocation(self.source, raw_start, offset), raw))
             if character == quote:
                 return tuple(parts), offset + 1
             if character == "{":
@@ -187,7 +187,7 @@ class Constructors(Grammar):
                 offset = self._reference(offset)
                 continue
             if offset > raw_start:
-                found.append(ast.RawText(Place(self.source, raw_start, offset), text[raw_start:offset]))
+                found.append(ast.RawText(SourceLocation(self.source, raw_start, offset), text[raw_start:offset]))
             if character == "<":
                 if text.startswith("</", offset):
                     return tuple(found), self._end_tag(name, offset)
@@ -210,7 +210,7 @@ class Constructors(Grammar):
         end = self.text.find("]]>", start)
         if end < 0:
             self.fail_at("this CDATA section is never closed", start, start + 9, hint="add the missing `]]>`")
-        return ast.CData(Place(self.source, start, end + 3), self.text[start + 9 : end]), end + 3
+        return ast.CData(SourceLocation(self.source, start, end + 3), self.text[start + 9 : end]), end + 3
 
     def _end_tag(self, name: ast.Name, offset: int) -> int:
         match = QNAME.match(self.text, offset + 2)
@@ -244,7 +244,7 @@ class Constructors(Grammar):
         if self.value != "}":
             self.fail_unclosed("}")
         self.brackets.pop()
-        return ast.Enclosed(Place(self.source, offset, self.end), content), self.end
+        return ast.Enclosed(SourceLocation(self.source, offset, self.end), content), self.end
 
     def _fail_raw(self, character: str, offset: int) -> None:
         doubled = f"write `{character * 2}` for the character itself" if character in "{}" else "write `&lt;` for it"
@@ -294,7 +294,7 @@ class Constructors(Grammar):
                 self.fail_at("this string constructor is never closed", start, start + 3, hint="add the missing ]``")
             stop = edge.start()
             if stop > offset:
-                parts.append(ast.RawText(Place(self.source, offset, stop), text[offset:stop]))
+                parts.append(ast.RawText(SourceLocation(self.source, offset, stop), text[offset:stop]))
             if edge.group() == "]``":
                 self.last_end = stop + 3
                 self.go_to(stop + 3)

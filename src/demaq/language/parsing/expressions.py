@@ -173,7 +173,7 @@ class Expressions(Control, Constructors, Actions, Branches):
             self.fail_at(f"a comma is missing in front of {shown}", tag.start(), tag.end(1), hint)
 
     def _refuse_chain(self, left: ast.Expr) -> None:
-        if isinstance(left, ast.Operation) and isinstance(left.operands[-1], ast.Operation):
+        if isinstance(left, ast.OperatorChain) and isinstance(left.operands[-1], ast.OperatorChain):
             inner = left.operands[-1]
             if "||" in inner.operators:
                 at = self.text.find("||", inner.operands[0].at.end)
@@ -188,7 +188,7 @@ class Expressions(Control, Constructors, Actions, Branches):
             operands.append(self._operators(level + 1))
             if level in _NO_CHAIN:
                 break
-        return ast.Operation(self.since(start), tuple(operators), tuple(operands))
+        return ast.OperatorChain(self.since(start), tuple(operators), tuple(operands))
 
     def _type_operation(self, start: int, operand: ast.Expr) -> ast.Expr:
         word = self.value
@@ -273,7 +273,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         operands = [first]
         while self.accept("!"):
             operands.append(self._path())
-        return ast.Operation(self.since(start), ("!",) * (len(operands) - 1), tuple(operands))
+        return ast.OperatorChain(self.since(start), ("!",) * (len(operands) - 1), tuple(operands))
 
     # paths
 

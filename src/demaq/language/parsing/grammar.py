@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from demaq.language import ast
 from demaq.language.parsing.scanner import Scanner
-from demaq.language.source import Source
+from demaq.source import Source
 
 
 class Grammar(Scanner, ABC):

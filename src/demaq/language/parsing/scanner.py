@@ -25,7 +25,7 @@ from demaq.language.parsing.characters import (
 )
 from demaq.language.parsing.habits import Mistake, Stop, explain, explain_character
 from demaq.language.recursion import NESTING_MAX
-from demaq.language.source import Place, Source
+from demaq.source import Source, SourceLocation
 
 END = "end"
 NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
@@ -157,18 +157,18 @@ class Scanner:
             offset = match.end()
         if start >= self._comments_until:
             self._comments_until = offset
-            self.comments.append(ast.Comment(Place(self.source, start, offset), text[start:offset]))
+            self.comments.append(ast.Comment(SourceLocation(self.source, start, offset), text[start:offset]))
         return offset
 
     # places and names
 
-    def here(self) -> Place:
+    def here(self) -> SourceLocation:
         """The current token's place."""
-        return Place(self.source, self.start, self.end)
+        return SourceLocation(self.source, self.start, self.end)
 
-    def since(self, start: int) -> Place:
+    def since(self, start: int) -> SourceLocation:
         """From an offset up to the end of what was read last."""
-        return Place(self.source, start, max(start, self.last_end))
+        return SourceLocation(self.source, start, max(start, self.last_end))
 
     def name(self, what: str = "a name", hint: str | None = None) -> ast.Name:
         """Read a QName: `local`, `prefix:local` or `Q{uri}local`."""
@@ -188,11 +188,11 @@ class Scanner:
         self.advance()
         return found
 
-    def _plain(self, at: Place) -> ast.Name:
+    def _plain(self, at: SourceLocation) -> ast.Name:
         prefix, colon, local = self.value.rpartition(":")
         return ast.Name(at, local, prefix if colon else None)
 
-    def _braced(self, at: Place) -> ast.Name:
+    def _braced(self, at: SourceLocation) -> ast.Name:
         uri, _, local = self.value[2:].rpartition("}")
         return ast.Name(at, local, None, self.uri_in_braces(uri))
 
@@ -274,7 +274,7 @@ class Scanner:
     # failing
 
     def fail_at(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
-        raise ProgramError(message, Place(self.source, start, end), hint, SYNTAX)
+        raise ProgramError(message, SourceLocation(self.source, start, end), hint, SYNTAX)
 
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
         self.fail_at(message, self.start, max(self.end, self.start + 1), hint)
@@ -302,14 +302,14 @@ class Scanner:
         if self.kind is END or self.value in _UNCLOSED_BEFORE or is_create or is_quote:
             if self.value in (";", ")", "]", "}"):
                 self.fail_if_mistake(explain(self.stop(f"`{closing}`")))
-            place = Place(self.source, self.start, self.end)
+            place = SourceLocation(self.source, self.start, self.end)
             found = self.found() if not is_quote else f"`{quote}`"
             where = "" if self.kind is END else f" in line {place.line}, column {place.column}"
             front = "at the end" if self.kind is END else f"in front of {found}{where}"
             self.fail_at(
                 f"this `{bracket}` is never closed", opening, opening + 1, f"add the missing `{closing}` {front}"
             )
-        place = Place(self.source, opening, opening + 1)
+        place = SourceLocation(self.source, opening, opening + 1)
         opened = f"`{bracket}` was opened in line {place.line}, column {place.column}"
         self.fail_expected(f"`{closing}`", f"{opened}; or a comma or an operator is missing here")
 

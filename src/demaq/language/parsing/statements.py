@@ -16,7 +16,7 @@ from demaq.language.parsing.expressions import STATEMENTS
 from demaq.language.parsing.habits import comment_at, explain_statement
 from demaq.language.parsing.prolog import Prolog
 from demaq.language.parsing.scanner import END, SYNTAX
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 ERRORS_MAX = 100
 """So many syntax errors of one file are reported: whoever has more does not read on."""
@@ -52,7 +52,7 @@ class Statements(Prolog):
                 if broken is not None:
                     statements.append(broken)
                 self._recover(error)
-        whole = Place(self.source, 0, len(self.text))
+        whole = SourceLocation(self.source, 0, len(self.text))
         return ast.Module(
             whole, name, errorqueue, prolog, tuple(statements), tuple(self.comments), tuple(self.continuations)
         )
@@ -62,8 +62,8 @@ class Statements(Prolog):
         if match is None:
             return None
         prefix, colon, local = match.group(2).rpartition(":")
-        name = ast.Name(Place(self.source, match.start(2), match.end(2)), local, prefix if colon else None)
-        return ast.BrokenStatement(Place(self.source, start, match.end()), match.group(1), name)
+        name = ast.Name(SourceLocation(self.source, match.start(2), match.end(2)), local, prefix if colon else None)
+        return ast.BrokenStatement(SourceLocation(self.source, start, match.end()), match.group(1), name)
 
     def _recover(self, error: ProgramError) -> None:
         """Remember the error and go on at the next statement behind it."""
@@ -208,7 +208,7 @@ class Statements(Prolog):
             self.fail_expected("a file's name")
         self.last_end = match.end()
         self.go_to(match.end())
-        return ast.File(Place(self.source, match.start(), match.end()), match.group())
+        return ast.File(SourceLocation(self.source, match.start(), match.end()), match.group())
 
     def _using(self) -> ast.Using:
         start = self.start

@@ -25,8 +25,8 @@ from demaq.language.printing.stream import (
     SPACE_OR_BREAK,
     End,
     Instruction,
-    Mark,
     Remark,
+    SourceMark,
     Stream,
 )
 
@@ -158,9 +158,9 @@ class _Placing:
         waiting = _surrounded(self._comments, self._bare)
         waiting.reverse()
         for index, item in enumerate(self._stream):
-            if not isinstance(item, (Mark, End)) or item.at.source is not self._source:
+            if not isinstance(item, (SourceMark, End)) or item.at.source is not self._source:
                 continue
-            offset = item.at.start if isinstance(item, Mark) else item.at.end
+            offset = item.at.start if isinstance(item, SourceMark) else item.at.end
             while waiting and waiting[-1].start < offset:
                 self._place(waiting.pop(), index)
             if index >= self._from:
@@ -215,7 +215,7 @@ class _Placing:
 
     def _is_joint(self, index: int) -> bool:
         item = self._stream[index]
-        return item in BREAKS or isinstance(item, (Mark, End))
+        return item in BREAKS or isinstance(item, (SourceMark, End))
 
     def _behind_breaks(self, position: int, until: int) -> int:
         """Behind the breaks in front of the next word, so that the comment stands on that word's line."""

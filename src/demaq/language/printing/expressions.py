@@ -219,7 +219,7 @@ def path(p: Printer, node: ast.Path) -> None:
 # operators
 
 
-def operation(p: Printer, node: ast.Operation) -> None:
+def operation(p: Printer, node: ast.OperatorChain) -> None:
     own = level(node)
     p.put(GROUP)
     _operand(p, node.operands[0], own)
@@ -298,7 +298,7 @@ EXPRESSION_WRITERS: Writers = {
     ast.Postfix: postfix,
     ast.AxisStep: axis_step,
     ast.Path: path,
-    ast.Operation: operation,
+    ast.OperatorChain: operation,
     ast.Unary: unary,
     ast.TypeOperation: type_operation,
     ast.Arrow: arrow,

@@ -10,11 +10,11 @@ from demaq.language.printing.stream import (
     INDENT,
     NEW_LINES,
     SPACE_OR_BREAK,
-    Mark,
+    SourceMark,
     Spot,
     Stream,
 )
-from demaq.language.source import NOWHERE, Source
+from demaq.source import NOWHERE, Source
 
 
 def flat(stream: Stream) -> str:
@@ -56,13 +56,13 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
                 shown = None
         elif item is SPACE_OR_BREAK:
             space_due = True
-        elif isinstance(item, (Mark, Spot)):
+        elif isinstance(item, (SourceMark, Spot)):
             place = item.at
             source = place.source
             if source.file == NOWHERE.file:
                 continue
             shows = (source, source.line_of(place.start))
-            if shown is not None and shown != shows and isinstance(item, Mark):
+            if shown is not None and shown != shows and isinstance(item, SourceMark):
                 _break_line(out)
                 space_due = False
                 line, column, shown = line + 1, 1, None

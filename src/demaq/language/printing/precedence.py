@@ -65,7 +65,7 @@ _LEVELS: Final[dict[type[ast.Expr], int]] = {
 
 def level(expr: ast.Expr) -> int:
     """How tightly an expression binds. A Sequence brings its own parentheses."""
-    if isinstance(expr, ast.Operation):
+    if isinstance(expr, ast.OperatorChain):
         return _OPERATORS[expr.operators[0]]
     if isinstance(expr, ast.TypeOperation):
         return _TYPE_OPERATORS[expr.operator]
@@ -110,7 +110,7 @@ def begins_with_word(expr: ast.Expr, word: str) -> bool:
 
 
 def _first_part(expr: ast.Expr) -> ast.Expr | None:
-    if isinstance(expr, ast.Operation):
+    if isinstance(expr, ast.OperatorChain):
         return expr.operands[0]
     if isinstance(expr, ast.Path):
         return None if expr.separators[0] else expr.steps[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 
 class SourceMap:
@@ -12,13 +12,13 @@ class SourceMap:
 
     def __init__(self) -> None:
         self._positions: list[tuple[int, int]] = []
-        self._places: list[Place] = []
+        self._places: list[SourceLocation] = []
 
-    def add(self, line: int, column: int, place: Place) -> None:
+    def add(self, line: int, column: int, place: SourceLocation) -> None:
         self._positions.append((line, column))
         self._places.append(place)
 
-    def place(self, line: int, column: int) -> Place | None:
+    def place(self, line: int, column: int) -> SourceLocation | None:
         """The source of the innermost construct that begins at the position, else of the nearest in front of it."""
         index = bisect_right(self._positions, (line, column))
         return self._places[index - 1] if index else None

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from demaq.language.source import Place
+from demaq.source import SourceLocation
 
 
-class Control(Enum):
+class LayoutControl(Enum):
     SPACE_OR_BREAK = "a space, or a new line where its group is broken"
     NOTHING_OR_BREAK = "nothing, or a new line where its group is broken"
     HARD_BREAK = "a new line"
@@ -26,40 +26,40 @@ class Control(Enum):
     END_GROUP = "the last GROUP ends"
 
 
-SPACE_OR_BREAK = Control.SPACE_OR_BREAK
-NOTHING_OR_BREAK = Control.NOTHING_OR_BREAK
-HARD_BREAK = Control.HARD_BREAK
-BLANK_LINE = Control.BLANK_LINE
-PARAGRAPH_BREAK = Control.PARAGRAPH_BREAK
-STATEMENT_BREAK = Control.STATEMENT_BREAK
-INDENT = Control.INDENT
-DEDENT = Control.DEDENT
-GROUP = Control.GROUP
-END_GROUP = Control.END_GROUP
+SPACE_OR_BREAK = LayoutControl.SPACE_OR_BREAK
+NOTHING_OR_BREAK = LayoutControl.NOTHING_OR_BREAK
+HARD_BREAK = LayoutControl.HARD_BREAK
+BLANK_LINE = LayoutControl.BLANK_LINE
+PARAGRAPH_BREAK = LayoutControl.PARAGRAPH_BREAK
+STATEMENT_BREAK = LayoutControl.STATEMENT_BREAK
+INDENT = LayoutControl.INDENT
+DEDENT = LayoutControl.DEDENT
+GROUP = LayoutControl.GROUP
+END_GROUP = LayoutControl.END_GROUP
 
 NEW_LINES = frozenset({HARD_BREAK, BLANK_LINE, PARAGRAPH_BREAK, STATEMENT_BREAK})
 BREAKS = frozenset({SPACE_OR_BREAK, NOTHING_OR_BREAK, *NEW_LINES})
 
 
 @dataclass(slots=True, eq=False)
-class Mark:
+class SourceMark:
     """What stands at this place of the source begins here."""
 
-    at: Place
+    at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class End:
     """What stands at this place of the source ends here."""
 
-    at: Place
+    at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class Spot:
     """A Mark where nothing may be added: inside a direct constructor."""
 
-    at: Place
+    at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
@@ -69,5 +69,5 @@ class Remark:
     text: str
 
 
-Instruction: TypeAlias = str | Control | Mark | End | Spot | Remark
+Instruction: TypeAlias = str | LayoutControl | SourceMark | End | Spot | Remark
 Stream: TypeAlias = list[Instruction]

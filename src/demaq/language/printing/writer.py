@@ -21,11 +21,11 @@ from demaq.language.printing.stream import (
     SPACE_OR_BREAK,
     End,
     Instruction,
-    Mark,
+    SourceMark,
     Spot,
     Stream,
 )
-from demaq.language.source import NOWHERE, Place
+from demaq.source import NOWHERE, SourceLocation
 
 Writers: TypeAlias = Mapping[type[ast.Node], "Callable[[Printer, Any], None]"]
 
@@ -80,11 +80,11 @@ class Printer:
             self.put(Spot(node.at))
         self._writers[type(node)](self, node)
 
-    def marked(self, at: Place) -> None:
+    def marked(self, at: SourceLocation) -> None:
         if at.source is not NOWHERE.source:
-            self.put(Mark(at))
+            self.put(SourceMark(at))
 
-    def ended(self, at: Place) -> None:
+    def ended(self, at: SourceLocation) -> None:
         if at.source is not NOWHERE.source:
             self.put(End(at))
 

@@ -1,0 +1,291 @@
+"""`demaq bench`: figures to compare, from one run, and a campaign of crashes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
+from demaq.cli.stores import json_option
+from demaq.errors import OperatorError
+
+if TYPE_CHECKING:
+    from demaq.spark.pipeline import PipelineName
+    from demaq_bench.figures import Figure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RUNS = 3
+JSON_FORMAT = 1
+"""Changes when a program that reads the JSON must change."""
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+    """`100,1000`."""
+
+    name = "numbers"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = [word for word in str(value).split(",") if word]
+        if not words or not all([word.isdecimal() for word in words]):
+            self.fail(f"takes numbers such as 100,1000, not {value}", param, ctx)
+        return tuple([int(word) for word in words])
+
+
+def folder_option(function: F) -> F:
+    return click.option(
+        "--folder",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Where stores are made: on the disk that is meant. By default where temporary files are.",
+    )(function)
+
+
+def runs_option(function: F) -> F:
+    return click.option(
+        "--runs",
+        type=click.IntRange(1),
+        default=RUNS,
+        show_default=True,
+        metavar="N",
+        help="Show the median of so many.",
+    )(function)
+
+
+def chart_option(function: F) -> F:
+    return click.option(
+        "--chart",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Draw the figures into this file: .svg, or .png where demaq[bench] is installed.",
+    )(function)
+
+
+@click.group(
+    cls=ExampleFirstGroup,
+    example="$ demaq bench --workload W1 --chart w1.svg",
+    invoke_without_command=True,
+)
+@click.option(
+    "--workload",
+    "workloads",
+    type=click.Choice(["W1", "W2", "W3"]),
+    multiple=True,
+    help="Measure this workload, and nothing that is not named too. May be repeated.",
+)
+@click.option(
+    "--curve",
+    "curves",
+    type=click.Choice(["backlog", "retained", "rules", "size", "cores"]),
+    multiple=True,
+    help="Measure how cost grows with this, and nothing that is not named too. May be repeated.",
+)
+@click.option("--latency", is_flag=True, help="Measure one message at a time, and nothing that is not named too.")
+@click.option(
+    "--pipeline",
+    "pipelines",
+    type=click.Choice(["inline", "auto", "spark"]),
+    multiple=True,
+    default=("inline", "auto"),
+    show_default=True,
+    help="Where the node of a workload evaluates. May be repeated; one of auto and spark at a time.",
+)
+@runs_option
+@click.option("--large", is_flag=True, help="Up to a million messages: takes an hour or more.")
+@chart_option
+@folder_option
+@json_option
+@click.pass_context
+def bench(
+    context: click.Context,
+    workloads: tuple[str, ...],
+    curves: tuple[str, ...],
+    latency: bool,
+    pipelines: tuple[PipelineName, ...],
+    runs: int,
+    large: bool,
+    chart: Path | None,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure a node beside code written by hand.
+
+    What it does a second, how its cost grows, and how long a message takes.
+
+    Compare figures of one run with each other, not with those of another machine. Without options everything is
+    measured with small sizes, in about five minutes."""
+    if context.invoked_subcommand is not None:
+        _expect_no_options(context)
+        return
+    from demaq_bench import suite
+
+    if "auto" in pipelines and "spark" in pipelines:
+        raise click.UsageError("--pipeline takes one of auto and spark: there is one Spark at a time")
+    if chart is not None:
+        _expect_writable(chart)
+    parts = (*workloads, *curves, *([suite.LATENCY] if latency else []))
+    parts = parts or (*suite.WORKLOADS, *suite.CURVES, suite.LATENCY)
+    sizes = suite.LARGE if large else suite.PipelineSizes()
+    started = time.monotonic()
+    figures = _measured(suite.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
+    settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
+    _show_all(figures, settings, time.monotonic() - started, as_json, chart)
+
+
+def _expect_writable(chart: Path) -> None:
+    from demaq_bench.chart import expect_writable
+
+    try:
+        expect_writable(chart)
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _expect_no_options(context: click.Context) -> None:
+    given = [
+        name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"options of `demaq bench` itself do not go with `{context.invoked_subcommand}`")
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench language --messages 300000")
+@click.option(
+    "--rules", type=Numbers(), default="100,1000", show_default=True, metavar="N,N…", help="Sizes of applications."
+)
+@click.option("--messages", default=20_000, show_default=True, type=click.IntRange(1000), help="Messages to evaluate.")
+@json_option
+def language(rules: tuple[int, ...], messages: int, as_json: bool) -> None:
+    """Measure reading, compiling and evaluating."""
+    from demaq_bench.language_costs import measure
+
+    _show(measure(rules, messages, _say), as_json)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench engine --large --folder /srv")
+@click.option("--retained", type=click.IntRange(1), metavar="N", help="Messages in the store when a node starts.")
+@click.option("--memory", type=click.IntRange(100), metavar="N", help="Messages over which memory is watched.")
+@click.option("--large", is_flag=True, help="A million messages retained, memory over 500,000: takes long.")
+@folder_option
+@json_option
+def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> None:
+    """Measure the start of a node, and its memory in the long run."""
+    from demaq_bench.long_runs import LARGE, EngineSizes, measure
+
+    sizes = replace(
+        LARGE if large else EngineSizes(), **{name: value for name, value in given.items() if value is not None}
+    )
+    _show(_measured(measure(sizes, folder, _say)), as_json)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench gateways --runs 5 --chart gateways.svg")
+@runs_option
+@click.option("--large", is_flag=True, help="Seven times as many requests.")
+@chart_option
+@folder_option
+@json_option
+def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as_json: bool) -> None:
+    """Measure what a node takes in over HTTP, and how long senders wait, beside a handler written by hand."""
+    from demaq_bench.gateway_load import LARGE, GatewaySizes, measure
+
+    if chart is not None:
+        _expect_writable(chart)
+    started = time.monotonic()
+    figures = _measured(measure(LARGE if large else GatewaySizes(), runs, folder, _say))
+    _show_all(figures, {"runs": runs, "large": large}, time.monotonic() - started, as_json, chart)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench crash --trials 500")
+@click.option("--trials", default=50, show_default=True, type=click.IntRange(1), metavar="N", help="How many kills.")
+@click.option("--seed", default=1, show_default=True, metavar="S", help="Another seed, other moments.")
+@click.option(
+    "--pipeline",
+    type=click.Choice(["inline", "spark"]),
+    default="inline",
+    show_default=True,
+    help="Where the node evaluates. With spark each start takes longer.",
+)
+@folder_option
+@json_option
+def crash(trials: int, seed: int, pipeline: PipelineName, folder: Path | None, as_json: bool) -> int:
+    """Kill a node under load again and again, and check that nothing is lost and nothing done twice."""
+    from demaq_bench.crash import campaign
+
+    summary = campaign(trials, seed, lambda text: click.echo(text, err=True), folder, pipeline=pipeline)
+    if as_json:
+        click.echo(json.dumps(asdict(summary), indent=2))
+        return 1 if summary.problems else 0
+    click.echo(f"{summary.trials:,} kills, {summary.while_starting:,} of them while starting; seed {seed}")
+    click.echo(f"{summary.acknowledged:,} messages acknowledged, {summary.resent:,} resent")
+    click.echo(f"{summary.processed:,} processed to their end")
+    click.echo(f"{summary.missing:,} missing, {summary.doubled:,} doubled, {summary.otherwise_wrong:,} otherwise wrong")
+    for problem in summary.problems:
+        click.echo(problem, err=True)
+    if summary.problems:
+        raise click.ClickException(f"the store is kept in {summary.folder}")
+    return 0
+
+
+def _say(text: str) -> None:
+    click.echo(f"measuring {text} …", err=True)
+
+
+def _measured(measured: Iterable[Figure]) -> list[Figure]:
+    from demaq_bench.figures import WrongResult
+
+    try:
+        return list(measured)
+    except WrongResult as error:
+        raise click.ClickException(f"the figures mean nothing: {error}") from None
+    except OperatorError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _show_all(
+    figures: list[Figure], settings: dict[str, Any], seconds: float, as_json: bool, chart: Path | None
+) -> None:
+    from demaq_bench import machine
+    from demaq_bench.chart import write_chart
+
+    facts = machine.facts()
+    if as_json:
+        document = {"format": JSON_FORMAT, "machine": facts, "settings": settings, "seconds": seconds}
+        document |= {"figures": [figure.as_json() for figure in figures]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print_tables(figures, facts)
+    if chart is not None:
+        write_chart(figures, facts, chart)
+        click.echo(f"wrote {chart}", err=True)
+
+
+def _print_tables(figures: list[Figure], facts: dict[str, str | int]) -> None:
+    from demaq_bench.report import tables
+
+    click.echo(", ".join([f"{name} {value}" for name, value in facts.items()]))
+    for line in tables(figures):
+        click.echo(line)
+
+
+def _show(measured: Iterable[Figure], as_json: bool) -> None:
+    figures = list(measured)
+    if as_json:
+        click.echo(json.dumps([figure.as_json() for figure in figures], indent=2, ensure_ascii=False))
+        return
+    width = max([len(figure.name) for figure in figures])
+    group = ""
+    for figure in figures:
+        if figure.group != group:
+            click.echo(("\n" if group else "") + figure.group)
+            group = figure.group
+        indent = "  " if group else ""
+        target = f"   ({figure.target})" if figure.target else ""
+        click.echo(f"{indent}{figure.name:<{width}}  {figure.value:>10,.2f} {figure.unit}{target}".rstrip())

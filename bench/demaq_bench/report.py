@@ -1,0 +1,226 @@
+"""Figures as tables to read: systems below each other, sizes beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from demaq_bench import (
+    backlog,
+    breakdown,
+    gateway_load,
+    latency,
+    lookups,
+    message_sizes,
+    retained,
+    rules_per_queue,
+    throughput,
+)
+from demaq_bench.figures import Figure
+from demaq_bench.processes import ROLES
+
+Column = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    title: str
+    group: str
+    name: str
+    across: str
+    """What is beside each other."""
+    heading: Callable[[Column], str]
+    decimals: int = 0
+    ratio: str = ""
+    """A figure of the same place that stands behind the value."""
+    below: tuple[str, ...] = ("system",)
+    """What is below each other."""
+
+
+TABLES = (
+    _Table(
+        "W1, W2: steps/s, and beside code by hand",
+        throughput.GROUP,
+        throughput.SPEED,
+        "per_commit",
+        lambda n: f"{n:,} per commit",
+        ratio=throughput.RATIO,
+        below=("workload", "system"),
+    ),
+    _Table(
+        "W1, W2: bytes written for each step",
+        throughput.GROUP,
+        throughput.WRITTEN,
+        "per_commit",
+        lambda n: f"{n:,} per commit",
+        below=("workload", "system"),
+    ),
+    _Table(
+        "W3: ms for a look-up, and beside code by hand",
+        lookups.GROUP,
+        lookups.COST,
+        "invoices",
+        lambda n: f"{n:,} invoices",
+        3,
+        lookups.RATIO,
+        ("per_commit", "system"),
+    ),
+    _Table("a backlog worked off, steps/s", backlog.BACKLOG, backlog.SPEED, "waiting", lambda n: f"{n:,} waiting"),
+    *[
+        _Table(
+            f"most memory of a process ({role}) meanwhile, MB",
+            backlog.BACKLOG,
+            f"memory, {role}",
+            "waiting",
+            lambda n: f"{n:,} waiting",
+        )
+        for role in ROLES
+    ],
+    _Table(
+        "among retained messages, µs for each step",
+        retained.GROUP,
+        retained.COST,
+        "retained",
+        lambda n: f"{n:,} retained",
+    ),
+    _Table(
+        "rules on one queue, µs for each step",
+        rules_per_queue.GROUP,
+        rules_per_queue.COST,
+        "rules",
+        lambda n: f"{n:,} rule" + "s" * (n != 1),
+    ),
+    _Table(
+        "W1 by the size of messages, µs for each step, and beside code by hand",
+        message_sizes.GROUP,
+        message_sizes.COST,
+        "bytes",
+        lambda n: f"{float(n) / 1000:.1f} KB",
+        ratio=message_sizes.RATIO,
+    ),
+    _Table("one core and two, steps/s", backlog.CORES, backlog.SPEED, "workload", str),
+    _Table(
+        "requests/s accepted over HTTP, and beside a handler by hand",
+        gateway_load.ACCEPTING,
+        gateway_load.SPEED,
+        "connections",
+        lambda n: f"{n:,} connection" + "s" * (n != 1),
+        ratio=gateway_load.RATIO,
+        below=("bytes", "system"),
+    ),
+    *[
+        _Table(
+            f"{percentile} of a request, ms",
+            gateway_load.ACCEPTING,
+            percentile,
+            "connections",
+            lambda n: f"{n:,} connection" + "s" * (n != 1),
+            1,
+            below=("bytes", "system"),
+        )
+        for percentile in (gateway_load.P50, gateway_load.P99)
+    ],
+    _Table("s until ready, which is not counted", "start", "ready", "workload", str, 1),
+)
+"""In the order in which they are shown."""
+
+
+def tables(figures: Sequence[Figure]) -> Iterator[str]:
+    """Lines of text."""
+    for table in TABLES:
+        rows = _rows(table, figures)
+        if rows:
+            yield ""
+            yield from _aligned([table.title, *rows[0]], rows[1:])
+    yield from _latency(figures)
+    yield from _conversations(figures)
+    yield from _steps(figures)
+    yield from _targets(figures)
+
+
+def _rows(table: _Table, figures: Sequence[Figure]) -> list[list[str]]:
+    """Headings, then for each row its name and cells."""
+    mine = [figure for figure in figures if figure.group == table.group and table.across in figure.at]
+    cells: dict[str, dict[Column, str]] = {}
+    columns: dict[Column, None] = {}
+    ratios = {tuple(figure.at.items()): figure.value for figure in mine if figure.name == table.ratio}
+    for figure in mine:
+        if figure.name == table.name:
+            column = figure.at[table.across]
+            ratio = ratios.get(tuple(figure.at.items()))
+            text = f"{figure.value:,.{table.decimals}f}"
+            columns[column] = None
+            name = ", ".join([_told(key, figure.at[key]) for key in table.below])
+            cells.setdefault(name, {})[column] = text if ratio is None else f"{text} ({ratio:.2f})"
+    if not cells:
+        return []
+    rows = [[name, *[found.get(column, "") for column in columns]] for name, found in cells.items()]
+    return [[table.heading(column) for column in columns], *rows]
+
+
+def _told(key: str, value: Column) -> str:
+    match key:
+        case "per_commit":
+            return f"{value:,} per commit"
+        case "bytes":
+            return f"{float(value) / 1000:g} KB"
+        case "connections":
+            return f"{value:,} connections"
+    return str(value)
+
+
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    title, *columns = headings
+    first = max([len(title), *[len(row[0]) + 2 for row in rows]])
+    widths = [max([len(column), *[len(row[n + 1]) for row in rows]]) for n, column in enumerate(columns)]
+    yield "  ".join([title.ljust(first), *[text.rjust(width) for text, width in zip(columns, widths, strict=True)]])
+    for name, *cells in rows:
+        line = [f"  {name}".ljust(first), *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]
+        yield "  ".join(line).rstrip()
+
+
+def _latency(figures: Sequence[Figure]) -> Iterator[str]:
+    mine = [figure for figure in figures if figure.group == latency.GROUP]
+    if mine:
+        told = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in mine])
+        yield ""
+        yield f"one message through {latency.STEPS} steps in an idle node: {told}"
+
+
+def _conversations(figures: Sequence[Figure]) -> Iterator[str]:
+    mine = [figure for figure in figures if figure.group == gateway_load.CONVERSATION]
+    if mine:
+        yield ""
+        yield "a conversation of three steps over HTTP, one after the other"
+    for system in dict.fromkeys([figure.at["system"] for figure in mine]):
+        told = [f"{each.name} {each.value:.1f} ms" for each in mine if each.at["system"] == system]
+        yield f"  {system}: {', '.join(told)}"
+
+
+def _steps(figures: Sequence[Figure]) -> Iterator[str]:
+    mine = [figure for figure in figures if figure.group == breakdown.GROUP]
+    if mine:
+        yield ""
+        yield "where the time of a step goes, µs"
+    for figure in mine:
+        parts = ", ".join([f"{name} {value:,.0f}" for name, value in figure.parts])
+        yield f"  {figure.at['workload']} {figure.value:,.0f} = {parts}"
+
+
+def _targets(figures: Sequence[Figure]) -> Iterator[str]:
+    mine = [figure for figure in figures if figure.is_reached is not None]
+    if mine:
+        yield ""
+        yield "targets"
+    for figure in mine:
+        where = ", ".join([_place(key, value) for key, value in figure.at.items() if key in _PLACES])
+        verdict = "reached" if figure.is_reached else "not reached"
+        about = f"{figure.group}, {figure.name}" + (f" ({where})" if where else "")
+        yield f"  {about}: {figure.value:,.2f}, {figure.target}: {verdict}"
+
+
+_PLACES = ("workload", "system", "per_commit", "invoices", "bytes", "connections")
+
+
+def _place(key: str, value: Column) -> str:
+    return f"{value:,} invoices" if key == "invoices" else _told(key, value)

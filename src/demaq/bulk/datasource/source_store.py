@@ -1,0 +1,35 @@
+"""The store that a data frame is about: opened for reading, with the program that ran on it last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from demaq.errors import StoreError
+from demaq.language.loader import load_program_texts
+from demaq.language.program.program import Program
+from demaq.language.resolving.suggestions import unknown
+from demaq.store import opening
+from demaq.store.location import place_of
+from demaq.store.protocol import Store
+
+
+@contextmanager
+def reading(address: str) -> Iterator[Store]:
+    """The store for reading: beside a running node, or at rest."""
+    store = opening.open_store_readonly(address)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def program_on(store: Store, address: str) -> tuple[str, Program]:
+    """The program that ran on a store last, with its digest."""
+    _, digest, files = opening.program_on(store, place_of(address))
+    return digest, load_program_texts(files)
+
+
+def expect_queue(program: Program, queue: str, address: str) -> None:
+    if queue not in program.queues:
+        raise StoreError(f"{unknown('queue', queue, program.queues)} (store {place_of(address)})")

@@ -1,0 +1,321 @@
+"""Translated expressions: Python text, and what is known about its value."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+
+
+class NotTranslatable(Exception):
+    """An expression that only Saxon evaluates; says which part of it is the reason."""
+
+
+class Type(Enum):
+    """What the items of a value are, and how Python has them."""
+
+    DOCUMENT = "document"
+    """A document node: its root element."""
+    ELEMENT = "element"
+    """An element of some message."""
+    MADE = "made"
+    """A new element, which has no parent."""
+    ATTRIBUTE = "attribute"
+    """Its value. All attributes of a list have one name."""
+    TEXT = "text"
+    """A text node: a string."""
+    UNTYPED = "untyped"
+    """A string, of type xs:untypedAtomic."""
+    STRING = "string"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    """A number that was written with a point, as the nearest double: only for who computes with doubles."""
+    DOUBLE = "double"
+    NUMERIC = "numeric"
+    """An integer or a double: which one, only Python's type of the value says. The sum of nothing is an integer."""
+    BOOLEAN = "boolean"
+    EMPTY = "empty"
+    """No items at all."""
+    DONE = "done"
+    """No items: the expression does something."""
+
+
+class Order(IntEnum):
+    """What is known about the order of nodes. Each implies those before it."""
+
+    UNKNOWN = 0
+    """They may be in any order, and one may occur twice."""
+    SORTED = 1
+    """They are in document order, each once."""
+    FLAT = 2
+    """Besides, none is inside another."""
+
+
+NODES = frozenset({Type.DOCUMENT, Type.ELEMENT, Type.MADE, Type.ATTRIBUTE, Type.TEXT})
+STRINGS = frozenset({Type.UNTYPED, Type.STRING})
+NUMBERS = frozenset({Type.INTEGER, Type.DOUBLE, Type.NUMERIC})
+NO_VALUES = frozenset({Type.EMPTY, Type.DONE})
+
+
+_numbers = itertools.count()
+
+
+def new_name() -> str:
+    """A Python variable that nobody else uses."""
+    return f"v{next(_numbers)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCode:
+    """One item, or a list of any number of them, with its static type.
+
+    What is not known is not assumed: whoever translates an expression says what can be proved about its value, and who
+    uses it refuses what is not proved.
+
+    A list is an expression, or it is an item and the clauses of a comprehension around it, so that what goes over a
+    list that goes over a list can be one comprehension.
+    """
+
+    item: str
+    """A Python expression: of the item, or of the list where there are no clauses."""
+    type: Type
+    is_list: bool = False
+    clauses: str = ""
+    """For a list: `for … in … if …`, what the item is in."""
+    order: Order = Order.UNKNOWN
+    """Of nodes; see also `is_sorted` and `is_flat`."""
+    is_iterator: bool = False
+    """Whether the list is not really one, but can be gone over once."""
+    is_single: bool = False
+    """Of a list: whether it holds one item at most."""
+    is_new: bool = False
+    """Of new elements: whether nobody else has them, so that they need not be copied."""
+    name: str = ""
+    """Of attributes."""
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether there is one item at most."""
+        return self.is_single or not self.is_list
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether nodes are in document order, each once."""
+        return self.is_optional or self.order >= Order.SORTED
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether, besides, no node is inside another."""
+        return self.is_optional or self.order >= Order.FLAT
+
+    @property
+    def text(self) -> str:
+        """The item, or the list."""
+        if self.clauses:
+            return f"[{self.item} {self.clauses}]"
+        return f"list({self.item})" if self.is_iterator else self.item
+
+    @property
+    def listed(self) -> str:
+        return self.text if self.is_list else f"[{self.item}]"
+
+    @property
+    def each(self) -> str:
+        """Something to go over once."""
+        if not self.is_list:
+            return f"({self.item},)"
+        return self.text if self.clauses else self.item
+
+
+def listed(text: str, type_: Type, order: Order = Order.UNKNOWN) -> PythonCode:
+    """A list by an expression for it."""
+    return PythonCode(text, type_, is_list=True, order=order)
+
+
+def in_document_order(code: PythonCode) -> PythonCode:
+    """The same nodes sorted, each once. Attributes and texts have no identity here: they cannot be sorted."""
+    if code.is_sorted:
+        return code
+    if code.type not in (Type.ELEMENT, Type.DOCUMENT):
+        raise NotTranslatable(f"the document order of {code.type.value} nodes")
+    return listed(f"ordered({code.text})", code.type, Order.SORTED)
+
+
+def looped(code: PythonCode) -> PythonCode:
+    """The same as an item in clauses; the item is a variable."""
+    if code.clauses and code.item.isidentifier():
+        return code
+    name = new_name()
+    if code.clauses:
+        return replace(code, item=name, clauses=f"{code.clauses} for {name} in ({code.item},)")
+    return replace(
+        code,
+        item=name,
+        clauses=f"for {name} in {code.each}",
+        is_list=True,
+        is_single=code.is_optional,
+        is_iterator=False,
+    )
+
+
+def mapped(code: PythonCode, item: str, type_: Type) -> PythonCode:
+    """An expression for each item: in it, braces stand for the item."""
+    if not code.is_list:
+        return PythonCode(f"[{item.format(code.item)}]", type_, is_list=True, is_single=True)
+    loop = code if code.clauses and item.count("{") <= 1 else looped(code)
+    return replace(loop, item=item.format(loop.item), type=type_, order=Order.UNKNOWN, is_new=False, name="")
+
+
+EMPTY = PythonCode("[]", Type.EMPTY, is_list=True, order=Order.FLAT, is_single=True)
+
+
+def as_list(code: PythonCode) -> PythonCode:
+    return code if code.is_list else replace(code, item=code.listed, is_list=True, is_single=True)
+
+
+def either(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
+    """One of two values, by a condition."""
+    if one.type is other.type is Type.EMPTY:
+        raise NotTranslatable("a choice between nothing and nothing")
+    if one.type is Type.EMPTY:
+        one = _nothing(other)
+    if other.type is Type.EMPTY:
+        other = _nothing(one)
+    if one.type is not other.type or one.name != other.name:
+        raise NotTranslatable(f"a choice between {one.type.value} and {other.type.value}")
+    if one.is_list != other.is_list:
+        one, other = as_list(one), as_list(other)
+    return PythonCode(
+        f"({one.text} if {condition} else {other.text})",
+        one.type,
+        is_list=one.is_list,
+        order=min(_order(one), _order(other)),
+        is_single=one.is_single and other.is_single,
+        is_new=one.is_new and other.is_new,
+        name=one.name,
+    )
+
+
+def _nothing(like: PythonCode) -> PythonCode:
+    return replace(EMPTY, type=like.type, is_new=True, name=like.name)
+
+
+def _order(code: PythonCode) -> Order:
+    return Order.FLAT if code.is_optional else code.order
+
+
+def values(code: PythonCode) -> PythonCode:
+    """What is left of nodes when they are compared or computed with: a list of their values."""
+    match code.type:
+        case Type.DOCUMENT | Type.ELEMENT | Type.MADE:
+            return mapped(code, "string_of({})", Type.UNTYPED)
+        case Type.ATTRIBUTE | Type.TEXT:
+            return replace(as_list(code), type=Type.UNTYPED, order=Order.UNKNOWN, name="")
+        case Type.DONE:
+            raise NotTranslatable("the value of an action")
+    return as_list(code)
+
+
+def texts(code: PythonCode) -> PythonCode:
+    """The values as a list of strings."""
+    found = values(code)
+    match found.type:
+        case Type.UNTYPED | Type.STRING | Type.EMPTY:
+            return found
+        case Type.INTEGER:
+            return mapped(found, "str({})", Type.STRING)
+        case Type.DOUBLE:
+            return mapped(found, "double_text({})", Type.STRING)
+        case Type.NUMERIC:
+            return mapped(found, "number_text({})", Type.STRING)
+        case Type.BOOLEAN:
+            return mapped(found, "('true' if {} else 'false')", Type.STRING)
+    raise NotTranslatable(f"the text of {found.type.value}")
+
+
+def text(code: PythonCode) -> str:
+    """The value as one string: the empty one for nothing."""
+    if not code.is_list and code.type in STRINGS:
+        return code.item
+    if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT, Type.MADE):
+        return f"string_of({code.item})"
+    return f"one_text({texts(code).text})"
+
+
+def string_argument(code: PythonCode) -> str:
+    """The value for a parameter of type xs:string?, the empty string for nothing: only nodes are cast."""
+    if code.type in NODES or code.type in STRINGS or code.type is Type.EMPTY:
+        return text(code)
+    raise NotTranslatable(f"{code.type.value} where a string is expected")
+
+
+def joined_texts(code: PythonCode, separator: str) -> str:
+    """All values as one string."""
+    if not code.is_list and code.type is Type.DOUBLE:
+        return f"double_text({code.item})"
+    if not code.is_list and code.type is Type.INTEGER:
+        return f"str({code.item})"
+    found = texts(code)
+    return f"{separator!r}.join({found.text})"
+
+
+def numbers(code: PythonCode) -> PythonCode:
+    """Values as numbers: what has no type is a double."""
+    found = values(code)
+    if found.type in NUMBERS:
+        return found
+    if found.type is Type.UNTYPED:
+        return mapped(found, "double({})", Type.DOUBLE)
+    if found.type is Type.EMPTY:
+        return replace(found, type=Type.DOUBLE)
+    raise NotTranslatable(f"computing with {found.type.value}")
+
+
+def operands(left: PythonCode, right: PythonCode) -> tuple[PythonCode, PythonCode]:
+    """The numbers on both sides of an operator. A decimal becomes a double if the other one is a double for sure."""
+    if values(left).type is Type.DECIMAL:
+        return _as_doubles(left), _certain_doubles(right)
+    if values(right).type is Type.DECIMAL:
+        return _certain_doubles(left), _as_doubles(right)
+    return numbers(left), numbers(right)
+
+
+def _as_doubles(decimal: PythonCode) -> PythonCode:
+    return replace(values(decimal), type=Type.DOUBLE)
+
+
+def _certain_doubles(code: PythonCode) -> PythonCode:
+    if values(code).type not in (Type.UNTYPED, Type.DOUBLE, Type.NUMERIC):
+        raise NotTranslatable(f"computing with decimal and {code.type.value}")
+    found = numbers(code)
+    return found if found.type is Type.DOUBLE else mapped(found, "certain_double({})", Type.DOUBLE)
+
+
+def at_most_one(code: PythonCode) -> PythonCode:
+    """A list that is odd where it holds more."""
+    if code.is_optional:
+        return as_list(code)
+    return replace(listed(f"at_most_one({code.text})", code.type), is_single=True, name=code.name)
+
+
+def truth(code: PythonCode) -> str:
+    """A Python expression that is true or false as the value counts in a condition."""
+    match code.type:
+        case _ if code.type in NODES:
+            return is_there(code)
+        case Type.BOOLEAN | Type.STRING | Type.UNTYPED | Type.INTEGER if not code.is_list:
+            return code.item
+        case Type.DOUBLE | Type.NUMERIC if not code.is_list:
+            return f"is_true_number({code.item})"
+        case Type.BOOLEAN if code.is_single:
+            return f"any({code.text})"
+        case Type.EMPTY:
+            return "False"
+    raise NotTranslatable(f"{code.type.value} as a condition")
+
+
+def is_there(code: PythonCode) -> str:
+    """Whether there is any item."""
+    if not code.is_list:  # to make an item may fail, although it is there
+        return "True" if code.item.isidentifier() else f"bool([{code.item}])"
+    return f"has({code.item})" if code.is_iterator and not code.clauses else code.text

@@ -1,0 +1,284 @@
+"""Paths, their steps and predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from demaq.compiler.emit.python.code import (
+    EMPTY,
+    NO_VALUES,
+    NODES,
+    NUMBERS,
+    NotTranslatable,
+    Order,
+    PythonCode,
+    Type,
+    as_list,
+    in_document_order,
+    listed,
+    looped,
+    new_name,
+    truth,
+)
+from demaq.compiler.emit.python.dependence import must_depend_on_focus
+from demaq.compiler.emit.python.focus import FocusAndVariables
+from demaq.compiler.trees import calls
+from demaq.language import ast
+from demaq.language.namespaces import FN
+from demaq.language.resolving.names import Names
+
+Translate = Callable[[ast.Expr, FocusAndVariables], PythonCode]
+
+_POSITIONS = ((FN, "position", 0), (FN, "last", 0))
+
+
+class Paths:
+    def __init__(self, names: Names, translate: Translate) -> None:
+        self._names = names
+        self._translate = translate
+
+    def path(self, node: ast.Path, scope: FocusAndVariables) -> PythonCode:
+        separators, steps = node.separators, node.steps
+        if separators[0] == "":
+            found = self._translate(steps[0], scope)
+            separators, steps = separators[1:], steps[1:]
+        else:
+            found = root_of(scope)
+        for number, (separator, step) in enumerate(zip(separators, steps, strict=True)):
+            if isinstance(step, ast.AxisStep):
+                found = self._step(found, separator, step, scope)
+            elif separator == "/" and number == len(steps) - 1:
+                found = self._mapped(found, step, scope)
+            else:
+                raise NotTranslatable("a step that is an expression")
+        return found
+
+    def own_step(self, node: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
+        """A step from the context item."""
+        return self._step(scope.item(), "/", node, scope)
+
+    def mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        """An expression evaluated with each item in turn as context."""
+        if found.type in NO_VALUES:
+            raise NotTranslatable("an expression for each item of nothing")
+        if not found.is_list and found.item.isidentifier():
+            return self._translate(expr, scope.within(found))
+        loop = looped(found)
+        made = self._translate(expr, scope.within(PythonCode(loop.item, found.type, name=found.name)))
+        if made.type in NO_VALUES:
+            raise NotTranslatable("an expression for each item that has no value")
+        return within(loop, made)
+
+    def _mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        """The last step of a path, where it is an expression: nodes would be brought into document order."""
+        _must_be_nodes(found)
+        made = self.mapped(found, expr, scope)
+        if made.type is Type.ELEMENT:
+            return in_document_order(made)
+        if made.type in NODES:
+            raise NotTranslatable("a step that is an expression with nodes as its value")
+        return made
+
+    # steps
+
+    def _step(self, found: PythonCode, separator: str, step: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
+        if found.type not in (Type.DOCUMENT, Type.ELEMENT):
+            raise NotTranslatable(f"a step from {found.type.value}")
+        found = in_document_order(found)
+        by_position = any([self._is_by_position(predicate) for predicate in step.predicates])
+        match step.axis, step.test:
+            case "child" | "descendant", ast.NameTest() as test:
+                tag = _tag(test, self._names.elements)
+                if by_position:
+                    return self._elements_by_position(found, separator, step, tag, scope)
+                made = self._elements(found, separator == "//" or step.axis == "descendant", tag)
+            case "child", ast.KindTest(kind="text") if separator == "/":
+                made = self._texts(found)
+            case "attribute", ast.NameTest() as test:
+                made = self._attributes(found, separator, _tag(test, self._names.attributes))
+            case "self", ast.KindTest(kind="node") if separator == "/":
+                made = found
+            case _:
+                raise NotTranslatable(f"axis {step.axis} with such a test")
+        for predicate in step.predicates:
+            if by_position or made.type is not Type.ELEMENT:
+                raise NotTranslatable("a predicate on such a step")
+            made = self.filtered(made, predicate, scope)
+        return made
+
+    def _elements(self, found: PythonCode, is_deep: bool, tag: str) -> PythonCode:
+        """Elements of a name: children, or all further down."""
+        if is_deep:
+            return _from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
+        if found.type is Type.ELEMENT:
+            return _from(found, f".iterchildren({tag!r})", Order.FLAT)
+        if tag == "*":
+            return replace(as_list(found), type=Type.ELEMENT)
+        if not found.is_list:
+            named = f"root_named({found.item}, {tag!r})"
+            if found.item.isidentifier():
+                named = f"([{found.item}] if {found.item}.tag == {tag!r} else [])"
+            return replace(listed(named, Type.ELEMENT), is_single=True)
+        loop = looped(found)
+        return replace(loop, type=Type.ELEMENT, clauses=f"{loop.clauses} if {loop.item}.tag == {tag!r}")
+
+    def _attributes(self, found: PythonCode, separator: str, tag: str) -> PythonCode:
+        if tag == "*":
+            raise NotTranslatable("all attributes")
+        if separator == "//":
+            found = self._elements(found, True, "*") if found.type is Type.DOCUMENT else _all_within(found)
+        elif found.type is Type.DOCUMENT:
+            return replace(_nothing_in(found), type=Type.ATTRIBUTE, name=tag)
+        if not found.is_list:
+            made = listed(f"attribute({found.item}, {tag!r})", Type.ATTRIBUTE)
+            return replace(made, is_single=True, name=tag)
+        loop = looped(found)
+        value = new_name()
+        clauses = f"{loop.clauses} for {value} in ({loop.item}.get({tag!r}),) if {value} is not None"
+        return replace(loop, item=value, type=Type.ATTRIBUTE, clauses=clauses, order=Order.FLAT, name=tag)
+
+    def _texts(self, found: PythonCode) -> PythonCode:
+        if found.type is Type.DOCUMENT:
+            return replace(_nothing_in(found), type=Type.TEXT)
+        if not found.is_list:
+            return listed(f"texts_in({found.item})", Type.TEXT, Order.FLAT)
+        if not found.is_flat:
+            found = listed(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT)
+        loop = looped(found)
+        text = new_name()
+        clauses = f"{loop.clauses} for {text} in texts_in({loop.item})"
+        return PythonCode(text, Type.TEXT, is_list=True, clauses=clauses, order=Order.FLAT)
+
+    def _elements_by_position(
+        self, found: PythonCode, separator: str, step: ast.AxisStep, tag: str, scope: FocusAndVariables
+    ) -> PythonCode:
+        """Positions count what one step finds from one node: behind `//`, the children of one parent."""
+        group = new_name()
+        is_deep = step.axis == "descendant"
+        if separator == "//":
+            if found.is_list or is_deep:
+                raise NotTranslatable("positions behind // from several nodes")
+            groups = f"for {group} in siblings({found.item}.{_descendants(found)}({tag!r}))"
+        else:
+            loop = looped(found)
+            one = self._elements(PythonCode(loop.item, found.type), is_deep, tag)
+            groups = f"{loop.clauses} for {group} in ({one.text},)"
+        made = listed(group, Type.ELEMENT, Order.SORTED if is_deep else Order.FLAT)
+        for predicate in step.predicates:
+            made = self.filtered(made, predicate, scope)
+        if separator == "//":
+            return listed(f"merged([{made.listed} {groups}])", Type.ELEMENT, Order.SORTED)
+        inner = looped(made)
+        order = (Order.SORTED if is_deep else Order.FLAT) if found.is_flat else Order.UNKNOWN
+        return in_document_order(
+            PythonCode(inner.item, Type.ELEMENT, is_list=True, clauses=f"{groups} {inner.clauses}", order=order)
+        )
+
+    # predicates
+
+    def filtered(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
+        """The items of a list that a predicate leaves."""
+        _must_be_nodes(found)
+        condition = predicate.condition
+        if isinstance(condition, ast.NumericLiteral) and condition.text.isdigit():
+            made = listed(f"item_at({found.listed}, {int(condition.text)})", found.type)
+            return replace(made, is_single=True)
+        if calls(condition, self._names, "last", arity=0):
+            return replace(listed(f"{found.listed}[-1:]", found.type), is_single=True)
+        must_depend_on_focus(condition, self._names)
+        if not self._asks_for_position(condition):
+            loop = looped(found)
+            inner = self._translate(condition, scope.within(PythonCode(loop.item, found.type)))
+            if inner.type in NUMBERS or inner.type is Type.DECIMAL:
+                raise NotTranslatable("a position that is computed")
+            return replace(loop, clauses=f"{loop.clauses} if {truth(inner)}")
+        item, position, whole = new_name(), new_name(), new_name()
+        within_all = scope.within(
+            PythonCode(item, found.type), PythonCode(position, Type.INTEGER), PythonCode(f"len({whole})", Type.INTEGER)
+        )
+        inner = self._translate(condition, within_all)
+        if inner.type is not Type.BOOLEAN:
+            raise NotTranslatable("a position that is computed")
+        return PythonCode(
+            item,
+            found.type,
+            is_list=True,
+            clauses=f"for {whole} in ({found.listed},)"
+            f" for {position}, {item} in enumerate({whole}, 1) if {truth(inner)}",
+            order=found.order,
+            is_single=found.is_single or not found.is_list,
+        )
+
+    def _is_by_position(self, predicate: ast.Predicate) -> bool:
+        return isinstance(predicate.condition, ast.NumericLiteral) or self._asks_for_position(predicate.condition)
+
+    def _asks_for_position(self, condition: ast.Expr) -> bool:
+        """Whether a predicate asks, or one inside it."""
+        return any([self._names.functions.get(node) in _POSITIONS for node in ast.walk(condition)])
+
+
+def root_of(scope: FocusAndVariables) -> PythonCode:
+    """The document that the context item is in."""
+    item = scope.item()
+    if item.is_list or item.type not in (Type.DOCUMENT, Type.ELEMENT):
+        raise NotTranslatable(f"the document of {item.type.value}")
+    return item if item.type is Type.DOCUMENT else PythonCode(f"root_of({item.item})", Type.DOCUMENT)
+
+
+def _must_be_nodes(found: PythonCode) -> None:
+    if found.type not in (Type.DOCUMENT, Type.ELEMENT):
+        raise NotTranslatable(f"a step or predicate on {found.type.value}")
+
+
+def _descendants(found: PythonCode) -> str:
+    """The method that finds elements below: a document's root element is below it."""
+    return "iter" if found.type is Type.DOCUMENT else "iterdescendants"
+
+
+def _nothing_in(found: PythonCode) -> PythonCode:
+    """What a document has none of. An expression for the document might fail, so it must be a variable."""
+    if found.is_list or not found.item.isidentifier():
+        raise NotTranslatable("attributes or text of documents")
+    return EMPTY
+
+
+def _all_within(found: PythonCode) -> PythonCode:
+    """An element with all further down."""
+    if found.is_list:
+        raise NotTranslatable("attributes behind // from several elements")
+    return _from(found, ".iter()", Order.SORTED)
+
+
+def _from(found: PythonCode, call: str, order: Order) -> PythonCode:
+    """Elements that lxml finds from elements, by this call of each: for one element they have the order."""
+    if not found.is_list:
+        return PythonCode(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True, order=order)
+    loop = looped(found)
+    child = new_name()
+    clauses = f"{loop.clauses} for {child} in {loop.item}{call}"
+    if not found.is_flat:
+        order = Order.UNKNOWN
+    return in_document_order(PythonCode(child, Type.ELEMENT, is_list=True, clauses=clauses, order=order))
+
+
+def within(loop: PythonCode, made: PythonCode) -> PythonCode:
+    """What is made in each turn of a loop, all together."""
+    inner = looped(made) if made.is_list else made
+    return replace(
+        inner,
+        is_list=True,
+        clauses=f"{loop.clauses} {inner.clauses}".rstrip(),
+        order=Order.UNKNOWN,
+        is_single=loop.is_single and (made.is_single or not made.is_list),
+    )
+
+
+def _tag(test: ast.NameTest, known: dict[ast.Node, tuple[str | None, str]]) -> str:
+    """A name as lxml knows it."""
+    uri, local = known.get(test, (None, "*"))
+    if uri is None and local == "*":
+        return "*"
+    if uri is None or local == "*":
+        raise NotTranslatable("a name with a star for a part of it")
+    return f"{{{uri}}}{local}" if uri else local

@@ -1,0 +1,85 @@
+"""All the rules of a queue as Python, with what they need to know about the messages they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.emit.python.code import NotTranslatable
+from demaq.compiler.emit.python.rule_code import RuleText, index_text, is_linear, property_text, rule_text
+from demaq.compiler.plan import Plan, RulePlan
+from demaq.language.program.program import Property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyText:
+    property: Property
+    computed: str | None
+    """A function that gives its values, where it is computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeText:
+    """How properties and index entries of a queue's new messages come about."""
+
+    properties: tuple[PropertyText, ...]
+    indexes: tuple[tuple[int, str], ...]
+    """By number, functions that give the entries of a message."""
+    is_linear: bool
+    """Whether its time grows as the message does, so that it need not be watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueText:
+    rules: tuple[tuple[RulePlan, RuleText], ...]
+    intakes: Mapping[str, IntakeText]
+    """Of the queues that the rules put messages into."""
+
+
+def queue_text(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> QueueText:
+    """Raises NotSimple where one of the rules is not, or what is computed of the messages they make."""
+    queue = plan.queues[name]
+    if queue.picks:
+        raise NotTranslatable("they are so many that most are never asked")
+    rules: list[tuple[RulePlan, RuleText]] = []
+    for rule in queue.rules:
+        try:
+            rules.append((rule, rule_text(rule, plan.program, modules[rule.rule.module])))
+        except (NotTranslatable, RecursionError) as reason:
+            raise NotTranslatable(f"in rule {rule.rule.name}, {_said(reason)}") from None
+    targets = dict.fromkeys([write.queue for rule in queue.rules for write in rule.enqueues])
+    return QueueText(rules=tuple(rules), intakes={target: intake_text(target, plan, modules) for target in targets})
+
+
+def intake_text(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> IntakeText:
+    """Raises NotSimple where an expression is not."""
+    declared = [prop for prop in plan.program.properties_of(queue) if prop.decl is not None]
+    properties: list[PropertyText] = []
+    for prop in declared:
+        assert prop.module is not None, "somebody has declared it"
+        try:
+            computed = property_text(prop, prop.values[queue], modules[prop.module])
+        except (NotTranslatable, RecursionError) as reason:
+            raise NotTranslatable(f"in property {prop.name}, {_said(reason)}") from None
+        properties.append(PropertyText(property=prop, computed=computed))
+    indexes = plan.indexes_of(queue)
+    expressions = [*[prop.values[queue] for prop in declared], *[index.expr for index in indexes]]
+    return IntakeText(
+        properties=tuple(properties),
+        indexes=tuple([(index.number, index_text(index, modules[index.module])) for index in indexes]),
+        is_linear=all([is_linear(expr) for expr in expressions if expr is not None]),
+    )
+
+
+def why_not_simple(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> str | None:
+    """Why the rules of a queue are left to Saxon; None where they are simple."""
+    try:
+        queue_text(name, plan, modules)
+    except NotTranslatable as reason:
+        return str(reason)
+    return None
+
+
+def _said(reason: Exception) -> str:
+    return str(reason) if isinstance(reason, NotTranslatable) else "expressions that are nested too deeply"

@@ -1,0 +1,210 @@
+"""Rules, properties and indexes as the text of Python functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.emit.python.code import (
+    EMPTY,
+    NUMBERS,
+    STRINGS,
+    NotTranslatable,
+    PythonCode,
+    Type,
+    listed,
+    mapped,
+    texts,
+    truth,
+    values,
+)
+from demaq.compiler.emit.python.focus import FocusAndVariables
+from demaq.compiler.emit.python.translation import MESSAGE, RUN, Translation
+from demaq.compiler.emit.xquery.lower import property_type
+from demaq.compiler.plan import Index, IndexLookup, RulePlan
+from demaq.language import ast
+from demaq.language.program.program import Program, Property, Rule
+from demaq.language.resolving.names import Names
+
+_HEAD = f"def function({MESSAGE}, {RUN}):\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleText:
+    """A rule as Python functions of the message's root and of who runs it."""
+
+    first: str | None
+    """Whether it goes on, where that is decided before state is read."""
+    keys: tuple[str, ...]
+    """Entries to ask for, one function for each look-up."""
+    body: str
+    """Do what the rule does."""
+    makes_namespaces: bool
+    """Whether there are new elements or attributes with namespaces."""
+
+
+def rule_text(plan: RulePlan, program: Program, context: CompilerContext) -> RuleText:
+    """Raises NotSimple."""
+    _must_be_plain(context)
+    rule = plan.rule
+    actions = _Actions(rule, program, context.names)
+    translation = Translation(context.names, plan.sites, actions.own, actions.act)
+    actions.translation = translation
+    scope = FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT))
+    if not plan.needs_state:
+        body = _HEAD + _body(rule.body, rule.name, translation, scope)
+        return RuleText(first=None, keys=(), body=body, makes_namespaces=translation.makes_namespaces)
+    conditions = [truth(translation.code(condition, scope)) for condition in plan.first]
+    first = f"{_HEAD}    return {' and '.join(conditions) or 'True'}\n"
+    keys = [_keys(lookup, translation, scope) for read in plan.keyed for lookup in read.lookups]
+    body = _HEAD + _body(rule.body, rule.name, translation, scope)
+    return RuleText(first=first, keys=tuple(keys), body=body, makes_namespaces=translation.makes_namespaces)
+
+
+def property_text(prop: Property, value: ast.Expr | None, context: CompilerContext) -> str | None:
+    """A function that gives the values of a property, as strings; None where nothing is computed. Raises NotSimple."""
+    if prop.type != "string" and prop.type not in _CASTS:
+        raise NotTranslatable(f"a value of type xs:{prop.type}")
+    if value is None:
+        return None
+    _must_be_plain(context)
+    found = Translation(context.names, {}).code(value, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT)))
+    return f"def function({MESSAGE}):\n    return {_as(prop.type, found)}\n"
+
+
+_CASTS = {"boolean": "boolean_text({})", "integer": "str(integer({}))", "decimal": "decimal_text({})"}
+"""Types whose values are equal when they are written in the same way, and how a string is written so."""
+_TYPES = {"boolean": Type.BOOLEAN, "integer": Type.INTEGER, "decimal": Type.INTEGER}
+"""What need not be cast to be of such a type."""
+
+
+def _as(type_name: str, code: PythonCode) -> str:
+    """Values as properties of a type have them: a list of their texts."""
+    found = values(code)
+    if type_name == "string" or found.type is Type.EMPTY or found.type is _TYPES.get(type_name):
+        return texts(found).text
+    if type_name in _CASTS and found.type in STRINGS:
+        return mapped(found, _CASTS[type_name], Type.STRING).text
+    raise NotTranslatable(f"{found.type.value} as a property of type xs:{type_name}")
+
+
+def index_text(index: Index, context: CompilerContext) -> str:
+    """A function that gives the entries of a message in an index. Raises NotSimple."""
+    _must_be_plain(context)
+    found = values(
+        Translation(context.names, {}).code(index.expr, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT)))
+    )
+    if found.type is not Type.UNTYPED:
+        raise NotTranslatable("an index over such values")
+    return f"def function({MESSAGE}):\n    return entries({found.text})\n"
+
+
+def is_linear(expr: ast.Expr) -> bool:
+    """Whether an expression is a path that looks at no part of a message more than a few times."""
+    return not any([isinstance(node, (ast.Predicate, ast.Flwor, ast.Quantified)) for node in ast.walk(expr)])
+
+
+def _must_be_plain(context: CompilerContext) -> None:
+    """Settings change what expressions mean."""
+    for item in context.module.tree.prolog:
+        if isinstance(item, ast.Setter):
+            raise NotTranslatable(f"its module declares {item.kind}")
+
+
+def _body(node: ast.If, name: str, translation: Translation, scope: FocusAndVariables) -> str:
+    """Statements. A rule fires where the conditions of all `if`s hold that have no else."""
+    condition = truth(translation.code(node.condition, scope))
+    inner = node.then
+    if isinstance(inner, ast.If) and _has_no_else(node) and _has_no_else(inner):
+        return f"    if not ({condition}):\n        return\n{_body(inner, name, translation, scope)}"
+    otherwise = EMPTY if node.otherwise is None else translation.code(node.otherwise, scope)
+    then = translation.code(inner, scope)
+    for code in (then, otherwise):
+        if code.type not in (Type.DONE, Type.EMPTY):
+            raise NotTranslatable("a rule that has a value")
+    return (
+        f"    if {condition}:\n        {RUN}.fires({name!r})\n        {then.text}\n"
+        f"    else:\n        {otherwise.text}\n"
+    )
+
+
+def _has_no_else(node: ast.If) -> bool:
+    return node.otherwise is None or (isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items)
+
+
+def _keys(lookup: IndexLookup, translation: Translation, scope: FocusAndVariables) -> str:
+    found = values(translation.code(lookup.key, scope))
+    if found.type in STRINGS:
+        keys = mapped(found, "'s' + {}", Type.STRING)
+    elif found.type in NUMBERS:
+        keys = mapped(found, "'n' + double_text({} + 0.0)", Type.STRING)
+    else:
+        raise NotTranslatable("a key of such a type")
+    return f"{_HEAD}    return list(dict.fromkeys({keys.text}))\n"
+
+
+class _Actions:
+    """What a rule does, and what it asks about its own message."""
+
+    def __init__(self, rule: Rule, program: Program, names: Names) -> None:
+        self._rule = rule
+        self._program = program
+        self._names = names
+        self.translation: Translation
+
+    def own(self, node: ast.FunctionCall) -> PythonCode:
+        """A property of the message: none or one."""
+        _, local, arity = self._names.functions[node]
+        if local == "slicekey" and arity == 0 and self._rule.on_slicing:
+            name = self._program.slicings[self._rule.target].property
+        elif local == "property" and arity == 1 and isinstance(node.args[0], ast.StringLiteral):
+            name = self._names.parts.get(node.args[0], node.args[0].value)
+        else:
+            raise NotTranslatable(f"qs:{local} of another message, or of a computed name")
+        match property_type(self._program, name):
+            case "string":
+                found = listed(f"{RUN}.own({name!r})", Type.STRING)
+            case "boolean":
+                found = mapped(listed(f"{RUN}.own({name!r})", Type.STRING), "({} == 'true')", Type.BOOLEAN)
+            case "integer":
+                found = mapped(listed(f"{RUN}.own({name!r})", Type.STRING), "integer({})", Type.INTEGER)
+            case other:
+                raise NotTranslatable(f"a property of type xs:{other}")
+        return replace(found, is_single=True)
+
+    def act(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        if isinstance(node, ast.Enqueue):
+            return self._enqueue(node, scope)
+        assert isinstance(node, ast.Reset), "there are two kinds of actions"
+        return self._reset(node, scope)
+
+    def _enqueue(self, node: ast.Enqueue, scope: FocusAndVariables) -> PythonCode:
+        queue = self._names.parts[node.queue]
+        if self._program.queues[queue].kind == "echo":
+            raise NotTranslatable("a timer")
+        message = self.translation.code(node.message, scope)
+        if message.type is Type.MADE:
+            made = message.text if message.is_new else f"copied({message.text})"
+        elif message.type in (Type.ELEMENT, Type.DOCUMENT):
+            made = f"copied({message.text})"
+        else:
+            raise NotTranslatable(f"to enqueue {message.type.value}")
+        if message.is_list:
+            made = f"copied(only({message.text}))"
+        explicit = [f"({self._names.parts[item.name]!r}, {self._explicit(item, scope)})" for item in node.properties]
+        given = f"({', '.join(explicit)},)" if explicit else "()"
+        return PythonCode(f"{RUN}.enqueue({self._rule.name!r}, {queue!r}, {made}, {given})", Type.DONE)
+
+    def _explicit(self, item: ast.With, scope: FocusAndVariables) -> str:
+        name = self._names.parts[item.name]
+        return _as(property_type(self._program, name), self.translation.code(item.value, scope))
+
+    def _reset(self, node: ast.Reset, scope: FocusAndVariables) -> PythonCode:
+        slicing = self._rule.target if node.slicing is None else self._names.parts[node.slicing]
+        prop = self._program.slicings[slicing].property
+        if node.key is None:
+            key = f"{RUN}.key({prop!r})"
+        else:
+            keys = _as(property_type(self._program, prop), self.translation.code(node.key, scope))
+            key = f"only(list(dict.fromkeys({keys})))"
+        return PythonCode(f"{RUN}.reset({self._rule.name!r}, {slicing!r}, {key})", Type.DONE)

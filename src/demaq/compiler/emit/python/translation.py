@@ -1,0 +1,320 @@
+"""Expressions to Python: names, operators, functions, control. Paths and constructors have homes of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from demaq.compiler.emit.python.code import (
+    EMPTY,
+    NO_VALUES,
+    NotTranslatable,
+    Order,
+    PythonCode,
+    Type,
+    as_list,
+    either,
+    in_document_order,
+    listed,
+    looped,
+    new_name,
+    truth,
+)
+from demaq.compiler.emit.python.dependence import must_depend_on, uses
+from demaq.compiler.emit.python.elements import ElementEmitter, sequence
+from demaq.compiler.emit.python.focus import FocusAndVariables
+from demaq.compiler.emit.python.function_calls import FUNCTIONS, concat, string_of
+from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compared, computed
+from demaq.compiler.emit.python.paths import Paths, root_of, within
+from demaq.compiler.plan import CollectionRead, QueueByKey, Read, SliceRead, WholeQueue
+from demaq.language import ast
+from demaq.language.namespaces import FN, QS
+from demaq.language.resolving.names import Names
+
+MESSAGE = "m"
+"""The root element of the message."""
+RUN = "run"
+"""Who knows its properties, has the state, and takes the actions."""
+
+_INTEGER = re.compile(r"\d{1,15}")
+_NOT_ZERO = re.compile(r"[0.]*[1-9]")
+
+
+class Translation:
+    """Translates the expressions of one rule, property or index. Raises NotSimple.
+
+    `own` says of which property of the message a call asks; `act` translates enqueue and reset.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        reads: Mapping[ast.Node, Read],
+        own: Callable[[ast.FunctionCall], PythonCode] | None = None,
+        act: Callable[[ast.Expr, FocusAndVariables], PythonCode] | None = None,
+    ) -> None:
+        self._names = names
+        self._reads = reads
+        self._own = own
+        self._act = act
+        self._paths = Paths(names, self.code)
+        self._constructors = ElementEmitter(names, self.code)
+
+    @property
+    def makes_namespaces(self) -> bool:
+        """Whether anything that was translated makes elements or attributes with namespaces."""
+        return self._constructors.makes_namespaces
+
+    def code(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        handler = self._HANDLERS.get(type(node))
+        if handler is None:
+            raise NotTranslatable(_described(node))
+        return handler(self, node, scope)
+
+    def value(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        """Of an expression that is no action."""
+        found = self.code(node, scope)
+        if found.type is Type.DONE:
+            raise NotTranslatable("the value of an action")
+        return found
+
+    # what stands alone
+
+    def _string(self, node: ast.StringLiteral, scope: FocusAndVariables) -> PythonCode:
+        return PythonCode(repr(node.value), Type.STRING)
+
+    def _number(self, node: ast.NumericLiteral, scope: FocusAndVariables) -> PythonCode:
+        if _INTEGER.fullmatch(node.text):
+            return PythonCode(str(int(node.text)), Type.INTEGER)
+        value = float(node.text)
+        if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(node.text)):
+            raise NotTranslatable("a number that no double is near to")
+        return PythonCode(repr(value), Type.DOUBLE if "e" in node.text.lower() else Type.DECIMAL)
+
+    def _variable(self, node: ast.VarRef, scope: FocusAndVariables) -> PythonCode:
+        binder = self._names.variables.get(node)
+        known = scope.variables.get(binder) if binder is not None else None
+        if known is None:
+            raise NotTranslatable("a variable that is bound elsewhere")
+        return known
+
+    def _context(self, node: ast.ContextItem, scope: FocusAndVariables) -> PythonCode:
+        return scope.item()
+
+    def _root(self, node: ast.Root, scope: FocusAndVariables) -> PythonCode:
+        return root_of(scope)
+
+    def _path(self, node: ast.Path, scope: FocusAndVariables) -> PythonCode:
+        return self._paths.path(node, scope)
+
+    def _step(self, node: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
+        return self._paths.own_step(node, scope)
+
+    def _element(self, node: ast.DirectElement, scope: FocusAndVariables) -> PythonCode:
+        return self._constructors.element(node, scope)
+
+    def _action(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        if self._act is None:
+            raise NotTranslatable("an action")
+        return self._act(node, scope)
+
+    def _sequence(self, node: ast.Sequence, scope: FocusAndVariables) -> PythonCode:
+        return sequence([self.code(item, scope) for item in node.items])
+
+    def _postfix(self, node: ast.Postfix, scope: FocusAndVariables) -> PythonCode:
+        found = as_list(self.value(node.base, scope))
+        for suffix in node.suffixes:
+            if not isinstance(suffix, ast.Predicate):
+                raise NotTranslatable("a call of a function item, or a look-up")
+            found = self._paths.filtered(found, suffix, scope)
+        return found
+
+    # control
+
+    def _if(self, node: ast.If, scope: FocusAndVariables) -> PythonCode:
+        condition = truth(self.code(node.condition, scope))
+        then = self.code(node.then, scope)
+        otherwise = EMPTY if node.otherwise is None else self.code(node.otherwise, scope)
+        if Type.DONE in (then.type, otherwise.type):
+            if {then.type, otherwise.type} <= {Type.DONE, Type.EMPTY}:
+                return PythonCode(f"({then.text} if {condition} else {otherwise.text})", Type.DONE)
+            raise NotTranslatable("a choice between an action and a value")
+        return either(condition, then, otherwise)
+
+    def _flwor(self, node: ast.Flwor, scope: FocusAndVariables) -> PythonCode:
+        loop = PythonCode("", Type.EMPTY, is_list=True, is_single=True)
+        is_single = True
+        innermost: set[ast.Node] = set()
+        """The variable of the innermost loop, and those that depend on it."""
+        for clause in node.clauses:
+            match clause:
+                case ast.LetClause():
+                    for let in clause.bindings:
+                        if let.type is not None:
+                            raise NotTranslatable("a variable with a type")
+                        bound = self.value(let.expr, scope)
+                        name = new_name()
+                        loop = _going_on(loop, f"for {name} in ({bound.text},)")
+                        known = replace(bound, item=name, clauses="", is_iterator=False, is_new=False)
+                        scope = scope.binding(let, known)
+                        if uses(let.expr, innermost, self._names):
+                            innermost.add(let)
+                case ast.ForClause():
+                    is_single = False
+                    for each in clause.bindings:
+                        loop, scope = self._for(each, scope, loop)
+                        innermost = {each}
+                case ast.WhereClause():
+                    is_single = False
+                    if innermost:
+                        must_depend_on(clause.condition, innermost, self._names)
+                    loop = _going_on(loop, f"if {truth(self.code(clause.condition, scope))}")
+                case _:
+                    raise NotTranslatable("a clause that groups, orders, counts or makes windows")
+        result = self.code(node.result, scope)
+        if result.type is Type.DONE:
+            return PythonCode(f"[{result.item} {loop.clauses}]", Type.DONE)
+        if result.type is Type.EMPTY:
+            raise NotTranslatable("a loop that has no value")
+        if is_single:
+            return replace(result, item=f"[{result.text} {loop.clauses}][0]", clauses="", is_iterator=False)
+        return within(loop, result)
+
+    def _for(
+        self, binding: ast.ForBinding, scope: FocusAndVariables, loop: PythonCode
+    ) -> tuple[PythonCode, FocusAndVariables]:
+        if binding.type is not None or binding.allowing_empty or binding.position is not None:
+            raise NotTranslatable("a variable with a type or a position")
+        found = self.code(binding.expr, scope)
+        each = _each(found)
+        one = PythonCode(each.item, found.type, name=found.name)
+        return replace(_going_on(loop, each.clauses), is_single=False), scope.binding(binding, one)
+
+    def _quantified(self, node: ast.Quantified, scope: FocusAndVariables) -> PythonCode:
+        clauses: list[str] = []
+        for binding in node.bindings:
+            if binding.type is not None:
+                raise NotTranslatable("a variable with a type")
+            each = _each(self.code(binding.expr, scope))
+            clauses.append(each.clauses)
+            scope = scope.binding(binding, PythonCode(each.item, each.type, name=each.name))
+        must_depend_on(node.condition, node.bindings[-1:], self._names)
+        how = "any" if node.kind == "some" else "all"
+        condition = truth(self.code(node.condition, scope))
+        return PythonCode(f"{how}([{condition} {' '.join(clauses)}])", Type.BOOLEAN)
+
+    # operators
+
+    def _operation(self, node: ast.OperatorChain, scope: FocusAndVariables) -> PythonCode:
+        operator = node.operators[0]
+        if operator in ("and", "or"):
+            joined = f" {operator} ".join([truth(self.code(operand, scope)) for operand in node.operands])
+            return PythonCode(f"bool({joined})", Type.BOOLEAN)
+        if operator in GENERAL or operator in SINGLE:
+            left, right = [self.code(operand, scope) for operand in node.operands]
+            return compared(operator, left, right)
+        if operator == "!":
+            found = self.code(node.operands[0], scope)
+            for operand in node.operands[1:]:
+                if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
+                    # Saxon takes A ! (B, C)/D for A/(B, C)/D, without duplicates.
+                    raise NotTranslatable("a path with such steps behind `!`")
+                found = self._paths.mapped(found, operand, scope)
+            return found
+        codes = [self.code(operand, scope) for operand in node.operands]
+        if operator == "||":
+            return concat(codes)
+        if operator in ("|", "union"):
+            return self._union(codes)
+        found = codes[0]
+        for sign, code in zip(node.operators, codes[1:], strict=True):
+            found = computed(sign, found, code)
+        return found
+
+    def _union(self, codes: list[PythonCode]) -> PythonCode:
+        if any([code.type is not Type.ELEMENT for code in codes]):
+            raise NotTranslatable("a union of such nodes")
+        return in_document_order(listed(f"({' + '.join([code.listed for code in codes])})", Type.ELEMENT))
+
+    # functions
+
+    def _call(self, node: ast.FunctionCall, scope: FocusAndVariables) -> PythonCode:
+        known = self._names.functions.get(node)
+        if known is None:
+            raise NotTranslatable("a call of something unknown")
+        uri, local, arity = known
+        if uri == QS or (uri, local) == (FN, "collection"):
+            return self._state(node, local, arity)
+        if uri == FN and local in ("position", "last"):
+            found = scope.position if local == "position" else scope.last
+            if found is None:
+                raise NotTranslatable(f"{local}() outside of a predicate")
+            return found
+        args = [self.value(arg, scope) for arg in node.args]
+        if uri == FN and not args and local in ("string", "string-length", "normalize-space"):
+            args = [string_of([scope.item()])]
+        elif uri == FN and not args and local == "data":
+            args = [scope.item()]
+        handler = FUNCTIONS.get((uri, local, len(args)))
+        if handler is None:
+            raise NotTranslatable(f"the function {local}")
+        return handler(args)
+
+    def _state(self, node: ast.FunctionCall, local: str, arity: int) -> PythonCode:
+        if local == "message":
+            return PythonCode(MESSAGE, Type.DOCUMENT)
+        if local in ("slicekey", "property"):
+            if self._own is None:
+                raise NotTranslatable(f"qs:{local}")
+            return self._own(node)
+        match self._reads.get(node):
+            case SliceRead():
+                source = f"{RUN}.slice()"
+            case QueueByKey() as read:
+                source = f"{RUN}.found({read.number})"
+            case WholeQueue() as read:
+                source = f"{RUN}.queue({read.queue!r})"
+            case CollectionRead(collection=str() as name):
+                source = f"{RUN}.collection({name!r})"
+            case _:
+                raise NotTranslatable("a queue or collection whose name is computed")
+        return listed(source, Type.DOCUMENT, Order.FLAT)  # state is read in the order in which it came about
+
+    _HANDLERS: ClassVar[Mapping[type[ast.Node], Callable[[Translation, Any, FocusAndVariables], PythonCode]]] = {
+        ast.StringLiteral: _string,
+        ast.NumericLiteral: _number,
+        ast.VarRef: _variable,
+        ast.ContextItem: _context,
+        ast.Root: _root,
+        ast.Path: _path,
+        ast.AxisStep: _step,
+        ast.DirectElement: _element,
+        ast.Enqueue: _action,
+        ast.Reset: _action,
+        ast.Sequence: _sequence,
+        ast.Postfix: _postfix,
+        ast.If: _if,
+        ast.Flwor: _flwor,
+        ast.Quantified: _quantified,
+        ast.OperatorChain: _operation,
+        ast.FunctionCall: _call,
+    }
+
+
+def _each(found: PythonCode) -> PythonCode:
+    """What a variable is bound to in turn."""
+    if found.type in NO_VALUES:
+        raise NotTranslatable("a loop over nothing")
+    return looped(found)
+
+
+def _going_on(loop: PythonCode, clause: str) -> PythonCode:
+    return replace(loop, clauses=f"{loop.clauses} {clause}".lstrip())
+
+
+def _described(node: ast.Node) -> str:
+    words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
+    return f"an expression of the kind “{words}”"

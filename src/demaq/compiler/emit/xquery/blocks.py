@@ -1,0 +1,437 @@
+"""Blocks of function items: the text of one query each, and the way back from its lines to the author's.
+
+A query with fifty rules compiles faster per rule than one with one, and far faster than one with ten thousand. What
+a block holds is an array of functions; the evaluator takes it apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import resources
+from typing import TypeAlias, TypeVar
+
+from demaq.compiler.containment import paths_from_message
+from demaq.compiler.context import CompilerContext, FunctionKey
+from demaq.compiler.emit.xquery.lower import Lowering, ambient_name, refuse_unknown_collation
+from demaq.compiler.emit.xquery.qualify import Qualifier
+from demaq.compiler.emit.xquery.vocabulary import (
+    KNOWN,
+    MESSAGE,
+    NODE,
+    RECORD,
+    RULE,
+    RUNTIME,
+    SEPARATOR,
+    STATE,
+    Sites,
+    fn,
+    literal,
+    runtime,
+    xs,
+)
+from demaq.compiler.plan import Index, Plan, RulePlan
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.namespaces import PREFIXES
+from demaq.language.parser import parse_query
+from demaq.language.printing.printer import print_mapped
+from demaq.language.printing.source_map import SourceMap
+from demaq.language.program.bodies import NODE_UPDATES
+from demaq.language.program.program import Property
+from demaq.language.recursion import deep_recursion
+from demaq.language.resolving.names import Names
+from demaq.language.resolving.resolve import resolve_query
+from demaq.source import NOWHERE, SourceLocation
+
+FUNCTIONS_PER_BLOCK = 50
+NESTING_MAX_COMPILED = 500
+"""Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
+
+Entry: TypeAlias = tuple[str, str]
+"""What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID at 117")`, `("index", "3")`."""
+
+
+Made = TypeVar("Made")
+Function: TypeAlias = tuple[Entry, SourceLocation, ast.Template]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    module: int
+    text: str
+    map: SourceMap
+    entries: tuple[Entry, ...]
+    places: tuple[SourceLocation, ...]
+    """Where each function's source begins, for errors without a place of their own."""
+
+
+def property_entry(prop: Property, value: ast.Expr) -> Entry:
+    """What computes a property by an expression."""
+    return "property", f"{prop.name} at {value.at.start}"
+
+
+class BlockEmitter:
+    """Turns what a plan needs evaluated into blocks."""
+
+    def __init__(self, plan: Plan, modules: Sequence[CompilerContext]) -> None:
+        self.plan = plan
+        self.modules = modules
+        self.sites = Sites()
+        self.errors: list[ProgramError] = []
+        self.alone: set[Entry] = set()
+        """Values of properties that the document alone decides."""
+
+    def blocks(self) -> list[Block]:
+        """All functions of the plan, module by module. What cannot be emitted is in `errors`."""
+        found: list[Block] = []
+        with deep_recursion():
+            for context in self.modules:
+                functions: list[Function] = []
+                for make in self._makers(context):
+                    functions.extend(self._tried(make) or [])
+                prolog = self._tried(partial(self._prolog, context))
+                if prolog is None:
+                    continue
+                for start in range(0, len(functions), FUNCTIONS_PER_BLOCK):
+                    part = functions[start : start + FUNCTIONS_PER_BLOCK]
+                    found.append(self._block(context.number, prolog, part))
+        return found
+
+    def _tried(self, make: Callable[[], Made]) -> Made | None:
+        try:
+            return make()
+        except ProgramError as error:
+            self.errors.append(error)
+            return None
+
+    def single_blocks(self, block: Block) -> list[Block]:
+        """The functions of a block, each in a block of its own: to find out which of them is wrong."""
+        context = self.modules[block.module]
+        wanted = set(block.entries)
+        found: list[Block] = []
+        with deep_recursion():
+            prolog = self._prolog(context)
+            for make in self._makers(context):
+                for function in self._tried(make) or []:
+                    if function[0] in wanted:
+                        found.append(self._block(context.number, prolog, [function]))
+        return found
+
+    def prolog_block(self, module: int) -> Block:
+        """A block without functions: what is wrong with it is wrong with the prolog."""
+        with deep_recursion():
+            return self._block(module, self._prolog(self.modules[module]), [])
+
+    def variables_block(self, module: int) -> Block:
+        """The global variables of a module, each as a function that says how it fails.
+
+        Saxon catches no error of a global variable, nor does it say where one happened.
+        """
+        with deep_recursion():
+            prolog = self._prolog(self.modules[module])
+            variables = [item for item in prolog if isinstance(item, ast.VarDecl)]
+            functions = [
+                (("variable", str(number)), item.at, _failure_of(item, item.value))
+                for number, item in enumerate(variables)
+                if item.value is not None
+            ]
+            return self._block(module, prolog, functions)
+
+    def _block(self, module: int, prolog: tuple[ast.Decl, ...], functions: list[Function]) -> Block:
+        parts: list[str | ast.Expr] = ["["]
+        for position, (_, _, function) in enumerate(functions):
+            parts.extend([", " if position else "", function])
+        body = ast.Template(NOWHERE, (*parts, "]"))
+        text, source_map = print_mapped(ast.Query(NOWHERE, None, None, prolog, body, ()))
+        return Block(
+            module=module,
+            text=text,
+            map=source_map,
+            entries=tuple([entry for entry, _, _ in functions]),
+            places=tuple([place for _, place, _ in functions]),
+        )
+
+    # functions
+
+    def _makers(self, context: CompilerContext) -> list[Callable[[], list[Function]]]:
+        found: list[Callable[[], list[Function]]] = []
+        for plan in self.plan.rules.values():
+            if plan.rule.module == context.number and plan.never is None:
+                found.append(partial(self._rule, plan, context))
+        for prop in self.plan.program.properties.values():
+            if prop.module == context.number:
+                found.append(partial(self._property, prop, context))
+        for index in self.plan.indexes:
+            if index.module == context.number:
+                found.append(partial(self._index, index, context))
+        return found
+
+    def _rule(self, plan: RulePlan, context: CompilerContext) -> list[Function]:
+        rule = plan.rule
+        refuse_deep_nesting(rule.body)
+        from_message = paths_from_message(rule.body, context)
+        inside = from_message is not None
+        # A rule that meets other messages may meet itself among them: then it must be the same document everywhere.
+        whole = None if plan.reads_other_messages else from_message
+        lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, whole)
+        number = str(rule.number)
+        found: list[Function] = []
+        if plan.needs_state:
+            first = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
+            found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
+        head = self._rule_head(plan, f"{STATE}?message" if plan.reads_other_messages else _message(inside))
+        body = lowering.expr(rule.body)
+        assert isinstance(body, ast.If)
+        fires = _firing(body, number)
+        function = ast.Template(
+            NOWHERE,
+            (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_failure(number)} }} }}"),
+        )
+        found.append((("rule", number), rule.decl.at, function))
+        return found
+
+    def _rule_head(self, plan: RulePlan, message: str) -> str:
+        """Up to the rule's expression. A rule on a slicing is asked about messages that are in a slice of it."""
+        guard = ""
+        if plan.rule.on_slicing:
+            number = list(self.plan.program.slicings).index(plan.rule.target)
+            guard = f'if ({fn("not")}({fn("contains")}({RECORD}/@s, "|{number}|"))) then () else '
+        head = f"function({RECORD}, {NODE}, {STATE})"
+        return f"{head} {{ let {MESSAGE} := {message} return {guard}"
+
+    def _first(self, plan: RulePlan, lowering: Lowering, inside: bool) -> ast.Template:
+        """What is decided before state is read, and the keys of the state to read."""
+        number = literal(str(plan.rule.number))
+        parts: list[str | ast.Expr] = [self._rule_head(plan, _message(inside))]
+        if plan.first:
+            parts.append(f"if (try {{ {MESSAGE} ! (")
+            for position, condition in enumerate(plan.first):
+                parts.extend([" and " if position else "", f"{fn('boolean')}(", lowering.expr(condition), ")"])
+            parts.append(f") }} catch * {{ {fn('true')}() }}) then ")
+        parts.append(f'("N", {number}')
+        for read in plan.keyed:
+            for lookup in read.lookups:
+                parts.append(f", try {{ (array {{ {runtime('lookup')}({runtime('keys')}({MESSAGE} ! ")
+                parts.extend([lowering.expr(lookup.key), ')) }?*) } catch * { "1", "*" }'])
+        parts.append(") else () }" if plan.first else ") }")
+        return ast.Template(NOWHERE, tuple(parts))
+
+    def _property(self, prop: Property, context: CompilerContext) -> list[Function]:
+        """One function for each expression, however many queues share it."""
+        found: list[Function] = []
+        for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
+            refuse_deep_nesting(value)
+            lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+            known = _known_context(value, context)
+            head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
+            function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {_made(prop.type)} }}"))
+            if not known and not lowering.asks_known:
+                self.alone.add(property_entry(prop, value))
+            found.append((property_entry(prop, value), value.at, function))
+        return found
+
+    def _index(self, index: Index, context: CompilerContext) -> list[Function]:
+        lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+        head = f"function({MESSAGE}) {{ {MESSAGE} ! "
+        function = ast.Template(NOWHERE, (head, lowering.expr(index.expr), " }"))
+        return [(("index", str(index.number)), index.expr.at, function)]
+
+    # prologs
+
+    def _prolog(self, context: CompilerContext) -> tuple[ast.Decl, ...]:
+        """The author's prolog with the libraries' and our own functions, as one query may hold it."""
+        tree = context.module.tree
+        head: list[ast.Decl] = []
+        prefixes: set[str] = set()
+        for item in tree.prolog:
+            match item:
+                case ast.NamespaceDecl():
+                    prefixes.add(item.prefix)
+                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                case ast.ModuleImport() if item.prefix is not None:
+                    prefixes.add(item.prefix)
+                    head.append(ast.NamespaceDecl(NOWHERE, item.prefix, item.uri))
+                case ast.DefaultNamespaceDecl():
+                    head.append(ast.DefaultNamespaceDecl(NOWHERE, item.kind, item.uri))
+                case ast.Setter() if item.kind != "revalidation":
+                    if item.kind == "default collation":
+                        refuse_unknown_collation(item.value, item.at)
+                    head.append(ast.Setter(NOWHERE, item.kind, item.value))
+                case ast.DecimalFormatDecl():
+                    head.append(ast.DecimalFormatDecl(NOWHERE, item.name, item.properties))
+        for prefix, uri in PREFIXES.items():
+            if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
+                head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
+        body: list[ast.Decl] = [item for item in runtime_functions("runtime.xq") if item.name.local == "collation"]
+        if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
+            body += runtime_functions("updates.xq")
+        lowering = Lowering(self.plan.program, context, self.sites)
+        for library, names in zip(context.module.libraries, context.library_names, strict=True):
+            qualifier = Qualifier(_library_names(context, names))
+            body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
+        body.extend(self._declarations(tree.prolog, context, context.module.names, lowering, None))
+        variables = [item for item in body if isinstance(item, ast.VarDecl)]
+        return (*head, *variables, *[item for item in body if not isinstance(item, ast.VarDecl)])
+
+    def _declarations(
+        self,
+        prolog: tuple[ast.Decl, ...],
+        context: CompilerContext,
+        names: Names,
+        lowering: Lowering,
+        qualifier: Qualifier | None,
+    ) -> list[ast.Decl]:
+        found: list[ast.Decl] = []
+        function_names = {id(declared): key for key, declared in names.declared.items()}
+        variable_names = {id(declared): key for key, declared in names.globals.items()}
+        for item in prolog:
+            if isinstance(item, ast.FunctionDecl):
+                known = function_names.get(id(item))
+                made = item if qualifier is None or known is None else qualifier.function(item, known[0], known[1])
+                found.append(self._function(made, known, context, lowering))
+            elif isinstance(item, ast.VarDecl):
+                name = variable_names.get(id(item))
+                made_variable = item if qualifier is None or name is None else qualifier.variable(item, *name)
+                lowered = lowering.rebuilt(made_variable)
+                assert isinstance(lowered, ast.VarDecl)
+                found.append(ast.VarDecl(lowered.at, (), lowered.name, lowered.type, False, lowered.value))
+        return found
+
+    def _function(
+        self, item: ast.FunctionDecl, known: FunctionKey | None, context: CompilerContext, lowering: Lowering
+    ) -> ast.Decl:
+        if item.body is not None:
+            refuse_deep_nesting(item.body)
+        body = None if item.body is None else lowering.expr(item.body)
+        if known is None or not context.is_ambient(known):
+            return ast.FunctionDecl(item.at, (), False, item.name, item.params, item.returns, item.external, body)
+        uri, _, local = ambient_name(known)[2:].partition("}")
+        hidden = [ast.Param(NOWHERE, ast.Name(NOWHERE, word, None, RUNTIME), None) for word in _HIDDEN]
+        name = ast.Name(item.name.at, local, None, uri)
+        return ast.FunctionDecl(item.at, (), False, name, (*hidden, *item.params), item.returns, False, body)
+
+
+def _has_updates(tree: ast.Node) -> bool:
+    return any([isinstance(node, (ast.Copy, ast.TransformWith, *NODE_UPDATES)) for node in ast.walk(tree)])
+
+
+_HIDDEN = ("record", "message", "state", "rule")
+
+
+def _firing(body: ast.If, number: str) -> ast.If:
+    """The rule's body, noting that it fires where all its conditions hold: those of `if`s in `if`s without else too."""
+    inner = body.then
+    if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
+        return ast.If(body.at, body.condition, _firing(inner, number), body.otherwise)
+    noted = ast.Template(NOWHERE, (f"({literal(SEPARATOR.join(['F', number]))}, ", inner, ")"))
+    return ast.If(body.at, body.condition, noted, body.otherwise)
+
+
+def _has_no_else(node: ast.If) -> bool:
+    return isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items
+
+
+def _message(inside: bool) -> str:
+    """The message: as it came, which may be inside its batch, or as a document of its own."""
+    return NODE if inside else f"{runtime('document')}({NODE})"
+
+
+def _known_context(value: ast.Expr, context: CompilerContext) -> str:
+    """What functions that know the message need, where a property's value calls one."""
+    if not any([context.is_ambient(known) for node in ast.walk(value) if (known := context.names.functions.get(node))]):
+        return ""
+    record = f'let {RECORD} := {KNOWN}("demaq:record") '
+    return f'{record}let {STATE} := map {{ "d": {KNOWN}("demaq:functions") }} let {RULE} := "" return '
+
+
+def _failure(number: str) -> str:
+    err = "$Q{http://www.w3.org/2005/xqt-errors}"
+    parts = ("code", "description", "value", "module", "line-number", "column-number")
+    return f"{runtime('failure')}({literal(number)}, {', '.join([err + part for part in parts])})"
+
+
+def _failure_of(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
+    """A function that answers with the failure of a variable, if it fails."""
+    binding = ast.LetClause(NOWHERE, (ast.LetBinding(NOWHERE, variable.name, variable.type, value),))
+    bound = ast.Flwor(NOWHERE, (binding,), ast.VarRef(NOWHERE, variable.name))
+    head = f"function({STATE} as map(*)) as {xs('string')} {{ {fn('string-join')}("
+    tail = f' }}?*) ! "" }} catch * {{ {_failure("")} }}, "{SEPARATOR}") }}'
+    return ast.Template(NOWHERE, (f"{head}try {{ (array {{ ", bound, tail))
+
+
+def _library_names(context: CompilerContext, names: Names) -> Names:
+    """A library's own prefixes over the meanings that the whole module's query shares."""
+    merged = context.names
+    return Names(
+        functions=merged.functions,
+        variables=merged.variables,
+        elements=merged.elements,
+        attributes=merged.attributes,
+        types=merged.types,
+        parts=merged.parts,
+        prefixes=dict(names.prefixes),
+    )
+
+
+_RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-functions/map")
+
+
+@cache
+def runtime_query(body: str) -> str:
+    """A query of our own that may use the runtime's functions."""
+    with deep_recursion():
+        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *runtime_functions("runtime.xq"))
+        return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
+
+
+@cache
+def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
+    """Our own functions, qualified like any library's."""
+    text = resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
+    library = parse_query(text, NOWHERE.file)
+    names = resolve_query(library)
+    qualifier = Qualifier(names)
+    return tuple(
+        [
+            qualifier.function(item, RUNTIME, item.name.local)
+            for item in library.prolog
+            if isinstance(item, ast.FunctionDecl)
+        ]
+    )
+
+
+def refuse_deep_nesting(expr: ast.Expr) -> None:
+    """Refuse what Saxon's compiler would not survive."""
+    level: list[ast.Node] = [expr]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > NESTING_MAX_COMPILED:
+            raise ProgramError(
+                f"nested more than {NESTING_MAX_COMPILED} levels deep, which is too deep to be compiled",
+                level[0].at,
+                "give parts of the expression names with `let`, or declare functions",
+                "DQ0703",
+            )
+        below: list[ast.Node] = []
+        for node in level:
+            below.extend(ast.children(node))
+        level = below
+
+
+_TEXT_TYPES = ("string", "anyURI", "hexBinary", "base64Binary", "untypedAtomic", "normalizedString", "token")
+
+
+def _made(type_name: str) -> str:
+    """Return what makes a value of a type of the context item. A sender's million digits would take a minute."""
+    if type_name in _TEXT_TYPES:
+        return f"{xs(type_name)}(.)"
+    is_text = f"(. instance of {xs('string')} or . instance of {xs('untypedAtomic')})"
+    name = f'{fn("QName")}("http://www.demaq.net/demaq", "demaq:propertyError")'
+    reason = '"a text of which a value is made has more than 1,000 characters"'
+    return (
+        f"{xs(type_name)}(if ({is_text} and {fn('string-length')}({fn('string')}(.)) > 1000) "
+        f"then {fn('error')}({name}, {reason}) else .)"
+    )

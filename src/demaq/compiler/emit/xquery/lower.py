@@ -1,0 +1,441 @@
+"""An author's expression to one that Saxon HE evaluates: functions of Demaq, actions, the clock, and what Saxon lacks.
+
+    qs:queue("crm")             d:queue($state, "crm")
+    qs:slicekey()               the slicing's property of this message
+    current-dateTime()          the message's own time
+    do enqueue E into q …       d:enqueue(…, E, …): the fields of one record of the result
+    try { E } catch …           try { array { E }?* } catch …, because Saxon cannot take back what E has emitted
+    local:f(x)                  local:f(record, message, state, x), where f needs to know them
+
+Everything else stays as it is, at its place in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from demaq.compiler.context import CLOCK, CompilerContext, FunctionKey
+from demaq.compiler.emit.xquery import update_calls
+from demaq.compiler.emit.xquery.vocabulary import (
+    KNOWN,
+    MESSAGE,
+    RECORD,
+    RULE,
+    RUNTIME,
+    SEPARATOR,
+    STATE,
+    Sites,
+    declared,
+    fn,
+    literal,
+    runtime,
+    xs,
+)
+from demaq.compiler.plan import AnyQueue, CollectionRead, QueueByKey, Read, WholeQueue
+from demaq.errors import ProgramError
+from demaq.language import ast
+from demaq.language.namespaces import FN, QS
+from demaq.language.program.program import Program, Rule
+from demaq.source import NOWHERE, SourceLocation
+from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, SYSTEM_PROPERTIES
+
+_COLLATION_AT = {
+    **dict.fromkeys(
+        ["compare", "contains", "starts-with", "ends-with", "substring-before", "substring-after", "deep-equal"], 3
+    ),
+    **dict.fromkeys(["distinct-values", "max", "min", "sort", "collation-key"], 2),
+    **dict.fromkeys(["index-of", "contains-token"], 3),
+}
+"""Functions that take a collation, and as which argument. One that Saxon cannot load would end the process."""
+
+
+class Lowering:
+    """Lowers the expressions of one module. `rule` is None for properties, indexes and declared functions."""
+
+    def __init__(
+        self,
+        program: Program,
+        context: CompilerContext,
+        sites: Sites,
+        rule: Rule | None = None,
+        reads: Mapping[ast.Node, Read] | None = None,
+        from_message: frozenset[ast.Path] | None = None,
+        in_property: bool = False,
+    ) -> None:
+        self.program = program
+        self.context = context
+        self.names = context.names
+        self.sites = sites
+        self.rule = rule
+        self.reads = reads or {}
+        self.from_message = from_message or frozenset()
+        self.in_property = in_property
+        self.asks_known = False
+        """Whether a property's value asks for more than the document."""
+
+    # walking
+
+    def expr(self, node: ast.Expr) -> ast.Expr:
+        lowered = self.node(node)
+        assert isinstance(lowered, ast.Expr)
+        return lowered
+
+    def node(self, node: ast.Node) -> ast.Node:
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        return self.rebuilt(node)
+
+    def rebuilt(self, node: ast.Node) -> ast.Node:
+        """The node with everything below it lowered; itself where nothing changed."""
+        if not ast.node_fields(type(node)):
+            return node
+        changed = False
+        values: list[object] = []
+        for name in ast.child_fields(type(node)):
+            value = getattr(node, name)
+            new = value
+            if isinstance(value, ast.Node):
+                new = self.node(value)
+                changed = changed or new is not value
+            elif type(value) is tuple and value:
+                items = [self.node(item) if isinstance(item, ast.Node) else item for item in value]
+                if any([a is not b for a, b in zip(items, value, strict=True)]):
+                    new = tuple(items)
+                    changed = True
+            values.append(new)
+        if not changed:
+            return node
+        again = type(node)(node.at, *values)
+        self._same_names(node, again)
+        return again
+
+    def _same_names(self, old: ast.Node, new: ast.Node) -> None:
+        known = self.names.functions.get(old)
+        if known is not None:
+            self.names.functions[new] = known
+
+    def template(self, at: SourceLocation, *parts: str | ast.Expr) -> ast.Template:
+        return ast.Template(at, parts)
+
+    # functions
+
+    def call(self, node: ast.FunctionCall) -> ast.Node:
+        known = self.names.functions.get(node)
+        if known is None or not self._is_special(known):
+            return self._with_safe_collation(node, known)
+        if any([isinstance(arg, ast.Placeholder) for arg in node.args]):
+            function = self._as_inline_function(node.at, node.name, known)
+            return ast.Postfix(node.at, function, (ast.Arguments(node.at, self._args(node.args)),))
+        return self._special(node, known, node.args)
+
+    def reference(self, node: ast.NamedFunctionRef) -> ast.Node:
+        known = self.names.functions.get(node)
+        if known is None or not (self._is_special(known) or self._takes_collation(known)):
+            return node
+        return self._as_inline_function(node.at, node.name, known)
+
+    def arrow(self, node: ast.Arrow) -> ast.Node:
+        """`a => f(b)` as `f(a, b)` where f is special."""
+        if not any([self._needs_call(call) for call in node.calls]):
+            return self.rebuilt(node)
+        operand = node.operand
+        for call in node.calls:
+            if isinstance(call.function, ast.Name):
+                made = ast.FunctionCall(call.at, call.function, (operand, *call.args))
+                self._same_names(call, made)
+                operand = made
+            else:
+                operand = ast.Postfix(call.at, call.function, (ast.Arguments(call.at, (operand, *call.args)),))
+        return self.node(operand)
+
+    def _needs_call(self, call: ast.ArrowCall) -> bool:
+        known = self.names.functions.get(call)
+        return known is not None and (self._is_special(known) or self._takes_collation(known))
+
+    def _takes_collation(self, known: FunctionKey) -> bool:
+        return known[0] == FN and _COLLATION_AT.get(known[1]) == known[2]
+
+    def _is_special(self, known: FunctionKey) -> bool:
+        if known[0] == QS or known[:2] in CLOCK or known[:2] in ((FN, "collection"), (FN, "trace")):
+            return True
+        return known in self.context.declared and self.context.is_ambient(known)
+
+    def _args(self, args: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
+        return tuple([self.expr(arg) for arg in args])
+
+    def _with_safe_collation(self, node: ast.FunctionCall, known: FunctionKey | None) -> ast.Node:
+        lowered = self.rebuilt(node)
+        if known is None or not self._takes_collation(known):
+            return lowered
+        assert isinstance(lowered, ast.FunctionCall)
+        position = _COLLATION_AT[known[1]] - 1
+        given = lowered.args[position]
+        if isinstance(given, ast.Placeholder):
+            return lowered
+        checked = self.template(given.at, f"{declared('collation')}(", given, ")")
+        args = (*lowered.args[:position], checked, *lowered.args[position + 1 :])
+        return ast.FunctionCall(lowered.at, lowered.name, args)
+
+    def _as_inline_function(self, at: SourceLocation, name: ast.Name, known: FunctionKey) -> ast.Expr:
+        """A reference to a special function as a function that calls it."""
+        params = [ast.Name(at, f"a{n}", None, RUNTIME) for n in range(known[2])]
+        call = ast.FunctionCall(at, name, tuple([ast.VarRef(at, param) for param in params]))
+        self.names.functions[call] = known
+        body = self.expr(call)
+        return ast.InlineFunction(at, (), tuple([ast.Param(at, param, None) for param in params]), None, body)
+
+    def _special(self, node: ast.Expr, known: FunctionKey, args: tuple[ast.Expr, ...]) -> ast.Node:
+        at = node.at
+        match known[:2]:
+            case (uri, "message") if uri == QS:
+                return self.template(at, MESSAGE)
+            case (uri, "queue") if uri == QS:
+                return self._queue(node, args)
+            case (uri, "slice") if uri == QS:
+                return self.template(at, f"({STATE}?slice?*)")
+            case (uri, "slicekey") if uri == QS:
+                assert self.rule is not None
+                return self._own_property(at, self.program.slicings[self.rule.target].property)
+            case (uri, "property") if uri == QS:
+                return self._property(at, args)
+            case (uri, "collection") if uri == FN:
+                return self._collection(node, args)
+            case (uri, "trace") if uri == FN:
+                return self.expr(args[0])
+            case function if function in CLOCK:
+                return self._clock(at, known[1])
+        hidden: list[str | ast.Expr] = [f"{ambient_name(known)}({RECORD}, {MESSAGE}, {STATE}, {self._rule_number()}"]
+        for arg in self._args(args):
+            hidden.extend([", ", arg])
+        return self.template(at, *hidden, ")")
+
+    def _queue(self, node: ast.Expr, args: tuple[ast.Expr, ...]) -> ast.Node:
+        read = self.reads.get(node)
+        if isinstance(read, QueueByKey):
+            return self.template(node.at, f"({STATE}?found({read.number + 1})?*)")
+        if isinstance(read, WholeQueue) and read.queue is not None:
+            return self.template(node.at, f"{runtime('queue')}({STATE}, {literal(read.queue)})")
+        if isinstance(read, AnyQueue) or (read is None and args):
+            named = self.names.parts.get(args[0])
+            name: str | ast.Expr = literal(named) if named else self.expr(args[0])
+            return self.template(node.at, f"{runtime('queue')}({STATE}, {fn('string')}(", name, "))")
+        return self.template(node.at, f"{runtime('queue')}({STATE}, {fn('string')}({RECORD}/@q))")
+
+    def _collection(self, node: ast.Expr, args: tuple[ast.Expr, ...]) -> ast.Node:
+        read = self.reads.get(node)
+        known = read.collection if isinstance(read, CollectionRead) else self.names.parts.get(args[0])
+        name: str | ast.Expr = literal(known) if known else self.expr(args[0])
+        return self.template(node.at, f"{runtime('collection')}({STATE}, {fn('string')}(", name, "))")
+
+    def _property(self, at: SourceLocation, args: tuple[ast.Expr, ...]) -> ast.Node:
+        name = self.names.parts.get(args[0]) if isinstance(args[0], ast.StringLiteral) else None
+        if len(args) == 2:
+            if self.in_property:
+                raise ProgramError(
+                    "the value of a property cannot ask for properties of other messages", at, code="DQ0309"
+                )
+            asked: str | ast.Expr = literal(name) if name else self.expr(args[0])
+            head = f"{runtime('property-of')}({RECORD}, {MESSAGE}, {STATE}, {fn('string')}("
+            return self.template(at, head, asked, "), ", self.expr(args[1]), ")")
+        if self.in_property:
+            self.asks_known = True
+            computed: str | ast.Expr = literal(name) if name else self.expr(args[0])
+            return self.template(at, f"{KNOWN}({fn('string')}(", computed, "))")
+        if name is not None:
+            return self._own_property(at, name)
+        return self.template(at, f"{runtime('property')}({RECORD}, {fn('string')}(", self.expr(args[0]), "))")
+
+    def _own_property(self, at: SourceLocation, name: str) -> ast.Node:
+        type_ = property_type(self.program, name)
+        value = f"{runtime('value')}({RECORD}, {literal(name)})"
+        return self.template(at, value if type_ == "string" else f"({value} ! {xs(type_)}(.))")
+
+    def _clock(self, at: SourceLocation, name: str) -> ast.Node:
+        now = f"{runtime('now')}({RECORD})"
+        if self.in_property:
+            self.asks_known = True
+            now = f"{KNOWN}({literal('demaq:created')})"
+        match name:
+            case "current-date":
+                return self.template(at, f"{xs('date')}({now})")
+            case "current-time":
+                return self.template(at, f"{xs('time')}({now})")
+            case "implicit-timezone":
+                return self.template(at, f'{xs("dayTimeDuration")}("PT0S")')
+        return self.template(at, now)
+
+    # paths
+
+    def path(self, node: ast.Path) -> ast.Node:
+        lowered = self.rebuilt(node)
+        if node not in self.from_message:
+            return lowered
+        assert isinstance(lowered, ast.Path)
+        return ast.Path(node.at, ("", *lowered.separators), (self.template(node.at, MESSAGE), *lowered.steps))
+
+    # actions
+
+    def _rule_number(self) -> str:
+        return RULE if self.rule is None else literal(str(self.rule.number))
+
+    def enqueue(self, node: ast.Enqueue) -> ast.Node:
+        queue = self.names.parts[node.queue]
+        site = literal(self.sites.number(node.at))
+        head = f"{runtime('enqueue')}({RECORD}, {STATE}, {self._known_fields(site, queue)}, {site}, {literal(queue)}, "
+        parts: list[str | ast.Expr] = [head, *self._document(node.message, queue, site), ", map { "]
+        for position, item in enumerate(node.properties):
+            name = self.names.parts[item.name]
+            where = literal(self.sites.number(item.at))
+            parts.append(f"{', ' if position else ''}{literal(name)}: ")
+            if name == "timeout" and name not in self.program.properties:
+                parts.extend([f"{runtime('timeout')}(", self.expr(item.value), f", {where})"])
+            else:
+                type_ = literal(property_type(self.program, name))
+                parts.extend(
+                    [f"{runtime('explicit')}({literal(name)}, {type_}, ", self.expr(item.value), f", {where})"]
+                )
+        return self.template(node.at, *parts, " })")
+
+    def _known_fields(self, site: str, queue: str) -> str:
+        """The fields of a record that are known before the rule is evaluated."""
+        fields = SEPARATOR.join(["", site.strip('"'), queue])
+        if self.rule is None:
+            return f"{fn('concat')}({literal('E' + SEPARATOR)}, {RULE}, {literal(fields)})"
+        return literal(f"E{SEPARATOR}{self.rule.number}{fields}")
+
+    def _document(self, message: ast.Expr, queue: str, site: str) -> list[str | ast.Expr]:
+        """What is enqueued, as a document of its own. A new element is built in one, anything else is copied."""
+        if isinstance(message, ast.DirectElement) or (isinstance(message, ast.Computed) and message.kind == "element"):
+            return ["document { ", self.expr(message), " }"]
+        return [f"{runtime('message')}(", self.expr(message), f", {literal(queue)}, {site})"]
+
+    def reset(self, node: ast.Reset) -> ast.Node:
+        if node.slicing is not None:
+            slicing = self.names.parts[node.slicing]
+        else:
+            assert self.rule is not None, "a bare reset stands in a rule"
+            slicing = self.rule.target
+        property_name = self.program.slicings[slicing].property
+        site = literal(self.sites.number(node.at))
+        head = f"{runtime('reset')}({self._rule_number()}, {site}, {literal(slicing)}, "
+        if node.key is None:
+            key = self._own_property(node.at, property_name)
+            assert isinstance(key, ast.Expr)
+            return self.template(node.at, head, key, ")")
+        type_ = property_type(self.program, property_name)
+        name = literal(property_name)
+        cast = f"{runtime('explicit')}({name}, {literal(type_)}, "
+        return self.template(node.at, head, cast, self.expr(node.key), f", {site}))")
+
+    def if_expr(self, node: ast.If) -> ast.Node:
+        if node.otherwise is not None:
+            return self.rebuilt(node)
+        return ast.If(node.at, self.expr(node.condition), self.expr(node.then), ast.Sequence(node.at, ()))
+
+    # what Saxon has its own mind about
+
+    def try_catch(self, node: ast.TryCatch) -> ast.Node:
+        lowered = self.rebuilt(node)
+        assert isinstance(lowered, ast.TryCatch)
+        if lowered.body is None:
+            return lowered
+        at = node.at
+        body = self.template(at, "(array { ", lowered.body, " }?*)")
+        need = ast.CatchClause(at, (ast.NameTest(at, "*", None, RUNTIME),), self._rethrow(at))
+        return ast.TryCatch(at, body, (need, *lowered.catches))
+
+    def _rethrow(self, at: SourceLocation) -> ast.Expr:
+        err = "$Q{http://www.w3.org/2005/xqt-errors}"
+        return self.template(at, f"{fn('error')}({err}code, {err}description, {err}value)")
+
+    def with_collation(self, node: ast.OrderSpec | ast.GroupSpec) -> ast.Node:
+        if node.collation is not None:
+            refuse_unknown_collation(node.collation.value, node.collation.at)
+        return self.rebuilt(node)
+
+    def extension(self, node: ast.Extension) -> ast.Node:
+        if node.content is None:
+            raise ProgramError("no pragma here is known, and nothing stands in the braces", node.at, code="DQ0702")
+        return self.expr(node.content)
+
+    def attribute(self, node: ast.DirectAttribute) -> ast.Node:
+        """On one line: Saxon counts every line break inside an attribute's value twice."""
+        parts: list[ast.RawText | ast.Enclosed] = []
+        for part in node.parts:
+            if isinstance(part, ast.RawText):
+                parts.append(ast.RawText(NOWHERE, part.raw.replace("\n", " ")))
+            else:
+                parts.append(
+                    ast.Enclosed(NOWHERE, None if part.content is None else _on_one_line(self.expr(part.content)))
+                )
+        return ast.DirectAttribute(node.at, node.name, tuple(parts))
+
+
+def refuse_unknown_collation(uri: str, at: SourceLocation) -> None:
+    """Refuse what Saxon might not survive loading. The same list is in runtime.xq, for collations that are computed."""
+    known = uri.startswith("http://www.w3.org/2013/collation/UCA") or uri in _COLLATIONS
+    if not known and ":" in uri:
+        raise ProgramError(f"collation {uri} is not supported", at, "known are codepoint, html-ascii and UCA", "DQ0704")
+
+
+_COLLATIONS = (
+    "http://www.w3.org/2005/xpath-functions/collation/codepoint",
+    "http://www.w3.org/2005/xpath-functions/collation/html-ascii-case-insensitive",
+)
+
+
+def _on_one_line(expr: ast.Expr) -> ast.Expr:
+    """The expression without places, which would be reasons to begin a line."""
+    made = _unplaced(expr)
+    assert isinstance(made, ast.Expr)
+    return made
+
+
+def _unplaced(node: ast.Node) -> ast.Node:
+    values: list[object] = []
+    for name in ast.child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, ast.Node):
+            value = _unplaced(value)
+        elif type(value) is tuple:
+            value = tuple([_unplaced(item) if isinstance(item, ast.Node) else item for item in value])
+        values.append(value)
+    return type(node)(NOWHERE, *values)
+
+
+def ambient_name(known: FunctionKey) -> str:
+    """The name of a function that takes the message along: another one, because it has more parameters."""
+    return f"Q{{{RUNTIME}/{known[0]}}}{known[1]}-{known[2]}"
+
+
+def property_type(program: Program, name: str) -> str:
+    """The local name of a property's type."""
+    if name in program.properties:
+        return program.properties[name].type
+    if name in GATEWAY_PROPERTIES or name in ECHO_PROPERTIES:
+        return "string"
+    return SYSTEM_PROPERTIES.get(name, "string")
+
+
+_HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
+    ast.FunctionCall: Lowering.call,
+    ast.NamedFunctionRef: Lowering.reference,
+    ast.Arrow: Lowering.arrow,
+    ast.Path: Lowering.path,
+    ast.Enqueue: Lowering.enqueue,
+    ast.Reset: Lowering.reset,
+    ast.If: Lowering.if_expr,
+    ast.TryCatch: Lowering.try_catch,
+    ast.Extension: Lowering.extension,
+    ast.OrderSpec: Lowering.with_collation,
+    ast.GroupSpec: Lowering.with_collation,
+    ast.DirectAttribute: Lowering.attribute,
+    ast.Copy: update_calls.copy,
+    ast.TransformWith: update_calls.transform_with,
+    ast.Insert: update_calls.insert,
+    ast.Delete: update_calls.delete,
+    ast.Replace: update_calls.replace,
+    ast.Rename: update_calls.rename,
+}

@@ -1,0 +1,135 @@
+"""Make a library module's names independent of its prolog, so that its functions can stand in another's query."""
+
+from __future__ import annotations
+
+from demaq.language import ast
+from demaq.language.namespaces import XML
+from demaq.language.resolving.names import Names
+
+
+class Qualifier:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def node(self, node: ast.Node) -> ast.Node:
+        match node:
+            case ast.NameTest() if node.local != "*" or node.prefix != "*":
+                return self._name_test(node)
+            case ast.FunctionCall():
+                known = self.names.functions.get(node)
+                name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
+                made: ast.Node = ast.FunctionCall(node.at, name, tuple([self.expr(arg) for arg in node.args]))
+                return self._keep(node, made)
+            case ast.NamedFunctionRef():
+                known = self.names.functions.get(node)
+                name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
+                return self._keep(node, ast.NamedFunctionRef(node.at, name, node.arity))
+            case ast.ArrowCall() if isinstance(node.function, ast.Name):
+                known = self.names.functions.get(node)
+                name = node.function if known is None else ast.Name(node.function.at, known[1], None, known[0])
+                return self._keep(node, ast.ArrowCall(node.at, name, tuple([self.expr(arg) for arg in node.args])))
+            case ast.Name():
+                return self._name(node)
+            case ast.DirectElement():
+                return self._direct(node)
+        return self._rebuilt(node)
+
+    def expr(self, node: ast.Expr) -> ast.Expr:
+        made = self.node(node)
+        assert isinstance(made, ast.Expr)
+        return made
+
+    def function(self, declaration: ast.FunctionDecl, uri: str, local: str) -> ast.FunctionDecl:
+        """A declared function under its full name."""
+        made = self._rebuilt(declaration)
+        assert isinstance(made, ast.FunctionDecl)
+        name = ast.Name(declaration.name.at, local, None, uri)
+        return ast.FunctionDecl(
+            declaration.at, (), False, name, made.params, made.returns, declaration.external, made.body
+        )
+
+    def variable(self, declaration: ast.VarDecl, uri: str, local: str) -> ast.VarDecl:
+        made = self._rebuilt(declaration)
+        assert isinstance(made, ast.VarDecl)
+        name = ast.Name(declaration.name.at, local, None, uri)
+        return ast.VarDecl(declaration.at, (), name, made.type, declaration.external, made.value)
+
+    def _keep(self, old: ast.Node, new: ast.Node) -> ast.Node:
+        known = self.names.functions.get(old)
+        if known is not None:
+            self.names.functions[new] = known
+        return new
+
+    def _name(self, name: ast.Name) -> ast.Name:
+        known = self.names.types.get(name)
+        if known is not None:
+            return ast.Name(name.at, known[1], None, known[0])
+        uri = self.names.prefixes.get(name.prefix) if name.prefix else None
+        return name if uri is None else ast.Name(name.at, name.local, None, uri)
+
+    def _name_test(self, test: ast.NameTest) -> ast.NameTest:
+        known = self.names.elements.get(test) or self.names.attributes.get(test)
+        if known is None and test.prefix in self.names.prefixes:
+            known = (self.names.prefixes[test.prefix or ""], test.local)  # the name of an error
+        if known is None or known[0] is None:
+            return test
+        return ast.NameTest(test.at, known[1], None, known[0])
+
+    def _direct(self, node: ast.DirectElement) -> ast.Node:
+        """A direct constructor keeps its prefixes and declares those that the library's prolog declared."""
+        declared = {
+            attribute.name.local if attribute.name.prefix else ""
+            for attribute in node.attributes
+            if "xmlns" in (attribute.name.prefix, str(attribute.name))
+        }
+        needed: dict[str, str] = {}
+        for name in [node.name, *[attribute.name for attribute in node.attributes]]:
+            prefix = name.prefix or ""
+            if prefix in ("xmlns", "xml") or prefix in declared or (not prefix and name is not node.name):
+                continue
+            uri = self.names.prefixes.get(prefix, "")
+            if uri != XML:
+                needed[prefix] = uri
+        extra = [
+            ast.DirectAttribute(
+                node.at,
+                ast.Name(node.at, prefix, "xmlns") if prefix else ast.Name(node.at, "xmlns"),
+                (ast.RawText(node.at, uri.replace("&", "&amp;").replace("{", "{{").replace("}", "}}")),) if uri else (),
+            )
+            for prefix, uri in needed.items()
+        ]
+        outer = self.names.prefixes
+        if declared:
+            self.names.prefixes = {**outer, **_declared_here(node)}
+        attributes = [ast.DirectAttribute(item.at, item.name, self._parts(item.parts)) for item in node.attributes]
+        content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.node(item) for item in node.content]
+        self.names.prefixes = outer
+        return ast.DirectElement(node.at, node.name, (*extra, *attributes), tuple(content))  # type: ignore[arg-type]
+
+    def _parts(self, parts: tuple[ast.RawText | ast.Enclosed, ...]) -> tuple[ast.RawText | ast.Enclosed, ...]:
+        made: list[ast.RawText | ast.Enclosed] = []
+        for part in parts:
+            new = self._rebuilt(part)
+            assert isinstance(new, (ast.RawText, ast.Enclosed))
+            made.append(new)
+        return tuple(made)
+
+    def _rebuilt(self, node: ast.Node) -> ast.Node:
+        values: list[object] = []
+        for name in ast.child_fields(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, ast.Node):
+                value = self.node(value)
+            elif type(value) is tuple:
+                value = tuple([self.node(item) if isinstance(item, ast.Node) else item for item in value])
+            values.append(value)
+        return self._keep(node, type(node)(node.at, *values))
+
+
+def _declared_here(node: ast.DirectElement) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for attribute in node.attributes:
+        if "xmlns" in (attribute.name.prefix, str(attribute.name)):
+            prefix = attribute.name.local if attribute.name.prefix else ""
+            found[prefix] = "".join([part.raw for part in attribute.parts if isinstance(part, ast.RawText)])
+    return found

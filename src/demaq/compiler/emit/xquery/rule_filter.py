@@ -1,0 +1,150 @@
+"""The query that drives a batch: for every message pick the rules that come into question, and ask them.
+
+root order            1, 4          the root's name is looked up once
+//@type = "rush"      7             one look-up for each name that some rule compares with a constant
+//cancelled           2             one test for each name, or one walk over the message when there are many
+"""
+
+from __future__ import annotations
+
+from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, declared, full_name, literal
+from demaq.compiler.plan import Feature, QueuePlan
+
+RUNTIME_FUNCTIONS = {
+    "node": 3,
+    "result": 2,
+    "queue": 2,
+    "collection": 2,
+    "document": 1,
+    "now": 1,
+    "value": 2,
+    "property": 2,
+    "property-of": 5,
+    "keys": 1,
+    "lookup": 1,
+    "enqueue": 7,
+    "message": 3,
+    "reset": 4,
+    "timeout": 2,
+    "explicit": 4,
+    "failure": 7,
+}
+
+TESTS_MAX = 24
+"""From here on one walk over all elements costs less than testing for each name."""
+COMPARED_NAMES_MAX = 8
+
+
+def batch_query(plan: QueuePlan) -> str:
+    """A query whose value is an array of one function, which runs a batch of messages of one queue."""
+    maps: list[str] = []
+    picks = _picks(plan, maps)
+    run = (
+        f"function({_PARAMETERS}) {{ $state?d?result(for $r at $number in $batch/b/r"
+        f' let $m := $state?d?node($r, $number, $nodes) return ("M", {picks}), "{SEPARATOR}") }}'
+    )
+    bound = f"let {', '.join(maps)} return " if maps else ""
+    # Only where a declared function is called does Saxon survive a recursion without end.
+    guard = f"declare function local:guarded($run, {_PARAMETERS}) {{ $run({_PARAMETERS}) }};"
+    return f"{guard} [{bound}let $run := {run} return function({_PARAMETERS}) {{ local:guarded($run, {_PARAMETERS}) }}]"
+
+
+_PARAMETERS = "$batch, $nodes, $rules, $state"
+
+JOBS_BODY = (
+    "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"
+    " $documents as array(*), $told as xs:string, $names as array(*)) as array(*) {"
+    f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
+    f' "{SEPARATOR}") }}'
+)
+"""Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""
+
+RUNTIME_BODY = "map {{ {} }}".format(
+    ", ".join([f'"{name}": {declared(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])
+)
+"""The functions that generated rules call, by name; to be run with the runtime's functions."""
+
+INTAKE_BODY = (
+    "function($batch as document-node(), $intakes as map(*)) as xs:string"
+    f' {{ string-join($batch/b/r ! ("M", {declared("intake")}(., $intakes)), "{SEPARATOR}") }}'
+)
+"""Properties and index entries of messages that come from outside; to be run with the runtime's functions."""
+
+RESTATE_BODY = (
+    "function($batch as document-node(), $intakes as map(*)) as xs:string"
+    f' {{ string-join($batch/b/r ! ("M", {declared("restate")}(., $intakes)), "{SEPARATOR}") }}'
+)
+"""The same for messages that are stored already, whatever fails; to be run with the runtime's functions."""
+
+
+def _picks(plan: QueuePlan, maps: list[str]) -> str:
+    """An expression over $r that gives the records of all rules that come into question, in order."""
+    if not plan.rules:
+        return "()"
+    if not plan.picks:
+        return " , ".join([f"$rules({position + 1})($r, $m, $state)" for position in plan.always])
+    hits = [str(position + 1) for position in plan.always]
+    hits += _by_root(plan, maps)
+    hits += _by_value(plan, maps)
+    for kind in ("element", "attribute"):
+        hits += _by_name(plan, kind, maps)
+    return f"sort(distinct-values(({', '.join(hits)}))) ! $rules(.)($r, $m, $state)"
+
+
+def _by_root(plan: QueuePlan, maps: list[str]) -> list[str]:
+    roots = {feature: hits for feature, hits in plan.picks.items() if feature.kind == "root"}
+    if not roots:
+        return []
+    maps.append(f"$roots := {_name_map(roots)}")
+    return ["$roots(node-name($m/*))"]
+
+
+def _by_value(plan: QueuePlan, maps: list[str]) -> list[str]:
+    """Look the values of the compared elements and attributes up."""
+    compared: dict[tuple[str, str, str], dict[str, tuple[int, ...]]] = {}
+    for feature, hits in plan.picks.items():
+        if feature.value is not None:
+            compared.setdefault((feature.kind, feature.uri, feature.local), {})[feature.value] = hits
+    found: list[str] = []
+    walked: dict[str, list[str]] = {"element": [], "attribute": []}
+    for number, ((kind, uri, local), values) in enumerate(compared.items()):
+        name = f"$values{number}"
+        entries = ", ".join([f"{literal(value)}: {_positions(hits)}" for value, hits in values.items()])
+        maps.append(f"{name} := map {{ {entries} }}")
+        if len(compared) <= COMPARED_NAMES_MAX:
+            at = "@" if kind == "attribute" else ""
+            found.append(f"$m//{at}{full_name(uri, local)} ! {name}(string())")
+        else:
+            walked[kind].append(f"QName({literal(uri)}, {literal(local)}): {name}")
+    for kind, names in walked.items():
+        if names:
+            maps.append(f"${kind}Values := map {{ {', '.join(names)} }}")
+            at = "@" if kind == "attribute" else ""
+            found.append(
+                f"(for $n in $m//{at}* let $v := ${kind}Values(node-name($n)) where exists($v) return $v(string($n)))"
+            )
+    return found
+
+
+def _by_name(plan: QueuePlan, kind: str, maps: list[str]) -> list[str]:
+    features = {f: hits for f, hits in plan.picks.items() if f.kind == kind and f.value is None}
+    at = "@" if kind == "attribute" else ""
+    if len(features) > TESTS_MAX:
+        maps.append(f"${kind}s := {_name_map(features)}")
+        return [f"distinct-values($m//{at}*/node-name(.)) ! ${kind}s(.)"]
+    return [
+        f"(if (exists($m//{at}{full_name(feature.uri, feature.local)})) then {_positions(hits)} else ())"
+        for feature, hits in features.items()
+    ]
+
+
+def _name_map(features: dict[Feature, tuple[int, ...]]) -> str:
+    entries = [
+        f"QName({literal(feature.uri)}, {literal(feature.local)}): {_positions(hits)}"
+        for feature, hits in features.items()
+    ]
+    return f"map {{ {', '.join(entries)} }}"
+
+
+def _positions(hits: tuple[int, ...]) -> str:
+    return f"({', '.join([str(position + 1) for position in hits])})"

@@ -1,0 +1,1 @@
+"""Speak to a running node from another process."""

@@ -1,0 +1,107 @@
+"""Messages as JSON: those that a command hands over to a running node, and those that it lists."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.messages import PropertyValue
+from demaq.store.protocol import NewMessage, StoredMessage, Timer
+
+
+def to_json(message: NewMessage) -> dict[str, Any]:
+    timer = message.timer
+    return {
+        "queue": message.queue,
+        "body": message.body,
+        "properties": _values_to_json(message.properties),
+        "created": message.created.isoformat(),
+        "rule": message.rule,
+        "trigger": message.trigger,
+        "origin": message.origin,
+        "hops": message.hops,
+        "priority": message.priority,
+        "slices": message.slices,
+        "entries": message.entries,
+        "timer": None if timer is None else [timer.due.isoformat(), timer.target],
+        "transient": message.transient,
+        "undelivered": message.undelivered,
+        "request": message.request,
+    }
+
+
+def from_json(data: dict[str, Any]) -> NewMessage:
+    """A message from outside. Where it has a rule and a cause, it is a copy of one that rules have made."""
+    timer = data["timer"]
+    return NewMessage(
+        queue=data["queue"],
+        body=data["body"],
+        properties=_values_from_json(data["properties"]),
+        created=datetime.fromisoformat(data["created"]),
+        rule=data["rule"],
+        trigger=data["trigger"],
+        origin=data["origin"],
+        hops=data["hops"],
+        priority=data["priority"],
+        slices=tuple([(slicing, key) for slicing, key in data["slices"]]),
+        entries=tuple([(index, value) for index, value in data["entries"]]),
+        timer=None if timer is None else Timer(due=datetime.fromisoformat(timer[0]), target=timer[1]),
+        transient=data["transient"],
+        undelivered=data["undelivered"],
+        request=data["request"],
+    )
+
+
+def sent_to_json(sent: IncomingMessage) -> dict[str, Any]:
+    """Return what a sender gives for a message. The node reads its document from the body."""
+    body = sent.body.encode("utf-8") if isinstance(sent.body, str) else sent.body
+    return {
+        "body": base64.b64encode(body).decode(),
+        "properties": dict(sent.properties),
+        "request": sent.request,
+        "transport": _values_to_json(sent.transport),
+        "hops": sent.hops,
+    }
+
+
+def sent_from_json(data: dict[str, Any]) -> IncomingMessage:
+    return IncomingMessage(
+        body=base64.b64decode(data["body"]),
+        properties=data["properties"],
+        request=data["request"],
+        transport=_values_from_json(data["transport"]),
+        hops=data["hops"],
+    )
+
+
+def _values_to_json(values: Mapping[str, PropertyValue]) -> dict[str, list[str]]:
+    return {name: [value.type, value.text, value.key] for name, value in values.items()}
+
+
+def _values_from_json(data: Mapping[str, list[str]]) -> dict[str, PropertyValue]:
+    return {name: PropertyValue(*parts) for name, parts in data.items()}
+
+
+def as_json(message: StoredMessage) -> dict[str, Any]:
+    """Return a message for a listing. Every field of it is there: see docs/reference/command-line.md."""
+    timer = message.timer
+    return {
+        "id": str(message.seq),
+        "queue": message.queue,
+        "body": message.body,
+        "properties": {name: value.text for name, value in message.properties.items()},
+        "created": message.created.isoformat(),
+        "rule": message.rule,
+        "trigger": str(message.trigger) if message.trigger is not None else None,
+        "origin": str(message.origin),
+        "hops": message.hops,
+        "processed": message.processed is not None,
+        "visible": message.retired is None,
+        "slices": [{"slicing": slicing, "key": key} for slicing, key in message.slices],
+        "timer": None if timer is None else {"due": timer.due.isoformat(), "target": timer.target},
+        "transient": message.transient,
+        "undelivered": message.undelivered,
+    }

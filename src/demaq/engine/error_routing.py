@@ -1,0 +1,220 @@
+"""What goes wrong becomes a message: its text, and the queue it goes to.
+
+Route: the rule's error queue, else the queue's, else the module's, else the system's. An error while an error message
+is processed goes at least one level further up, so that errors never chase each other in circles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from xml.sax.saxutils import escape, quoteattr
+
+from lxml import etree
+
+from demaq.documents import Document, parse_document
+from demaq.errors import ERROR_KINDS, MessageError
+from demaq.evaluation.outcomes import Location
+from demaq.language.program.program import SYSTEM_ERRORS, Program, Rule
+from demaq.messages import PropertyValue
+from demaq.store.protocol import StoredMessage
+from demaq.system_properties import ERROR_LEVEL
+from demaq.xml_parsers import first_element_end, parse_characters
+
+RULE, QUEUE, MODULE, SYSTEM = range(4)
+"""How far up an error message has come: the values of `demaq:errorLevel`."""
+
+INITIAL_TEXT_MAX = 100_000
+"""So many characters of a text that is no document are shown in the message about it."""
+
+_KIND = re.compile(rf"<error><({'|'.join(ERROR_KINDS)})(?: status=\"[0-9]+\")?/>")
+_INITIAL_BEGIN, _INITIAL_END = "<initialMessage>", "</initialMessage></error>"
+_TEXT_BEGIN = "<initialText>"
+_FAULT_BEGIN = "<fault "
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong with a message."""
+
+    kind: str
+    code: str
+    description: str
+    rule: Rule | None
+    at: Location | None = None
+    attempt: int = 1
+    status: int | None = None
+    """What the other side has refused the message with; of the kind `refused` only."""
+    fault: str | None = None
+    """The element `fault` that says what the other side has answered with, where that is a SOAP fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedMessage:
+    """What somebody outside wanted to put into a queue, and what was never stored there."""
+
+    queue: str
+    text: str
+    is_document: bool
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """It has none; errors about stored messages inherit theirs."""
+
+    @staticmethod
+    def of(queue: str, body: str | bytes, error: MessageError, document: Document | None) -> RefusedMessage:
+        """A body that is refused for a reason; the document that it is, where somebody has read it."""
+        if document is None and error.kind != "notWellFormed":
+            with contextlib.suppress(MessageError):
+                document = parse_document(body)
+        if document is not None:
+            return RefusedMessage(queue=queue, text=document.text, is_document=True)
+        text = body if isinstance(body, str) else body[: 4 * INITIAL_TEXT_MAX].decode("utf-8", "replace")
+        return RefusedMessage(queue=queue, text=text[:INITIAL_TEXT_MAX], is_document=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReport:
+    """What an error message says."""
+
+    kind: str
+    rule: str | None
+    queue: str
+    message: int | None
+    """The number of the message that it is about; None for one that was never stored."""
+    code: str
+    initial: str | None
+    """The text of that message; None where it is no document."""
+    is_in_rule: bool
+    """Whether it happened at a place of a rule. Otherwise the rule, if one is named, made the message."""
+
+    @property
+    def is_of_transport(self) -> bool:
+        """Whether it is about a stored message as such, if that is to be sent: neither a rule nor the system failed."""
+        return self.message is not None and not self.is_in_rule and self.code == f"demaq:{self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    queue: str
+    level: int
+
+
+def route(program: Program, rule: Rule | None, message: StoredMessage | RefusedMessage) -> Route | None:
+    """Where an error about a message goes; None where not even the system's queue may hear of it any more."""
+    queue = program.queues.get(message.queue)
+    module = rule.module if rule is not None else queue.module if queue is not None else None
+    candidates = (
+        rule.errorqueue if rule is not None else None,
+        queue.errorqueue if queue is not None else None,
+        program.modules[module].errorqueue if module is not None else None,
+        SYSTEM_ERRORS,
+    )
+    reached = int(message.properties[ERROR_LEVEL].text) if ERROR_LEVEL in message.properties else -1
+    for level, name in enumerate(candidates):
+        if name is not None and level > reached and name != message.queue:
+            return Route(name, level)
+    return None
+
+
+def error_body(program: Program, failure: Failure, message: StoredMessage | RefusedMessage, now: datetime) -> str:
+    """The text of an error message, as its schema says."""
+    status = f' status="{failure.status}"' if failure.status is not None else ""
+    parts = [f"<error><{failure.kind}{status}/>"]
+    if failure.rule is not None:
+        parts.append(f"<rule>{_text(failure.rule.name)}</rule>")
+    parts.append(f"<queue>{_text(message.queue)}</queue>")
+    if not isinstance(message, RefusedMessage):
+        parts.append(f"<messageId>{message.seq}</messageId>")
+    parts.append(f"<code>{_text(failure.code)}</code><description>{_text(failure.description)}</description>")
+    if failure.at is not None:
+        file = quoteattr(_allowed(program.file_name(failure.at.file)))
+        parts.append(f'<location file={file} line="{failure.at.line}" column="{failure.at.column}"/>')
+    parts.append(f"<attempt>{failure.attempt}</attempt><at>{now.isoformat()}</at>")
+    if failure.fault is not None:
+        parts.append(failure.fault)
+    parts.append(f"{_initial(message)}</error>")
+    return "".join(parts)
+
+
+def _initial(message: StoredMessage | RefusedMessage) -> str:
+    if not isinstance(message, RefusedMessage):
+        return f"<initialMessage>{message.body}</initialMessage>"
+    if message.is_document:
+        return f"<initialMessage>{message.text}</initialMessage>"
+    return f"<initialText>{_text(message.text[:INITIAL_TEXT_MAX])}</initialText>"
+
+
+def read_error(body: str) -> ErrorReport | None:
+    """What `error_body` has written; None for any other text."""
+    root = error_head(body)
+    if root is None:
+        return None
+    rest = _after_fault(body).partition(_INITIAL_BEGIN)[2]
+    about = root.findtext("messageId")
+    return ErrorReport(
+        kind=str(root[0].tag),
+        rule=root.findtext("rule"),
+        queue=root.findtext("queue") or "",
+        message=int(about) if about is not None and about.isdigit() else None,
+        code=root.findtext("code") or "",
+        initial=rest.removesuffix(_INITIAL_END) if rest.endswith(_INITIAL_END) else None,
+        is_in_rule=root.find("location") is not None,
+    )
+
+
+def error_head(body: str) -> etree._Element | None:
+    """Return what `error_body` has written about an error, without fault and message; None for any other text.
+
+    That message may be as deep as one may be, so that the whole would be too deep for a parser.
+    """
+    # What is before these marks is escaped text, so the first mark is no part of somebody else's document.
+    head, mark, _ = body.partition(_INITIAL_BEGIN)
+    if not mark:
+        head, mark, _ = body.partition(_TEXT_BEGIN)
+    head = head.partition(_FAULT_BEGIN)[0]
+    try:
+        root = parse_characters(f"{head}</error>".encode()) if mark else None
+    except etree.XMLSyntaxError:
+        return None
+    return None if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None else root
+
+
+def _after_fault(body: str) -> str:
+    """Return what follows the fault, in which there may be any document, such as another error message."""
+    begin = body.find(_FAULT_BEGIN)
+    if begin < 0 or _INITIAL_BEGIN in body[:begin] or _TEXT_BEGIN in body[:begin]:
+        return body
+    data = body[begin:].encode()
+    return data[first_element_end(data) :].decode()
+
+
+def kind_of(body: str) -> str | None:
+    """The kind of an error, of what `error_body` has written; None for any other text."""
+    match = _KIND.match(body)
+    return match[1] if match is not None else None
+
+
+def error_queues(program: Program | None) -> list[str]:
+    """The queues that errors go to: the system's own, and those named by rules, queues and modules."""
+    if program is None:
+        return [SYSTEM_ERRORS]
+    named = [module.errorqueue for module in program.modules]
+    named += [queue.errorqueue for queue in program.queues.values()]
+    named += [rule.errorqueue for rule in program.rules]
+    return list(dict.fromkeys([SYSTEM_ERRORS, *[name for name in named if name is not None]]))
+
+
+def level_property(level: int) -> dict[str, PropertyValue]:
+    return {ERROR_LEVEL: PropertyValue("integer", str(level), str(level))}
+
+
+def _text(text: str) -> str:
+    return escape(_allowed(text))
+
+
+def _allowed(text: str) -> str:
+    """Text for XML 1.0, whatever an error has to say."""
+    return _NOT_XML.sub("\ufffd", text)

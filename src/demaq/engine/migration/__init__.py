@@ -1,0 +1,1 @@
+"""Bring a store under a changed program."""

@@ -1,0 +1,286 @@
+"""What stored messages are under a changed program: their properties, slices and index entries. No rule fires.
+
+A message keeps the values it has, unless they are computed only; a property it lacks is inherited from the message that
+caused it, else computed, as on the day it was enqueued. What has no place under the program is kept aside under another
+name, so that a program that brings it back finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Protocol
+
+from demaq.compiler.plan import Plan
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.evaluation.cascade.versions import index_name
+from demaq.evaluation.outcomes import PropertyRequest, Received
+from demaq.evaluation.saxon.saxon_evaluator import Evaluator
+from demaq.evaluation.state.snapshot_reader import system_properties
+from demaq.language.program.program import Program, Property, Slicing
+from demaq.messages import PropertyValue
+from demaq.store.protocol import MigratedMessage, SliceKey, Store, StoredMessage
+from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES
+
+BATCH_MESSAGES = 1_000
+"""So many messages are evaluated at once."""
+PAGE_MESSAGES = 200
+"""So many messages of a queue are read at once."""
+EXAMPLES_MAX = 5
+FORMER = "demaq:former."
+"""What a value is called that has no place under the program: `demaq:former.customer`."""
+
+_SYSTEM = "demaq:"
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOutcome:
+    """What becomes of a message."""
+
+    migrated: MigratedMessage | None
+    """None where it stays as it is."""
+    failures: tuple[str, ...] = ()
+    """Values that could not be computed, and why."""
+
+
+class Migrator(Protocol):
+    """Whoever works out what messages will be."""
+
+    @property
+    def batch_messages(self) -> int:
+        """How many messages are worked on at once, and noted in one transaction."""
+
+    def migrate(self, messages: Sequence[StoredMessage]) -> Sequence[MigrationOutcome]:
+        """One for each message. They come in order; what those before them have become is noted where it matters."""
+
+
+class Backfill:
+    """Notes what messages will be under the next version of the program, from where it was left."""
+
+    def __init__(self, migrator: Migrator, store: Store, digest: str, in_order: bool) -> None:
+        """With `in_order` messages are worked out when all before them are noted; without it, meanwhile."""
+        self._migrator = migrator
+        self._store = store
+        self._digest = digest
+        self._in_order = in_order
+        self.looked_at = 0
+        self.changed = 0
+        """How many messages have other values than before."""
+        self.failed = 0
+        """How many values could not be computed."""
+        self.examples: list[str] = []
+
+    def run(
+        self, queues: Collection[str], discarded: Collection[str], progress: Callable[[int], None] = lambda done: None
+    ) -> None:
+        """Note what the messages of these queues will be, and that those of others are given up.
+
+        `progress` hears again and again how many messages were looked at since the start.
+        """
+        # Which queues are given up is said anew at every start: then the beginning is looked at again.
+        after = self._store.migrated_until(self._digest) if not discarded else 0
+        if not after:
+            self._store.note_migrated(self._digest, [], 0)  # forgets what was noted for others
+        pages = [stored_messages(self._store, queue, after) for queue in sorted({*queues, *discarded})]
+        messages = merge(*pages, key=lambda message: message.seq)
+        batch = self._next(messages)
+        worked_out: tuple[list[MigratedMessage], int] | None = None
+        with ThreadPoolExecutor(1, "demaq-backfill") as pool:
+            while batch:
+                if worked_out is not None and self._in_order:
+                    self._note(worked_out)
+                    worked_out = None
+                # While these are worked out, those before them are noted and the next ones are read.
+                following = pool.submit(self._note_and_read, worked_out, messages)
+                given_up = [MigratedMessage(seq=m.seq, discarded=True) for m in batch if m.queue in discarded]
+                kept = self._migrated([message for message in batch if message.queue not in discarded])
+                worked_out = (given_up + kept, batch[-1].seq)
+                self.looked_at += len(batch)
+                batch = following.result()
+                progress(self.looked_at)
+        if worked_out is not None:
+            self._note(worked_out)
+
+    def _note_and_read(
+        self, worked_out: tuple[list[MigratedMessage], int] | None, messages: Iterator[StoredMessage]
+    ) -> list[StoredMessage]:
+        if worked_out is not None:
+            self._note(worked_out)
+        return self._next(messages)
+
+    def _note(self, worked_out: tuple[list[MigratedMessage], int]) -> None:
+        self._store.note_migrated(self._digest, *worked_out)
+
+    def _next(self, messages: Iterator[StoredMessage]) -> list[StoredMessage]:
+        return list(islice(messages, self._migrator.batch_messages))
+
+    def _migrated(self, messages: Sequence[StoredMessage]) -> list[MigratedMessage]:
+        found: list[MigratedMessage] = []
+        for message, answer in zip(messages, self._migrator.migrate(messages), strict=True):
+            for reason in answer.failures:
+                self._fail(message, reason)
+            if answer.migrated is not None:
+                found.append(answer.migrated)
+                self.changed += answer.migrated.properties is not None
+        return found
+
+    def _fail(self, message: StoredMessage, reason: str) -> None:
+        self.failed += 1
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(f"message {message.seq} of {message.queue}: {reason}")
+
+
+class LocalMigrator:
+    """Works out what messages will be, with an evaluator."""
+
+    def __init__(
+        self, plan: Plan, evaluator: Evaluator, store: Store, old: Program | None, known_slicings: Collection[str]
+    ) -> None:
+        """`old` is the program that was active last, if it is known; `known_slicings` are those that hold messages."""
+        self._plan = plan
+        self._program = plan.program
+        self._evaluator = evaluator
+        self._store = store
+        self._old = old
+        self._known_slicings = frozenset(known_slicings)
+        self._declared = {
+            queue: {p.name: p for p in self._program.properties_of(queue) if p.decl is not None}
+            for queue in self._program.queues
+        }
+        self._slicings = {queue: self._program.slicings_of(queue) for queue in self._program.queues}
+        self._index_names = {index.number: index_name(index) for index in plan.indexes}
+        self._inheriting = inheriting_queues(self._program)
+
+    @property
+    def batch_messages(self) -> int:
+        return BATCH_MESSAGES
+
+    def migrate(self, messages: Sequence[StoredMessage]) -> list[MigrationOutcome]:
+        """Messages are in order, so that one comes behind the one that caused it; it may have to wait for that."""
+        found: dict[int, MigrationOutcome] = {}
+        triggers = {m.trigger for m in messages if m.trigger is not None and m.queue in self._inheriting}
+        properties = self._store.next_properties(sorted(triggers)) if triggers else {}
+        waiting = {message.seq: message for message in messages}
+        while waiting:
+            ready = [m for m in waiting.values() if m.trigger not in waiting or m.queue not in self._inheriting]
+            arrivals = [self._arrival(message, properties.get(message.trigger or 0, {})) for message in ready]
+            for message, answer in zip(ready, self._evaluator.migrate_many(arrivals), strict=True):
+                del waiting[message.seq]
+                found[message.seq] = self._outcome(message, answer)
+                migrated = found[message.seq].migrated
+                if message.seq in triggers and migrated is not None and migrated.properties is not None:
+                    properties[message.seq] = migrated.properties
+        return [found[message.seq] for message in messages]
+
+    def _arrival(self, message: StoredMessage, inherited: Mapping[str, PropertyValue]) -> PropertyRequest:
+        kept: dict[str, PropertyValue] = {}
+        declared = self._declared[message.queue]
+        for name, value in message.properties.items():
+            former = name.removeprefix(FORMER) if name.startswith(FORMER) else None
+            if former is not None:
+                if _may_keep(declared.get(former)):
+                    kept[former] = value  # whatever was computed since
+            elif name in declared:
+                if _may_keep(declared[name]):
+                    kept.setdefault(name, value)
+            elif message.trigger is None and _is_of_the_system(name):
+                kept[name] = value  # a message from outside: expressions may ask for how it came
+        return PropertyRequest(
+            queue=message.queue,
+            document=Document(message.body),
+            explicit=kept,
+            now=message.created,
+            inherited=inherited,
+        )
+
+    def _outcome(self, message: StoredMessage, answer: Received | MessageError) -> MigrationOutcome:
+        if isinstance(answer, MessageError):
+            return MigrationOutcome(None, (answer.message,))
+        failures = [
+            reason if reason.startswith("property ") else f"property {name}: {reason}"
+            for name, reason in answer.failures
+        ]
+        properties = {**self._set_aside(message, answer), **answer.properties}
+        migrated = MigratedMessage(
+            seq=message.seq,
+            properties=None if properties == message.properties else properties,
+            slices=self._slices(message, properties),
+            entries=tuple([(self._index_names[number], value) for number, value in answer.entries]),
+        )
+        return MigrationOutcome(migrated, tuple(failures))
+
+    def _set_aside(self, message: StoredMessage, answer: Received) -> dict[str, PropertyValue]:
+        """What stays of the former properties beside those that the program declares."""
+        declared = self._declared[message.queue]
+        found: dict[str, PropertyValue] = {}
+        for name, value in message.properties.items():
+            if name.startswith(FORMER):
+                former = name.removeprefix(FORMER)
+                if former not in answer.properties or not _may_keep(declared.get(former)):
+                    found.setdefault(name, value)
+            elif name not in declared:
+                found[name if _is_of_the_system(name) else FORMER + name] = value
+            elif name not in answer.properties or self._becomes_fixed(declared[name]):
+                found[FORMER + name] = value
+        return found
+
+    def _becomes_fixed(self, prop: Property) -> bool:
+        """Whether its values may have been set by somebody and are now computed only."""
+        before = self._old.properties.get(prop.name) if self._old is not None else None
+        return prop.variant == "fixed" and before is not None and before.variant != "fixed"
+
+    def _slices(self, message: StoredMessage, properties: Mapping[str, PropertyValue]) -> tuple[SliceKey, ...]:
+        if message.retired is not None or not self._slicings[message.queue]:
+            return ()
+        current = dict(message.slices)
+        system = system_properties(message)
+        found: list[SliceKey] = []
+        for slicing in self._slicings[message.queue]:
+            value = properties.get(slicing.property) or system.get(slicing.property)
+            if value is None:
+                continue
+            if slicing.name in current or not self._was_released(message, slicing):
+                found.append((slicing.name, value.key))
+        return tuple(found)
+
+    def _was_released(self, message: StoredMessage, slicing: Slicing) -> bool:
+        """Whether a message that is in no slice of a slicing was in one before a reset."""
+        if slicing.property not in message.properties and slicing.property not in system_properties(message):
+            return False
+        if self._old is None:
+            return slicing.name in self._known_slicings
+        before = self._old.slicings.get(slicing.name)
+        if before is None or before.property != slicing.property:
+            return False
+        return message.queue in self._old.properties[before.property].values
+
+
+def inheriting_queues(program: Program) -> frozenset[str]:
+    """Queues whose messages may have values of the messages that caused them."""
+    return frozenset(
+        [
+            queue
+            for queue in program.queues
+            if any([p.variant == "inherited" and p.decl is not None for p in program.properties_of(queue)])
+        ]
+    )
+
+
+def stored_messages(store: Store, queue: str, after: int = 0) -> Iterator[StoredMessage]:
+    """Everything that is stored in a queue, in order."""
+    while page := store.stored(queue, after, PAGE_MESSAGES):
+        yield from page
+        after = page[-1].seq
+
+
+def _may_keep(prop: Property | None) -> bool:
+    return prop is not None and prop.variant != "fixed"
+
+
+def _is_of_the_system(name: str) -> bool:
+    """Whether a property needs no declaration."""
+    return name.startswith(_SYSTEM) or name in ECHO_PROPERTIES or name in GATEWAY_PROPERTIES

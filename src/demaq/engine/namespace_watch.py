@@ -1,0 +1,85 @@
+"""Rules that never see a message because of a namespace are reported: once for each rule and namespace.
+
+Only messages that no rule has reacted to are looked at, of each queue the first ones and then more and more seldom:
+what happens always is found at once, and it costs nothing where many messages arrive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from lxml import etree
+
+from demaq.compiler.plan import Plan
+from demaq.documents import Document
+from demaq.language.analysis.message_names import MessageName, message_names
+from demaq.language.analysis.missed_names import MissedName, Vocabulary, missed_names, vocabulary_of
+from demaq.language.program.program import Program, Rule
+from demaq.store.protocol import StoredMessage
+
+LOOKS_FIRST = 16
+"""So many messages of a queue are looked at; after them one each time their number has doubled."""
+CHARACTERS_MAX = 1_000_000
+"""Larger messages are not looked at."""
+REPORTS_MAX = 100
+"""So many reports are made since the start."""
+
+_log = logging.getLogger("demaq.node")
+
+
+class NamespaceWatch:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._ignored: dict[str, int] = {}
+        """How many messages of each queue no rule has reacted to."""
+        self.reports: dict[tuple[str, str], str] = {}
+        """What was found, by rule and namespace."""
+
+    def note_ignored(self, message: StoredMessage) -> None:
+        """No rule has reacted to a message."""
+        count = self._ignored[message.queue] = self._ignored.get(message.queue, 0) + 1
+        if (count <= LOOKS_FIRST or not count & (count - 1)) and len(message.body) <= CHARACTERS_MAX:
+            self._look_at(message)
+
+    def _look_at(self, message: StoredMessage) -> None:
+        if len(self.reports) >= REPORTS_MAX:
+            return
+        try:
+            vocabulary = vocabulary_of(Document(message.body).tree.getroot())
+        except (etree.XMLSyntaxError, ValueError):
+            return  # deeper than whoever comes from outside may be
+        rules = [plan.rule for plan in self._plan.queues[message.queue].rules]
+        for rule, missed in missed_by_rules(self._plan.program, rules, vocabulary):
+            key = rule.name, missed.namespace
+            if key not in self.reports:
+                self.reports[key] = (
+                    f"rule {rule.name} ({missed.asked.at}) does not fire for message {message.seq} of queue "
+                    f"{message.queue}: {missed.words} the message; {missed.hint}"
+                )
+                _log.warning("%s", self.reports[key])
+
+
+def missed_by_rules(program: Program, rules: Iterable[Rule], vocabulary: Vocabulary) -> list[tuple[Rule, MissedName]]:
+    """Return the names in the conditions of rules that miss an element of a message for its namespace alone."""
+    found: list[tuple[Rule, MissedName]] = []
+    for rule in rules:
+        names = program.modules[rule.module].names
+        asked: list[MessageName] = message_names(rule.body.condition, names)
+        found += [(rule, missed) for missed in missed_names(asked, vocabulary, names.prefixes)]
+    return found
+
+
+def missed_by_properties(
+    program: Program, queue: str, absent: Iterable[str], vocabulary: Vocabulary
+) -> list[tuple[str, MissedName]]:
+    """Return the same for the values of properties that a message of a queue does not have."""
+    found: list[tuple[str, MissedName]] = []
+    for name in absent:
+        prop = program.properties[name]
+        value = prop.values.get(queue)
+        if value is None or prop.module is None:
+            continue
+        names = program.modules[prop.module].names
+        found += [(name, missed) for missed in missed_names(message_names(value, names), vocabulary, names.prefixes)]
+    return found

@@ -1,0 +1,349 @@
+"""Messages that take long, evaluated apart from the rounds: whatever has nothing to do with them goes on.
+
+A round defers a message that takes unusually long. From then on it is here, in one of two stages. First it is *sifted*:
+evaluated by itself for a short time, because it may only have been in one call with a slow one. If that is not enough
+it is *slow*: it gets an evaluator to itself, with the whole of the limits, and fails where it exceeds them.
+
+Messages of the queue that it came from are under suspicion and come here at once, until some were quick again. Members
+of a slice stay in their order: what comes after a message that is here, in one of its slices, waits in the store.
+
+What is evaluated here is validated and committed between two rounds like everything else, so the result is that of a
+serial execution. A message that lost because others changed what it has read is evaluated again. After LOSSES_MAX times
+the rounds wait for it, after SENDERS_WAIT_LOSSES also those who send, so that it cannot lose for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from demaq.compiler.plan import Plan
+from demaq.engine.round import Evaluation, Order, Rounds
+from demaq.errors import EvaluatorUnavailable, StoreError
+from demaq.evaluation.cascade.versions import SliceKey
+from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, StateReader
+from demaq.evaluation.workers.progress import PATIENCE_SECONDS
+from demaq.messages import Message
+from demaq.store.protocol import StoredMessage
+
+MESSAGES_MAX = 500
+"""So many messages of queues under suspicion are here at once; more of them wait in the store."""
+SIFTED_MAX = 100
+"""So many messages are sifted in one go."""
+QUICK_MAX = 10
+"""After so many quick messages in a row a queue is no longer under suspicion."""
+LONG_MAX = 3
+"""After so many messages in a row that took long and ended by themselves, those of a queue are no longer sifted."""
+LONG_SECONDS = 5.0
+"""Messages of such a queue are evaluated so many at once as take about this time."""
+LOSSES_MAX = 2
+SENDERS_WAIT_LOSSES = 5
+PAUSE_SECONDS = 1.0
+"""How long nothing is evaluated here after a process did not start."""
+
+_log = logging.getLogger("demaq.node")
+
+Evaluate = Callable[[Sequence[Message], StateReader, datetime], Sequence[Outcome | None]]
+
+
+class Lane(Protocol):
+    """An evaluator for what takes long."""
+
+    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> Sequence[Outcome | None]:
+        """Evaluate messages one by one until one takes long, which is deferred; None for those not reached."""
+
+    def evaluate_alone(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime
+    ) -> Sequence[Outcome | None]:
+        """Evaluate messages with the whole of the limits, one of them rule by rule."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    message: StoredMessage
+    order: Order
+    is_tried: bool = False
+    """Whether a round has had it."""
+    is_slow: bool = False
+    is_running: bool = False
+    losses: int = 0
+
+
+@dataclass(slots=True)
+class _Suspicion:
+    """What is known about the messages of a queue."""
+
+    quick: int = 0
+    long: int = 0
+    """How many in a row were quick, or took long and ended by themselves."""
+    at_once: int = 1
+    """How many that take long are evaluated at once."""
+
+
+@dataclass(slots=True)
+class _SlowRun:
+    """Messages in an evaluator."""
+
+    entries: list[_Entry]
+    evaluation: Evaluation
+    is_sifting: bool
+    is_void: bool = False
+    """Whether something has changed that validation does not know of."""
+
+
+@dataclass(slots=True)
+class EvaluationFault:
+    """What went wrong with messages that were evaluated apart."""
+
+    batch: list[StoredMessage]
+    error: Exception
+
+
+@dataclass
+class Apart:
+    """What is evaluated apart from the rounds of one engine, by whose thread all methods are called."""
+
+    rounds: Rounds
+    lanes: Sequence[Lane]
+    """The first one sifts."""
+    plan: Plan
+    wake: Callable[[], None] = lambda: None
+    """Called from other threads whenever something is to be finished."""
+    suspected: dict[str, _Suspicion] = field(default_factory=dict)
+    """Queues under suspicion."""
+    _entries: dict[int, _Entry] = field(default_factory=dict)
+    _blocked: set[int] = field(default_factory=set)
+    """Messages that wait in the store for one that is here."""
+    _runs: dict[int, _SlowRun] = field(default_factory=dict)
+    """By the number of the lane."""
+    _not_before: float = 0.0
+    _turns: int = 0
+    """How often there was a choice of what to sift."""
+
+    def __bool__(self) -> bool:
+        """Return whether anything is here."""
+        return bool(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # what comes
+
+    def defer(self, deferred: Sequence[tuple[StoredMessage, str]]) -> None:
+        """Take messages that a round has deferred, each with the reason."""
+        is_slow = len(deferred) == 1  # it was by itself in the call that took long, and need not be sifted
+        for message, reason in deferred:
+            if message.queue not in self.suspected:
+                _log.info(
+                    "messages of queue %s are evaluated apart, as message %d: %s", message.queue, message.seq, reason
+                )
+            self._suspect(message.queue)
+            self._add(message, is_tried=True, is_slow=is_slow)
+        self._hold()
+
+    def admit(self, pending: Sequence[StoredMessage]) -> list[StoredMessage]:
+        """Return those of the next messages that a round may have. The others come here, or wait."""
+        if not self._entries and not self.suspected:
+            return list(pending)
+        found: list[StoredMessage] = []
+        for message in pending:
+            if message.queue in self.suspected:
+                self._add(message)
+            elif self.rounds.is_held(self.rounds.order(message), message.slices):
+                self._blocked.add(message.seq)
+            else:
+                found.append(message)
+        if len(found) < len(pending):
+            self._hold()
+        return found
+
+    def left_out(self) -> list[int]:
+        """Return the messages that no round may have now."""
+        return [*self._entries, *self._blocked]
+
+    def queues_left_out(self) -> list[str]:
+        """Return the queues of which no more messages are wanted."""
+        return list(self.suspected) if len(self._entries) >= MESSAGES_MAX else []
+
+    def _add(self, message: StoredMessage, is_tried: bool = False, is_slow: bool = False) -> None:
+        self._entries[message.seq] = _Entry(message, self.rounds.order(message), is_tried, is_slow)
+
+    def _suspect(self, queue: str) -> _Suspicion:
+        return self.suspected.setdefault(queue, _Suspicion())
+
+    # evaluation
+
+    def start(self) -> None:
+        """Give the lanes that are free something to do."""
+        if not self._entries or time.monotonic() < self._not_before:
+            return
+        free = [entry for entry in self._first_in_their_slices() if not entry.is_running]
+        for lane in range(len(self.lanes)):
+            if lane not in self._runs:
+                chosen = self._to_sift(free) if lane == 0 else self._next_slow(free)
+                if chosen:
+                    self._runs[lane] = self._begin(chosen, lane)
+                    self._runs[lane].evaluation.start(self.wake)
+
+    def _first_in_their_slices(self) -> list[_Entry]:
+        """Return the messages with no other one before them in one of their slices, in order."""
+        found: list[_Entry] = []
+        taken: set[SliceKey] = set()
+        for entry in sorted(self._entries.values(), key=lambda entry: entry.order):
+            if taken.isdisjoint(entry.message.slices):
+                found.append(entry)
+            taken.update(entry.message.slices)
+        return found
+
+    def _to_sift(self, free: Sequence[_Entry]) -> list[_Entry]:
+        """Return messages to be sifted: first, in turn, those that came here untried, and those that a round has had.
+
+        One that does not end takes as long as many others, and costs the process. So none waits for all of these.
+        """
+        found = [entry for entry in free if not self._is_slow(entry) and not entry.is_running]
+        tried = [entry for entry in found if entry.is_tried]
+        untried = [entry for entry in found if not entry.is_tried]
+        self._turns += bool(tried and untried)
+        return (untried + tried if self._turns % 2 else tried + untried)[:SIFTED_MAX]
+
+    def _is_slow(self, entry: _Entry) -> bool:
+        """Return whether a message has been sifted, or need not be, because those before it all took long."""
+        suspicion = self.suspected.get(entry.message.queue)
+        return entry.is_slow or (suspicion is not None and suspicion.long >= LONG_MAX)
+
+    def _next_slow(self, free: Sequence[_Entry]) -> list[_Entry]:
+        """Return the next slow message; with others of its queue if these have ended by themselves before."""
+        slow = [entry for entry in free if self._is_slow(entry) and not entry.is_running]
+        if not slow:
+            return []
+        queue = slow[0].message.queue
+        alike = [entry for entry in slow if entry.message.queue == queue and entry.losses == slow[0].losses]
+        return alike[: self._suspect(queue).at_once]
+
+    def _begin(self, chosen: list[_Entry], lane: int) -> _SlowRun:
+        evaluator = self.lanes[lane]
+        evaluate: Evaluate = evaluator.sift if lane == 0 else evaluator.evaluate_alone
+        current = {message.seq: message for message in self.rounds.read([entry.message.seq for entry in chosen])}
+        assert len(current) == len(chosen), "an unprocessed message is never removed"
+        for entry in chosen:
+            entry.is_running = True
+            entry.message = current[entry.message.seq]  # it may have left a slice
+        return _SlowRun(chosen, self.rounds.begin_apart([entry.message for entry in chosen], evaluate), lane == 0)
+
+    def finish(self) -> tuple[int, list[EvaluationFault]]:
+        """Commit what was evaluated and still holds; return how many messages, and what went wrong.
+
+        A StoreError is raised as it is, and what it is about tried again.
+        """
+        done = 0
+        faults: list[EvaluationFault] = []
+        for lane, run in list(self._runs.items()):
+            if run.evaluation.is_done():
+                del self._runs[lane]
+                done += self._end(run, faults)
+        stubborn = [entry for entry in self._entries.values() if entry.losses >= LOSSES_MAX and not entry.is_running]
+        if stubborn and 1 not in self._runs:
+            done += self._end_while_others_wait(stubborn[0], faults)
+        return done, faults
+
+    def _end_while_others_wait(self, entry: _Entry, faults: list[EvaluationFault]) -> int:
+        """Evaluate a message that has lost too often while no round can change anything."""
+        last = self.rounds.changing if entry.losses >= SENDERS_WAIT_LOSSES else contextlib.nullcontext()
+        with last:
+            return self._end(self._begin([entry], 1), faults)
+
+    def _end(self, run: _SlowRun, faults: list[EvaluationFault]) -> int:
+        for entry in run.entries:
+            entry.is_running = False
+        try:
+            if run.is_void:
+                run.evaluation.leave()
+                self.rounds.forget(run.evaluation)
+                return 0
+            committed = self.rounds.end_apart(run.evaluation)
+        except StoreError:
+            raise
+        except EvaluatorUnavailable as error:
+            _log.warning("%s; %d messages wait for it", error, len(self._entries))
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            return 0
+        except Exception as error:
+            faults.append(EvaluationFault([entry.message for entry in run.entries], error))
+            self._remove(run.entries)
+            return 0
+        for entry, outcome in zip(run.entries, run.evaluation.outcomes, strict=True):
+            self._learn(entry, outcome, run)
+            if outcome is not None and outcome.deferred is None and entry.message.seq not in committed:
+                entry.losses += 1
+        self._remove([entry for entry in run.entries if entry.message.seq in committed])
+        return len(committed)
+
+    def _learn(self, entry: _Entry, outcome: Outcome | None, run: _SlowRun) -> None:
+        """Remember how long a message has taken, for those that follow it."""
+        if outcome is None:
+            return
+        queue, seconds = entry.message.queue, run.evaluation.seconds
+        failed = {error.rule for error in outcome.errors if error.code == NOT_EVALUATED and error.kind == "systemError"}
+        if outcome.deferred is not None:
+            entry.is_slow = True
+            self.suspected[queue] = _Suspicion(long=self._suspect(queue).long)
+        elif outcome.lost is not None or failed:
+            self.suspected[queue] = _Suspicion()
+            for name, plan in self.plan.queues.items():  # a rule may be for many queues
+                if not failed.isdisjoint([rule.rule.name for rule in plan.rules]):
+                    self._suspect(name)
+        elif run.is_sifting or seconds < PATIENCE_SECONDS:
+            self._note_quick(entry)
+        else:
+            fitting = int(len(run.entries) * LONG_SECONDS / seconds)
+            at_once = max(1, min(fitting, 2 * len(run.entries)))
+            self.suspected[queue] = _Suspicion(long=self._suspect(queue).long + 1, at_once=at_once)
+
+    def _note_quick(self, entry: _Entry) -> None:
+        queue = entry.message.queue
+        suspicion = self.suspected.get(queue)
+        if suspicion is None:
+            return
+        suspicion.long = 0
+        suspicion.quick += 1
+        if suspicion.quick >= QUICK_MAX and not self._has_slow(queue, but=entry):
+            del self.suspected[queue]
+
+    def _has_slow(self, queue: str, but: _Entry) -> bool:
+        return any([e.is_slow and e is not but and e.message.queue == queue for e in self._entries.values()])
+
+    def _remove(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            del self._entries[entry.message.seq]
+        self._blocked.clear()  # those that waited for others are found again
+        self._hold()
+
+    def _hold(self) -> None:
+        held: dict[SliceKey, Order] = {}
+        for entry in self._entries.values():
+            for key in entry.message.slices:
+                held[key] = min(held.get(key, entry.order), entry.order)
+        self.rounds.held = held
+
+    # the end
+
+    def start_anew(self) -> None:
+        """Evaluate again what is being evaluated: something has changed that is no change of messages."""
+        for run in self._runs.values():
+            run.is_void = True
+
+    def leave(self) -> None:
+        """Forget everything, when the lanes have ended: it waits in the store."""
+        for run in self._runs.values():
+            self.rounds.forget(run.evaluation)
+        self._runs.clear()
+        self._entries.clear()
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Yield the messages that are here, in order."""
+        yield from [e.message for e in sorted(self._entries.values(), key=lambda entry: entry.order)]

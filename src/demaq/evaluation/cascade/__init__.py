@@ -1,0 +1,1 @@
+"""Evaluate a message with everything it leads to, before anything is stored."""

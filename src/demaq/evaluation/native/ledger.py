@@ -1,0 +1,86 @@
+"""What a node knows about native rules in all of its evaluator processes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import Any
+
+from demaq.evaluation.native.health import NativeReport, log_report
+from demaq.records import record
+
+REPORTS_MAX = 20
+"""So many of the latest reports are kept, with the messages they are about."""
+SHOWN_CHARACTERS_MAX = 10_000
+"""So much of a message or an outcome is kept."""
+
+
+@record
+class NativeNotes:
+    """What has happened in a process since it was last asked."""
+
+    answers: int = 0
+    fallbacks: int = 0
+    exceptions: int = 0
+    checked: int = 0
+    skipped: int = 0
+    waiting: int = 0
+    """Answers that wait to be checked now."""
+    reports: tuple[NativeReport, ...] = ()
+    withdrawn: tuple[tuple[str, str], ...] = ()
+    """Queues that are left to Saxon from now on, each with the reason."""
+
+
+class NativeLedger:
+    """May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._reports: deque[NativeReport] = deque(maxlen=REPORTS_MAX)
+        self._withdrawn: dict[str, str] = {}
+        self.checks_failed = False
+        """Whether a check did not come back, so that there are no more."""
+
+    def add(self, notes: NativeNotes) -> None:
+        with self._lock:
+            for name in ("answers", "fallbacks", "exceptions", "checked", "skipped"):
+                self._counts[name] += getattr(notes, name)
+            self._withdrawn |= dict(notes.withdrawn)
+            for report in notes.reports:
+                self._counts["differences"] += report.kind == "difference"
+                self._reports.append(report)
+        for report in notes.reports:
+            log_report(report)
+
+    @property
+    def withdrawn(self) -> dict[str, str]:
+        """Queues that are left to Saxon, each with the reason: for every process."""
+        with self._lock:
+            return dict(self._withdrawn)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            names = ("answers", "fallbacks", "exceptions", "checked", "skipped", "differences")
+            return {name: self._counts[name] for name in names}
+
+    def status(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        withdrawn, counts = self.withdrawn, self.counts
+        with self._lock:
+            reports = [_as_json(report) for report in self._reports]
+        return {**counts, "withdrawn": withdrawn, "checks_failed": self.checks_failed, "reports": reports}
+
+
+def _as_json(report: NativeReport) -> dict[str, Any]:
+    return {
+        "kind": report.kind,
+        "queue": report.queue,
+        "rule": report.rule,
+        "at": str(report.at) if report.at is not None else None,
+        "description": report.description,
+        "message": report.message[:SHOWN_CHARACTERS_MAX],
+        "native": report.native[:SHOWN_CHARACTERS_MAX],
+        "saxon": report.saxon[:SHOWN_CHARACTERS_MAX],
+    }

@@ -1,0 +1,118 @@
+"""Properties and index entries of new messages, where their expressions are simple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lxml.etree import _Element
+
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.emit.python.code import NotTranslatable
+from demaq.compiler.emit.python.queue_code import IntakeText, PropertyText, intake_text
+from demaq.compiler.plan import Plan
+from demaq.documents import Document
+from demaq.evaluation.native.code_loader import function
+from demaq.evaluation.native.health import NativeHealth
+from demaq.evaluation.native.values import NeedsSaxon
+from demaq.messages import KEY_BYTES_MAX, PropertyValue
+
+Texts = Callable[[_Element], list[str]]
+Properties = dict[str, PropertyValue]
+Entries = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    name: str
+    type: str
+    is_fixed: bool
+    is_inherited: bool
+    computed: Texts | None
+
+
+class NativeProperties:
+    """Of one queue."""
+
+    def __init__(self, text: IntakeText, queue: str = "", health: NativeHealth | None = None) -> None:
+        """Raises NotSimple where Python gives up. Exceptions are counted where it is said for which queue."""
+        self._made = [_made(each) for each in text.properties]
+        self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
+        self._own = {each.name for each in self._made}
+        self._health = health
+        self._queue = queue
+        self.computes = bool(self._made or self._indexes)
+        """Whether there is anything to be computed."""
+        self.is_linear = text.is_linear
+
+    def told(
+        self, document: Document, inherited: Mapping[str, PropertyValue] | None = None
+    ) -> tuple[Properties, Entries] | None:
+        """Properties and index entries of a message on which nobody has set any; None where only Saxon can tell."""
+        if not self.computes:
+            return {}, ()
+        root = document.plain_root
+        if root is None or (self._health is not None and self._queue in self._health.withdrawn):
+            return None
+        try:
+            return self.properties(root, {}, inherited or {}), self.entries(root)
+        except NeedsSaxon:
+            return None
+        except Exception as error:
+            if self._health is not None:
+                self._health.note_fault(self._queue, "(properties)", None, error)
+            return None
+
+    def properties(
+        self, root: _Element, explicit: Mapping[str, Sequence[str]], parent: Mapping[str, PropertyValue]
+    ) -> Properties:
+        """Of a message with some that are set on it, made in reaction to one that has others. Raises Odd."""
+        found: Properties = {}
+        for prop in self._made:
+            text = None if prop.is_fixed else _single(explicit.get(prop.name, ()))
+            if text is None and prop.is_inherited and prop.name in parent:
+                value = parent[prop.name]
+                if value.type != prop.type:
+                    raise NeedsSaxon("a property that must be cast")
+                found[prop.name] = value
+                continue
+            if text is None and prop.computed is not None:
+                text = _single(prop.computed(root))
+            if text is not None:
+                found[prop.name] = PropertyValue(prop.type, text, text)
+        for name, values in explicit.items():
+            text = None if name in self._own else _single(values)
+            if text is not None:
+                found[name] = PropertyValue("string", text, text)
+        return dict(sorted(found.items())) if len(found) > 1 else found
+
+    def entries(self, root: _Element) -> Entries:
+        if not self._indexes:
+            return ()
+        return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
+
+
+def simple_intake(
+    queue: str, plan: Plan, modules: Sequence[CompilerContext], health: NativeHealth
+) -> NativeProperties | None:
+    """That of a queue, if what is computed of its messages is simple."""
+    try:
+        return NativeProperties(intake_text(queue, plan, modules), queue, health)
+    except NotTranslatable:
+        return None
+
+
+def _made(text: PropertyText) -> _Made:
+    prop = text.property
+    computed = None if text.computed is None else function(text.computed, f"property {prop.name}")
+    return _Made(prop.name, prop.type, prop.variant == "fixed", prop.variant == "inherited", computed)
+
+
+def _single(values: Sequence[str]) -> str | None:
+    if not values:
+        return None
+    if len(values) > 1 and len(set(values)) > 1:
+        raise NeedsSaxon("several values of a property")
+    if len(values[0]) > KEY_BYTES_MAX // 4:
+        raise NeedsSaxon("a long value, which may be too long")
+    return values[0]

@@ -1,0 +1,242 @@
+"""Self-check: some answers of native rules are compared with Saxon's, when there is time for it.
+
+An answer that is to be checked is kept with the message and with all state that its rules have read, so that Saxon is
+asked on the same state later. How many wait, and how large they are together, is limited: what comes when there is no
+room is skipped and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from lxml import etree
+
+from demaq.compiler.plan import Index, QueueByKey, SliceRead
+from demaq.documents import Document
+from demaq.evaluation.native.native_settings import FIRST_CHECKS, NativeSettings
+from demaq.evaluation.outcomes import Enqueued, Outcome, StateReader
+from demaq.evaluation.state.state_builder import Job, Wanted
+from demaq.messages import Message
+from demaq.records import record
+from demaq.xml_parsers import parse_made
+
+WAITING_MAX = 200
+"""So many answers wait to be checked."""
+WAITING_CHARACTERS_MAX = 4_000_000
+"""They hold no more text than this together."""
+STATE_MESSAGES_MAX = 200
+"""An answer for which more messages of state were read is not checked."""
+BATCH_MAX = 25
+"""So many answers are checked at a time, unless they have read state."""
+
+Evaluate: TypeAlias = Callable[[Sequence[Message], StateReader, datetime], list[Outcome]]
+"""By Saxon alone."""
+
+
+class OtherState(Exception):
+    """Saxon has asked for state that the native rules have not asked for."""
+
+
+@record
+class KeptAnswer:
+    """What native rules have answered, and all that it depends on."""
+
+    message: Message
+    now: datetime
+    outcome: Outcome
+    state: KeptState | None
+    characters: int
+
+
+@record
+class AnswerDifference:
+    answer: KeptAnswer
+    saxon: str
+    """What Saxon has answered, or why it has not."""
+    rule: str | None
+    """The first rule that differs, where that can be told."""
+
+
+class KeptState:
+    """The state that was read for one message, for whoever reads the same again."""
+
+    def __init__(self) -> None:
+        self.slices: dict[tuple[str, str], list[Message]] = {}
+        self.queues: dict[str, Sequence[Message]] = {}
+        self.collections: dict[str, Sequence[Document]] = {}
+        self.found: dict[tuple[int, frozenset[str]], list[Message]] = {}
+        """By index and entries."""
+
+    def add(self, wanted: Wanted, job: Job) -> None:
+        self.queues |= job.queues
+        self.collections |= job.collections
+        for asked in job.slices_read:
+            self.slices[asked] = job.slice
+        remaining = iter(wanted.keys)
+        found = iter(job.found)
+        for read in wanted.rule.reads:
+            if isinstance(read, QueueByKey):
+                messages = next(found)
+                for lookup in read.lookups:
+                    self.found[lookup.index.number, frozenset(next(remaining))] = messages
+            else:
+                assert not isinstance(read, SliceRead) or job.slices_read, "what a rule reads is in its job"
+
+    def documents(self) -> list[Document]:
+        messages = [*self.slices.values(), *self.queues.values(), *self.found.values()]
+        of_messages = [message.document for part in messages for message in part]
+        return of_messages + [document for part in self.collections.values() for document in part]
+
+    # a StateReader
+
+    def queue(self, name: str) -> Sequence[Message]:
+        return self._known(self.queues, name)
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        return self._known(self.slices, (slicing, key))
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        return self._known(self.found, (index.number, frozenset(entries)))
+
+    def collection(self, name: str) -> Sequence[Document]:
+        return self._known(self.collections, name)
+
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        pass
+
+    def _known(self, known: Mapping[Any, Sequence[Any]], key: Any) -> Sequence[Any]:
+        if key not in known:
+            raise OtherState(f"Saxon has asked for {key}, and the native rules have not")
+        return known[key]
+
+
+class SelfCheck:
+    """Answers of one process that wait to be checked."""
+
+    def __init__(self, settings: NativeSettings) -> None:
+        self._every = settings.check_every
+        self._seen: Counter[str] = Counter()
+        """Messages by rule."""
+        self._waiting: deque[KeptAnswer] = deque()
+        self._characters = 0
+        self.checked = 0
+        self.skipped = 0
+        """Answers that were to be checked, and for which there was no room."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def is_due(self, rules: Sequence[str]) -> bool:
+        """Whether the next message that is given to these rules is checked."""
+        if not self._every:
+            return False
+        due = False
+        for rule in rules:
+            self._seen[rule] = count = self._seen[rule] + 1
+            due = due or count <= FIRST_CHECKS or count % self._every == 0
+        return due
+
+    def keep(self, message: Message, outcome: Outcome, now: datetime, read: Sequence[tuple[Wanted, Job]]) -> None:
+        """Keep an answer until there is time, if there is room."""
+        state = KeptState() if read else None
+        for wanted, job in read:
+            assert state is not None
+            state.add(wanted, job)
+        documents = [] if state is None else state.documents()
+        if len(self._waiting) >= WAITING_MAX or len(documents) > STATE_MESSAGES_MAX:
+            self.skipped += 1
+            return
+        made = [action.document for action in outcome.actions if isinstance(action, Enqueued)]
+        characters = sum([len(document.text) for document in [message.document, *made, *documents]])
+        if self._characters + characters > WAITING_CHARACTERS_MAX:
+            self.skipped += 1
+            return
+        kept = Outcome(fired=list(outcome.fired), actions=list(outcome.actions), errors=list(outcome.errors))
+        self._characters += characters
+        self._waiting.append(KeptAnswer(message=message, now=now, outcome=kept, state=state, characters=characters))
+
+    def run(self, evaluate: Evaluate) -> list[AnswerDifference]:
+        """Check some of those that wait, those who have waited longest first. Returns where Saxon answers otherwise."""
+        answers = self._next()
+        self.checked += len(answers)
+        if not answers:
+            return []
+        reader = answers[0].state or KeptState()
+        try:
+            outcomes = evaluate([answer.message for answer in answers], reader, answers[0].now)
+        except OtherState as error:
+            return [AnswerDifference(answer=answers[0], saxon=str(error), rule=None)]
+        return [
+            AnswerDifference(answer=answer, saxon=show_outcome(outcome), rule=_differing_rule(answer.outcome, outcome))
+            for answer, outcome in zip(answers, outcomes, strict=True)
+            if describe_outcome(answer.outcome) != describe_outcome(outcome)
+        ]
+
+    def _next(self) -> list[KeptAnswer]:
+        """One that has read state, or several that have not, of one time."""
+        found: list[KeptAnswer] = []
+        while self._waiting and len(found) < BATCH_MAX:
+            answer = self._waiting[0]
+            if found and (answer.state is not None or answer.now != found[0].now):
+                break
+            found.append(self._waiting.popleft())
+            self._characters -= answer.characters
+            if answer.state is not None:
+                break
+        return found
+
+
+def describe_outcome(outcome: Outcome) -> tuple[Any, ...]:
+    """Equal for outcomes that are equal: documents may be written in different ways."""
+    return (
+        outcome.fired,
+        [_describe_action(action) for action in outcome.actions],
+        [(error.rule, error.code) for error in outcome.errors],
+    )
+
+
+def show_outcome(outcome: Outcome) -> str:
+    """An outcome for a reader."""
+    lines = [f"fired: {', '.join(outcome.fired) or 'no rule'}"]
+    for action in outcome.actions:
+        if isinstance(action, Enqueued):
+            properties = "".join([f" with {name} {value.text!r}" for name, value in action.properties.items()])
+            lines.append(f"{action.rule}: enqueue {action.document.text} into {action.queue}{properties}")
+        else:
+            lines.append(f"{action.rule}: reset {action.slicing} key {action.key!r}")
+    lines += [f"{error.rule}: {error.code} {error.description}" for error in outcome.errors]
+    return "\n".join(lines)
+
+
+def _describe_action(action: Any) -> tuple[Any, ...]:
+    if isinstance(action, Enqueued):
+        properties = [(name, v.type, v.text, v.key) for name, v in action.properties.items()]
+        return action.rule, action.queue, _canonical(action.document.text), properties, action.entries
+    return action.rule, action.slicing, action.key
+
+
+def _canonical(text: str) -> bytes:
+    """Equal for documents that are equal."""
+    tree = parse_made(text).getroottree()
+    try:
+        return bytes(etree.tostring(tree, method="c14n"))
+    except etree.C14NError:  # a namespace is a relative address
+        return bytes(etree.tostring(tree, method="c14n2"))
+
+
+def _differing_rule(one: Outcome, other: Outcome) -> str | None:
+    """The first rule whose part is not the same in both; None where only the order differs."""
+    for rule in dict.fromkeys([part[0] for part in _parts(one) + _parts(other)]):
+        if [part for part in _parts(one) if part[0] == rule] != [part for part in _parts(other) if part[0] == rule]:
+            return str(rule)
+    return None
+
+
+def _parts(outcome: Outcome) -> list[tuple[Any, ...]]:
+    """All that rules contribute to an outcome, each part with the name of its rule first."""
+    fired = [(rule, "fired") for rule in outcome.fired]
+    actions = [_describe_action(action) for action in outcome.actions]
+    return [*fired, *actions, *[(error.rule, error.code) for error in outcome.errors]]

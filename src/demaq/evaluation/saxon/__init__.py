@@ -1,0 +1,1 @@
+"""Evaluate rules with Saxon, a batch of messages at a time."""

@@ -1,0 +1,234 @@
+"""A plan compiled: the function items of all rules, properties and indexes, and the way back from an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from demaq.compiler.containment import tells_parsed_from_made
+from demaq.compiler.context import CompilerContext, contexts
+from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter, property_entry, runtime_query
+from demaq.compiler.emit.xquery.property_queries import MadeProperty, intake_query
+from demaq.compiler.emit.xquery.rule_filter import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
+from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
+from demaq.compiler.plan import Plan, QueuePlan
+from demaq.compiler.planner import make_plan
+from demaq.errors import ProgramError
+from demaq.evaluation.saxon.failures import BASE_URI, UNTYPED_HINT, place_in_attributes, readable
+from demaq.evaluation.saxon.processor import EvaluationError, Saxon, StaticError
+from demaq.language import ast
+from demaq.language.diagnostics import Diagnostic
+from demaq.language.program.program import Program, Property
+from demaq.language.recursion import deep_recursion
+from demaq.source import SourceLocation
+
+STATIC = "DQ0704"
+RUNTIME_URI = "demaq:runtime"
+"""By this we know errors that come from functions of ours."""
+
+
+class CompiledQueue:
+    """What runs the messages of one queue."""
+
+    def __init__(self, plan: QueuePlan, compiled: CompiledProgram) -> None:
+        saxon = compiled.saxon
+        self.plan = plan
+        self.numbers = [rule.rule.number for rule in plan.rules]
+        self.positions = {number: position + 1 for position, number in enumerate(self.numbers)}
+        firsts = [compiled.first(number) for number in self.numbers]
+        self.first_rules = saxon.array(firsts)
+        self.full_rules = saxon.array([compiled.functions[("rule", str(number))] for number in self.numbers])
+        self.run = saxon.functions(batch_query(plan), RUNTIME_URI)[0]
+
+
+class CompiledProgram:
+    """Everything of a plan that Saxon evaluates. Raises a ProgramError (with `others`) for what Saxon refuses."""
+
+    def __init__(self, plan: Plan, modules: tuple[CompilerContext, ...], saxon: Saxon) -> None:
+        self.plan = plan
+        self.modules = modules
+        self.saxon = saxon
+        self.emitter = BlockEmitter(plan, modules)
+        self.hands_nodes_on = not tells_parsed_from_made(modules)
+        """Whether rules may be shown what others have just made, before it is text and parsed again."""
+        self.functions: dict[tuple[str, str], Any] = {}
+        self._blocks: dict[tuple[str, str], Block] = {}
+        self._queues: dict[str, CompiledQueue] = {}
+        self._variable_failures: dict[int, dict[str, tuple[str, SourceLocation]]] = {}
+        refused: list[Diagnostic] = []
+        for block in self.emitter.blocks():
+            refused.extend(self._compile(block))
+        errors = [*self.emitter.errors, *[item.error() for item in refused]]
+        if errors:
+            errors[0].others = tuple(errors[1:])
+            raise errors[0]
+        self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
+        ours = runtime_query(f"[{', '.join([JOBS_BODY, INTAKE_BODY, RESTATE_BODY, RUNTIME_BODY])}]")
+        self.jobs, self.intake, self.migrate, self.runtime = saxon.functions(ours, RUNTIME_URI)
+        self.intakes = self._intakes()
+
+    def first(self, number: int) -> Any:
+        """What is asked first about a rule: the whole rule, or what can be decided before state is read."""
+        return self.functions.get(("first", str(number))) or self.functions[("rule", str(number))]
+
+    def queue(self, name: str) -> CompiledQueue:
+        compiled = self._queues.get(name)
+        if compiled is None:
+            compiled = self._queues[name] = CompiledQueue(self.plan.queues[name], self)
+        return compiled
+
+    def place(self, rule: int, module: str, line: str, column: str) -> SourceLocation | None:
+        """Where in the author's text a rule went wrong, as far as Saxon tells."""
+        if module == RUNTIME_URI or not line or int(line) < 1:
+            return None
+        place = _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
+        if place is None:
+            failed = self.rules[rule].rule
+            return place_in_attributes(failed, self.plan.program.modules[failed.module])
+        return place
+
+    def variable_failure(self, rule: int, description: str) -> tuple[str, SourceLocation] | None:
+        """Code and place of an error that ended a whole call, if it is one of a global variable that the rule may use.
+
+        Global variables depend on nothing, so one that fails does so always and with the same words.
+        """
+        module = self.rules[rule].rule.module
+        if module not in self._variable_failures:
+            self._variable_failures[module] = self._failing_variables(module)
+        return self._variable_failures[module].get(description)
+
+    def _failing_variables(self, module: int) -> dict[str, tuple[str, SourceLocation]]:
+        block = self.emitter.variables_block(module)
+        state = self.saxon.map({"d": self.runtime})
+        found: dict[str, tuple[str, SourceLocation]] = {}
+        for function, place in zip(self.saxon.functions(block.text, BASE_URI), block.places, strict=True):
+            try:
+                failure = self.saxon.call(function, state).split(SEPARATOR)
+            except EvaluationError:
+                continue  # it uses another one that fails
+            if failure[0] == "X":
+                _, _, code, description, _, _, line, column = failure
+                at = _place(block, int(line), int(column or 1)) if line else None
+                found[description] = (code, at or place)
+        return found
+
+    def _compile(self, block: Block) -> Iterable[Diagnostic]:
+        try:
+            functions = self.saxon.functions(block.text, BASE_URI)
+        except StaticError as error:
+            return self._explain(block, error)
+        self._blocks.update(dict.fromkeys(block.entries, block))
+        self.functions.update(zip(block.entries, functions, strict=True))
+        return []
+
+    def _explain(self, block: Block, error: StaticError) -> list[Diagnostic]:
+        """Find what is wrong with a block: its prolog, or each of the functions that do not compile alone."""
+        prolog = self.emitter.prolog_block(block.module)
+        try:
+            self.saxon.functions(prolog.text, BASE_URI)
+        except StaticError as own:
+            return [_diagnostic(prolog, own, None)]
+        found: list[Diagnostic] = []
+        for single in self.emitter.single_blocks(block):
+            try:
+                self.saxon.functions(single.text, BASE_URI)
+            except StaticError as own:
+                found.append(_diagnostic(single, own, single.places[0]))
+        return found or [_diagnostic(block, error, block.places[0] if block.places else None)]
+
+    def _value(self, prop: Property, queue: str) -> Any:
+        """The function that computes a property on a queue, or nothing."""
+        value = prop.values[queue]
+        return self.saxon.empty() if value is None else self.functions[property_entry(prop, value)]
+
+    def _is_alone(self, prop: Property, queue: str) -> bool:
+        value = prop.values[queue]
+        return value is not None and property_entry(prop, value) in self.emitter.alone
+
+    def _intakes(self) -> Any:
+        """For each queue with properties or indexes: what makes those of a new message."""
+        saxon, program = self.saxon, self.plan.program
+        queries: dict[str, str] = {}
+        arguments: dict[str, tuple[Any, Any]] = {}
+        for queue in program.queues:
+            properties = in_dependency_order(program, queue)
+            indexes = [
+                saxon.map(
+                    {"number": saxon.string(str(index.number)), "value": self.functions[("index", str(index.number))]}
+                )
+                for index in self.plan.indexes_of(queue)
+            ]
+            if properties or indexes:
+                queries[queue] = intake_query([self._made(prop, queue) for prop in properties], bool(indexes))
+                values = saxon.array([self._value(prop, queue) for prop in properties])
+                arguments[queue] = values, saxon.array(indexes)
+        if not queries:
+            return saxon.map({})
+        makers = saxon.functions(runtime_query(f"[{', '.join(queries.values())}]"), RUNTIME_URI)
+        return saxon.map({queue: f.call(list(arguments[queue])).head for queue, f in zip(queries, makers, strict=True)})
+
+    def _made(self, prop: Property, queue: str) -> MadeProperty:
+        return MadeProperty(
+            name=prop.name,
+            type=prop.type,
+            is_fixed=prop.variant == "fixed",
+            is_inherited=prop.variant == "inherited",
+            is_computed=prop.values[queue] is not None,
+            is_alone=self._is_alone(prop, queue),
+        )
+
+
+def in_dependency_order(program: Program, queue: str) -> list[Property]:
+    """The properties of a queue, each behind those that its value asks for. The checks have ruled out cycles."""
+    properties = {prop.name: prop for prop in program.properties_of(queue)}
+    ordered: dict[str, Property] = {}
+
+    def add(prop: Property) -> None:
+        value = prop.values[queue]
+        if value is not None and prop.module is not None:
+            names = program.modules[prop.module].names
+            for node in ast.walk(value):
+                other = properties.get(names.parts.get(node, ""))
+                if other is not None and other is not prop and other.name not in ordered:
+                    add(other)
+        ordered[prop.name] = prop
+
+    for prop in properties.values():
+        if prop.name not in ordered:
+            add(prop)
+    return list(ordered.values())
+
+
+def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledProgram:
+    with deep_recursion():
+        modules = contexts(program.modules)
+        return CompiledProgram(make_plan(program, modules), modules, saxon or Saxon())
+
+
+def static_check(program: Program) -> list[Diagnostic]:
+    """What only a compiler finds out about a program."""
+    try:
+        compile_program(program)
+    except ProgramError as error:
+        return [Diagnostic.of(item) for item in (error, *error.others)]
+    return []
+
+
+def _diagnostic(block: Block, error: StaticError, fallback: SourceLocation | None) -> Diagnostic:
+    place = _place(block, error.line, error.column or 1) if error.line is not None else None
+    words = readable(error.message)
+    message = f"{error.code}: {words}" if error.code else words
+    return Diagnostic(severity="error", code=STATIC, message=message, at=place or fallback, hint=_hint(error))
+
+
+def _place(block: Block, line: int, column: int) -> SourceLocation | None:
+    """Saxon counts columns from 1 in the first line and from 2 in all others."""
+    return block.map.place(line, column if line == 1 else column - 1)
+
+
+def _hint(error: StaticError) -> str | None:
+    if error.code == "XPTY0004" and error.message.startswith("Arithmetic operator") and "xs:string" in error.message:
+        return "strings are joined with `||`; a text is made a number by number() or xs:decimal()"
+    if error.code == "XPTY0004" and "cannot compare" in error.message and "xs:untypedAtomic" in error.message:
+        return UNTYPED_HINT
+    return None

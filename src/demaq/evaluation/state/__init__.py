@@ -1,0 +1,1 @@
+"""The state that rules read: queues, slices and collections at a snapshot."""

@@ -1,0 +1,37 @@
+"""The key of a slice as the store knows it, from how somebody writes it: `01` and `1` are one integer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demaq.compiler.emit.xquery.blocks import runtime_query
+from demaq.compiler.emit.xquery.vocabulary import declared
+from demaq.errors import MessageError
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.language.program.program import Program
+
+_FAILED = "X"
+_QUERY = f"""[function($type as xs:string, $text as xs:string) as xs:string {{
+  try {{ "K" || {declared("key")}({declared("cast")}($type, xs:untypedAtomic($text))) }} catch * {{ "{_FAILED}" }}
+}}]"""
+
+
+class SliceKeys:
+    """Keys of the slicings of one program."""
+
+    def __init__(self, program: Program, saxon: Saxon | None = None) -> None:
+        self._program = program
+        self._saxon = saxon or Saxon()
+        self._function: Any = None
+
+    def key(self, slicing: str, text: str) -> str:
+        """The key of a slice of this slicing. Raises a MessageError where the text is no value of its property."""
+        prop = self._program.properties[self._program.slicings[slicing].property]
+        if prop.type == "string":
+            return text
+        if self._function is None:
+            self._function = self._saxon.functions(runtime_query(_QUERY))[0]
+        found = self._saxon.call(self._function, self._saxon.string(prop.type), self._saxon.string(text))
+        if found == _FAILED:
+            raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{prop.type}")
+        return found[1:]

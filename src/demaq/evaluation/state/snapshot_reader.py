@@ -1,0 +1,193 @@
+"""Stored messages as rules see them: at a snapshot, with the properties the system sets, parsed once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import overload
+
+from demaq.compiler.plan import Index
+from demaq.documents import Document
+from demaq.evaluation.cascade.versions import index_name
+from demaq.messages import Message, PropertyValue, transport_properties
+from demaq.store.protocol import Store, StoredMessage
+from demaq.system_properties import REPLAY_RULE
+
+DOCUMENTS_MAX = 20_000
+DOCUMENTS_CHARACTERS_MAX = 32_000_000
+"""How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
+
+
+NO_SLICES: frozenset[str] = frozenset()
+
+
+class Documents:
+    """Documents of stored messages, each made once as long as it is remembered."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, Document] = OrderedDict()
+        self._characters = 0
+
+    def of(self, stored: StoredMessage) -> Document:
+        document = self._known.get(stored.seq)
+        if document is None:
+            document = self._known[stored.seq] = Document(stored.body)
+            self._characters += len(stored.body)
+            while len(self._known) > DOCUMENTS_MAX or self._characters > DOCUMENTS_CHARACTERS_MAX:
+                _, forgotten = self._known.popitem(last=False)
+                self._characters -= len(forgotten.text)
+        return document
+
+    def next_message(self, stored: StoredMessage) -> Message:
+        """One to be processed: if it is in no slice, it is not expected to be met again."""
+        if stored.slices or stored.seq in self._known:
+            return self.message(stored)
+        return _message(stored, Document(stored.body))
+
+    def message(self, stored: StoredMessage) -> Message:
+        return _message(stored, self.of(stored))
+
+
+def _message(stored: StoredMessage, document: Document) -> Message:
+    properties = stored.properties
+    return Message(
+        id=str(stored.seq),
+        queue=stored.queue,
+        document=document,
+        properties=StoredProperties(stored),
+        created=stored.created,
+        sequence=stored.seq,
+        slices=frozenset([slicing for slicing, _ in stored.slices]) if stored.slices else NO_SLICES,
+        transport=transport_properties(properties) if properties else {},
+        origin=stored.origin,
+        only_rule=properties[REPLAY_RULE].text if REPLAY_RULE in properties else None,
+    )
+
+
+class StoredBatch(Sequence[Message]):
+    """Messages that are made of what is stored when somebody looks at one: who is told their numbers does not."""
+
+    def __init__(self, stored: Sequence[StoredMessage], documents: Documents) -> None:
+        self._stored = stored
+        self._documents = documents
+
+    @overload
+    def __getitem__(self, position: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> StoredBatch: ...
+
+    def __getitem__(self, position: int | slice) -> Message | StoredBatch:
+        if isinstance(position, slice):
+            return StoredBatch(self._stored[position], self._documents)
+        return self._documents.message(self._stored[position])
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [stored.seq for stored in self._stored]
+
+
+def numbers_of(messages: Sequence[Message]) -> list[int]:
+    """The numbers of stored messages."""
+    return messages.numbers if isinstance(messages, StoredBatch) else [message.sequence for message in messages]
+
+
+class StoredProperties(Mapping[str, PropertyValue]):
+    """All properties of a stored message. Those that only the system knows are made when somebody asks."""
+
+    __slots__ = ("_all", "_stored")
+
+    def __init__(self, stored: StoredMessage) -> None:
+        self._stored = stored
+        self._all: dict[str, PropertyValue] | None = None
+
+    def __getitem__(self, name: str) -> PropertyValue:
+        found = self._stored.properties.get(name)
+        return self._everything()[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._everything())
+
+    def __len__(self) -> int:
+        return len(self._everything())
+
+    def _everything(self) -> dict[str, PropertyValue]:
+        if self._all is None:
+            self._all = {**system_properties(self._stored), **self._stored.properties}
+        return self._all
+
+
+def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
+    """What the system knows about a message without being told."""
+    created = date_time(stored.created)
+    size = str(size_of(stored.body))
+    found = {
+        "demaq:id": PropertyValue.string(str(stored.seq)),
+        "demaq:queue": PropertyValue.string(stored.queue),
+        "demaq:created": PropertyValue("dateTime", created, created),
+        "demaq:size": PropertyValue("integer", size, size),
+        "demaq:origin": PropertyValue.string(str(stored.origin)),
+    }
+    if stored.rule is not None:
+        found["demaq:rule"] = PropertyValue.string(stored.rule)
+    if stored.trigger is not None:
+        found["demaq:trigger"] = PropertyValue.string(str(stored.trigger))
+    return found
+
+
+def date_time(time: datetime) -> str:
+    """A time as XQuery writes it in UTC, which is also its key."""
+    text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return f"{text.rstrip('0') if '.' in text else text}Z"
+
+
+def size_of(body: str) -> int:
+    """How many bytes a message has, in UTF-8."""
+    return len(body) if body.isascii() else len(body.encode("utf-8"))
+
+
+class SnapshotReader:
+    """The store at a snapshot, as a round's rules read it."""
+
+    def __init__(self, store: Store, snapshot: int, documents: Documents) -> None:
+        self._store = store
+        self.snapshot = snapshot
+        self._documents = documents
+        self._slices: dict[tuple[str, str], Sequence[Message]] = {}
+        self._entries: dict[tuple[int, str], Sequence[Message]] = {}
+        """What was expected."""
+
+    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+        for slicing, keys in slices.items():
+            wanted = [key for key in keys if (slicing, key) not in self._slices]
+            for key, stored in self._store.slices(slicing, wanted, self.snapshot).items():
+                self._slices[(slicing, key)] = self._messages(stored)
+        for number, (index, values) in entries.items():
+            wanted = [value for value in values if (number, value) not in self._entries]
+            for value, stored in self._store.lookups(index_name(index), wanted, self.snapshot).items():
+                self._entries[(number, value)] = self._messages(stored)
+
+    def queue(self, name: str) -> Sequence[Message]:
+        return self._messages(self._store.queue(name, self.snapshot))
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        expected = self._slices.get((slicing, key))
+        return self._messages(self._store.slice(slicing, key, self.snapshot)) if expected is None else expected
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        if len(entries) == 1 and (index.number, entries[0]) in self._entries:
+            return self._entries[(index.number, entries[0])]
+        if any([(index.number, entry) not in self._entries for entry in entries]):
+            return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
+        found = {message.id: message for entry in entries for message in self._entries[(index.number, entry)]}
+        return sorted(found.values(), key=lambda message: message.sequence)
+
+    def collection(self, name: str) -> Sequence[Document]:
+        return [Document(body) for body in self._store.collection(name)[1]]
+
+    def _messages(self, stored: list[StoredMessage]) -> list[Message]:
+        return [self._documents.message(item) for item in stored]

@@ -1,0 +1,1 @@
+"""Evaluate rules in processes of their own, within limits of time and memory."""

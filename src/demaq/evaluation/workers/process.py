@@ -1,0 +1,450 @@
+"""Evaluate rules in a process beside the node: a rule that never ends or ends its process costs nobody else anything.
+
+The process is given the program's files and where the store is, reads messages and state there by itself at the
+snapshot it is told, and answers with outcomes. When it does not answer in time, takes too much memory, or is gone, it
+is replaced.
+
+A patient evaluator then asks again in halves, until the message is found that it is about. That one is asked about rule
+by rule: the rule that does not come back fails, and the others do what they do. One that is not patient is for rounds,
+in which nobody shall wait: it defers the messages that the process was busy with as soon as that takes unusually long,
+for others to evaluate apart (`demaq.engine.slow_messages`), and asks again about the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from demaq.errors import EvaluatorUnavailable, MessageError
+from demaq.evaluation.native.ledger import NativeLedger
+from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
+from demaq.evaluation.outcomes import (
+    NOT_EVALUATED,
+    AskedRule,
+    Outcome,
+    PropertyRequest,
+    Received,
+    RuleError,
+    StateReader,
+    insert_outcomes,
+)
+from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
+from demaq.evaluation.state.snapshot_reader import SnapshotReader, numbers_of
+from demaq.evaluation.workers.child import EvaluatorGone, EvaluatorProcess, Limits, Spares, Start
+from demaq.messages import Message
+
+RULE_TIMEOUT_SECONDS = 30.0
+RULE_TIMEOUT_SECONDS_MIN = 0.1
+RULE_TIMEOUT_SECONDS_MAX = 7 * 24 * 3600.0
+RULE_MEMORY_BYTES_MIN = 10_000_000
+RULE_MEMORY_BYTES = 2_000_000_000
+"""By how much a process may grow while it evaluates."""
+FURTHER_MESSAGE_SECONDS = 0.01
+"""What each further message adds to the time for a batch: innocent ones take far less."""
+SIFT_SECONDS = 0.25
+"""How long messages are evaluated one by one before those that are done are committed."""
+SLOW_QUEUE_SECONDS = 2.0
+"""After a call was given up, messages of its queue are deferred at once for so long: rounds that were begun meanwhile
+have some."""
+ATTEMPTS_MAX = 5
+"""So often a rule or a message from outside is tried that is alone in a process when that ends."""
+CHECK_TIMEOUT_SECONDS = 10.0
+"""How long it may take to check native answers, with all that Saxon compiles for it."""
+RULES_GIVEN_UP_MAX = 5
+"""When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
+SUSPECTS_MAX = 1000
+"""Of so many messages it is remembered which rules did not come back."""
+
+_log = logging.getLogger("demaq.node")
+
+
+class ProcessEvaluator:
+    """An Evaluator in another process. Must be closed."""
+
+    messages_max = ROUND_MESSAGES_MAX
+    rounds_max = 1
+
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        store: str | Path,
+        rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
+        rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
+        spares: Spares | None = None,
+        is_patient: bool = True,
+        native: NativeSettings = DEFAULT,
+        ledger: NativeLedger | None = None,
+    ) -> None:
+        """`files` are the program's modules by path, as they were when it was checked.
+
+        One that is not patient defers messages of its cascades which take unusually long. The ledger is told how
+        native rules fare, and knows which are left to Saxon.
+        """
+        self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds, native=native)
+        self._ledger = ledger or NativeLedger()
+        self._withdrawn: dict[str, str] = {}
+        """Queues of which the process knows that they are left to Saxon."""
+        self._checks_waiting = 0
+        self._rule_timeout_seconds = rule_timeout_seconds
+        self._rule_memory_bytes = rule_memory_bytes
+        self._spares = spares or Spares()
+        self._is_patient = is_patient
+        self.replaced = 0
+        """How many processes had to be replaced because of what they were asked to evaluate."""
+        self._asking = threading.Lock()
+        """One request at a time; who asks from another thread waits for his turn."""
+        self._given_up: dict[int, dict[str, RuleError]] = {}
+        """Rules that did not come back, by the message they were asked about."""
+        self._slow_queues: dict[str, float] = {}
+        """When a call about messages of a queue was given up last."""
+        self._process: EvaluatorProcess | None = None
+        self._is_stopped = False
+
+    def launch(self) -> None:
+        """Let the process begin to start, without waiting for it."""
+        self._launched()
+
+    def launch_spares(self) -> None:
+        """Have processes ready for when one has to be replaced."""
+        self._spares.launch(self._start)
+
+    def twin(self, is_patient: bool | None = None, is_urgent: bool = True) -> ProcessEvaluator:
+        """Another one for the same: what one has found out about messages the other knows too.
+
+        One that is not urgent leaves spare processes to others.
+        """
+        twin = ProcessEvaluator(
+            self._start.files,
+            self._start.store,
+            self._rule_timeout_seconds,
+            self._rule_memory_bytes,
+            self._spares if is_urgent else None,
+            self._is_patient if is_patient is None else is_patient,
+            self._start.native,
+            self._ledger,
+        )
+        twin._given_up = self._given_up
+        twin._slow_queues = self._slow_queues
+        return twin
+
+    def is_ready(self) -> bool:
+        """Whether the process runs and can be asked now. Raises like `start` where it did not come up."""
+        try:
+            return self._process is not None and self._process.is_ready()
+        except Exception:
+            self._process = None
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """Which process it is, if one runs."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
+        self._connected()
+
+    # an Evaluator
+
+    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+        """Outcomes of stored messages; `reader` must be a SnapshotReader."""
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = numbers_of(messages)
+        unsuspected = [seq for seq in seqs if seq not in self._given_up]
+        outcomes = dict(zip(unsuspected, self._evaluate(unsuspected, reader.snapshot, now), strict=True))
+        for seq in seqs:
+            if seq not in outcomes:
+                outcomes[seq] = self._evaluate_rule_by_rule(seq, reader.snapshot, now)
+        return [outcomes[seq] for seq in seqs]
+
+    def cascade(
+        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
+    ) -> Sequence[Outcome | None]:
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        if not self._is_patient:
+            return self._cascade_or_defer(messages, reader.snapshot, now, deep, fold)
+        seqs = numbers_of(messages)
+        if self._given_up and not self._given_up.keys().isdisjoint(seqs):
+            return self.evaluate(messages, reader, now)
+        try:
+            request = ("cascade", seqs, reader.snapshot, now, deep, fold)
+            found: Sequence[Outcome | None] = self._ask(request, self._limits(len(seqs)))
+            return found
+        except EvaluatorGone:  # because of one of them, or of what they make, which is then asked about in its turn
+            if len(seqs) <= 2:
+                return [self._evaluate_rule_by_rule(seq, reader.snapshot, now) for seq in seqs]
+            return self.evaluate(messages, reader, now)
+
+    def _cascade_or_defer(
+        self, messages: Sequence[Message], snapshot: int, now: datetime, deep: bool, fold: bool
+    ) -> Sequence[Outcome | None]:
+        """Defer messages that the process is busy with for unusually long, and go on with the others."""
+        seqs = numbers_of(messages)
+        outcomes: list[Outcome | None] = [None] * len(seqs)
+        left = list(range(len(seqs)))
+        limits = self._limits(len(seqs), is_patient=False)
+        while left:
+            if self._slow_queues:
+                left = self._without_slow_queues(messages, left, outcomes)
+            asked = [seqs[position] for position in left]
+            try:
+                found = self._ask(("cascade", asked, snapshot, now, deep, fold), limits) if asked else []
+            except EvaluatorGone as gone:
+                slow = gone.numbers.intersection(asked)
+                if not slow and deep:  # it is about what they make, which is asked about when it is stored
+                    deep = fold = False
+                    continue
+                for position in left:
+                    if not slow or seqs[position] in slow:
+                        outcomes[position] = Outcome(deferred=str(gone), number=position)
+                        self._slow_queues[messages[position].queue] = time.monotonic()
+                left = [position for position in left if outcomes[position] is None]
+            else:
+                insert_outcomes(outcomes, left, found)
+                break
+        return outcomes
+
+    def _without_slow_queues(
+        self, messages: Sequence[Message], left: Sequence[int], outcomes: list[Outcome | None]
+    ) -> list[int]:
+        """Defer messages of queues of which others were just given up, and return who is left."""
+        since = time.monotonic() - SLOW_QUEUE_SECONDS
+        slow = {queue for queue, at in list(self._slow_queues.items()) if at > since}
+        for position in left:
+            if messages[position].queue in slow:
+                outcomes[position] = Outcome(deferred="others of its queue have just taken too long", number=position)
+        return [position for position in left if outcomes[position] is None]
+
+    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+        """Evaluate messages one by one, for a short time or until one takes long, which is deferred.
+
+        None stands for those that were not reached.
+        """
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = numbers_of(messages)
+        known = [number for number, seq in enumerate(seqs) if seq in self._given_up]
+        asked = seqs[: known[0]] if known else seqs
+        found: list[Outcome | None] = []
+        try:
+            request = ("each", asked, reader.snapshot, now, SIFT_SECONDS)
+            for outcome in self._ask_each(request, self._limits(1, is_patient=False)):
+                found.append(outcome)
+        except EvaluatorGone as gone:
+            found.append(Outcome(deferred=str(gone)))
+        if known and len(found) == known[0]:
+            found.append(Outcome(deferred="it did not end before"))
+        return [*found, *[None] * (len(seqs) - len(found))]
+
+    def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+        """Evaluate messages that take long: one rule by rule, several as long as none of them exceeds a limit."""
+        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
+        seqs = numbers_of(messages)
+        if len(seqs) == 1:
+            return [self._evaluate_rule_by_rule(seqs[0], reader.snapshot, now)]
+        try:
+            found: list[Outcome | None] = self._ask(("evaluate", seqs, reader.snapshot, now), self._limits(len(seqs)))
+            return found
+        except EvaluatorGone as gone:
+            return [Outcome(deferred=str(gone)) for _ in seqs]
+
+    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
+        if not seqs:
+            return []
+        try:
+            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), self._limits(len(seqs)))
+            return found
+        except EvaluatorGone:
+            if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
+                return [self._evaluate_rule_by_rule(seq, snapshot, now) for seq in seqs]
+        middle = len(seqs) // 2
+        return self._evaluate(seqs[:middle], snapshot, now) + self._evaluate(seqs[middle:], snapshot, now)
+
+    def _evaluate_rule_by_rule(self, seq: int, snapshot: int, now: datetime) -> Outcome:
+        outcome = Outcome()
+        try:
+            rules: list[AskedRule] = self._ask(("rules", seq), self._limits())
+        except EvaluatorGone as gone:
+            outcome.lost = f"evaluating the message failed: {gone}"
+            return outcome
+        given_up: dict[str, RuleError] = self._given_up.get(seq, {})
+        for rule in rules:
+            if rule.name not in given_up:
+                try:
+                    outcome.add(self._evaluate_rule(seq, rule, snapshot, now, len(given_up)))
+                    continue
+                except EvaluatorGone as gone:
+                    given_up[rule.name] = _given_up(rule, gone)
+            outcome.errors.append(given_up[rule.name])
+        self._remember(seq, given_up)
+        return outcome
+
+    def _remember(self, seq: int, given_up: dict[str, RuleError]) -> None:
+        """Should the message be evaluated again, on newer state, it shall not take as long again."""
+        if given_up:
+            self._given_up[seq] = given_up
+        if len(self._given_up) > SUSPECTS_MAX:
+            del self._given_up[next(iter(self._given_up))]
+
+    def _evaluate_rule(self, seq: int, rule: AskedRule, snapshot: int, now: datetime, given_up: int) -> Outcome:
+        if given_up >= RULES_GIVEN_UP_MAX:
+            raise EvaluatorGone(f"it was not asked, because {given_up} other rules did not come back")
+        found: Outcome = self._ask_again(("rule", seq, rule.number, snapshot, now))
+        return found
+
+    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+        return self._in_halves("receive_many", arrivals)
+
+    def receive_quickly(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError | None]:
+        """Check messages for senders that must not wait for each other: None for one that takes unusually long."""
+        limits = self._limits(len(arrivals), is_patient=False)
+        try:
+            return list(self._ask(("receive_many", arrivals), limits)) if arrivals else []
+        except EvaluatorGone:
+            pass
+        answers: list[Received | MessageError | None] = []
+        while len(answers) < len(arrivals):  # one by one, so that it shows which one it is
+            try:
+                for answer in self._ask_each(("receive_each", arrivals[len(answers) :]), limits):
+                    answers.append(answer)
+            except EvaluatorGone:
+                answers.append(None)
+        return answers
+
+    def migrate_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+        return self._in_halves("migrate_many", arrivals)
+
+    def _in_halves(self, what: str, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+        if not arrivals:
+            return []
+        answers: list[Received | MessageError]
+        try:
+            if len(arrivals) == 1:
+                answers = self._ask_again((what, arrivals))
+            else:
+                answers = self._ask((what, arrivals), self._limits(len(arrivals)))
+            return answers
+        except EvaluatorGone as gone:
+            if len(arrivals) == 1:
+                return [MessageError("propertyError", f"its properties cannot be computed: {gone}")]
+        middle = len(arrivals) // 2
+        return self._in_halves(what, arrivals[:middle]) + self._in_halves(what, arrivals[middle:])
+
+    def _limits(self, messages: int = 1, is_patient: bool = True) -> Limits:
+        seconds = self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
+        return Limits(seconds, self._rule_memory_bytes, is_patient)
+
+    # the process
+
+    def _ask_again(self, request: tuple[Any, ...]) -> Any:
+        """Ask about one thing, again if the process ends: perhaps somebody else has ended it."""
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return self._ask(request, self._limits())
+            except EvaluatorGone as gone:
+                if not gone.died:
+                    raise
+        return self._ask(request, self._limits())
+
+    def _ask(self, request: tuple[Any, ...], limits: Limits) -> Any:
+        """Return the answer to a request. Raises EvaluatorGone where there is none."""
+        [answer] = self._ask_each(request, limits)
+        return answer
+
+    def _ask_each(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+        """Yield the answers to a request. Raises EvaluatorGone behind the last one that came."""
+        with self._asking:
+            yield from self._exchange(request, limits)
+
+    def _exchange(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+        process = self._connected()
+        withdrawn = self._ledger.withdrawn
+        if withdrawn != self._withdrawn:
+            self._withdrawn = withdrawn
+            list(self._exchange(("withdraw", withdrawn), limits))
+        try:
+            watch = process.send(request)
+            kind = "one"
+            while kind == "one":
+                kind, answer, notes = process.receive(watch, limits)
+                if notes is not None:
+                    self._ledger.add(notes)
+                    self._checks_waiting = notes.waiting
+                if kind == "fault":
+                    raise answer
+                if kind != "last":
+                    yield answer
+        except EvaluatorGone:
+            self._replace()
+            raise
+        except GeneratorExit:
+            self.close()
+            raise
+        if kind == "recycle" or (kind == "last" and answer):
+            self.close()
+
+    # native rules
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether native answers wait to be checked."""
+        return self._checks_waiting > 0 and not self._ledger.checks_failed and not self._is_stopped
+
+    def check_when_idle(self) -> None:
+        """Have native answers checked that wait for it, unless somebody else asks something."""
+        if not self.has_checks or not self._asking.acquire(blocking=False):
+            return
+        try:
+            seconds = min(CHECK_TIMEOUT_SECONDS, self._rule_timeout_seconds)
+            list(self._exchange(("check",), Limits(seconds, self._rule_memory_bytes)))
+        except EvaluatorGone as gone:  # it is alone in the process: nobody else has to suffer from it again
+            if not self._is_stopped:
+                self._ledger.checks_failed = True
+                _log.warning("native rules are not checked any more, because a check failed: %s", gone)
+        finally:
+            self._asking.release()
+
+    # its life
+
+    def _launched(self) -> EvaluatorProcess:
+        if self._is_stopped:
+            raise EvaluatorUnavailable("the node stops")
+        if self._process is None:
+            self._process = self._spares.take(self._start)
+            self._withdrawn = {}
+        return self._process
+
+    def _connected(self) -> EvaluatorProcess:
+        process = self._launched()
+        try:
+            process.wait_until_ready()
+        except Exception:
+            self._process = None
+            raise
+        return process
+
+    def _replace(self) -> None:
+        self.replaced += 1
+        self.close()
+
+    def stop(self) -> None:
+        """End the process for good. Whoever waits for an answer, in another thread, hears of it."""
+        self._is_stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        self._checks_waiting = 0
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:
+    reason = f"evaluating the rule failed: {gone}"
+    return RuleError(rule=rule.name, kind="systemError", code=NOT_EVALUATED, description=reason, at=rule.at)

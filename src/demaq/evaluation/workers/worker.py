@@ -1,0 +1,215 @@
+"""The process that evaluates rules: answers what it is asked until nobody asks any more."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from demaq.errors import MessageError, OperatorError, ProgramError, StoreError
+from demaq.evaluation.native.health import NativeReport
+from demaq.evaluation.native.ledger import NativeNotes
+from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
+from demaq.evaluation.native.self_check import SelfCheck
+from demaq.evaluation.outcomes import Outcome, PropertyRequest, Received
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
+from demaq.evaluation.workers.progress import Progress
+from demaq.gc_tuning import tune_gc
+from demaq.language.loader import load_program_texts
+from demaq.messages import Message
+from demaq.store.opening import open_store_readonly
+
+GROWTH_MAX_MEGABYTES = 1000
+"""A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
+GARBAGE_AFTER = 50_000
+"""So many objects that are left of requests make Python look for cycles before the next one."""
+GARBAGE_MEANWHILE = 2_000_000
+"""So many objects make it look in the middle of one: a cascade needs many, all to its end."""
+ORPHAN_SECONDS = 60
+"""How long after its time for an answer a process ends by itself, should nobody be there to end it."""
+
+
+def main(descriptor: int, shared: int) -> None:
+    """Work for whoever holds the other end of a socket, and sees what is noted in shared memory."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are the node's to handle, and reach the whole group
+    os.environ["TZ"] = "UTC"
+    connection = Connection(descriptor)
+    with contextlib.suppress(EOFError, OSError):
+        files, store, limit_seconds, native = connection.recv()
+        try:
+            worker = Worker(files, store, native, Progress(shared))
+        except ProgramError as error:
+            connection.send([error, *error.others])
+            return
+        except OperatorError as error:  # the store is away now, say; whoever asks starts another process later
+            connection.send([error])
+            return
+        connection.send([])
+        while True:
+            request = connection.recv()
+            # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
+            signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
+            try:
+                if request[0] in ("each", "receive_each"):
+                    for answer in worker.answer_each(request):
+                        connection.send(("one", answer, None))
+                    connection.send(("last", worker.has_grown(), worker.notes()))
+                    continue
+                answer = worker.answer(request)
+            except StoreError as error:  # no rule's fault
+                connection.send(("fault", error, worker.notes()))
+                continue
+            finally:
+                signal.alarm(0)
+            connection.send(("recycle" if worker.has_grown() else "fine", answer, worker.notes()))
+            del answer
+
+
+class Worker:
+    """A program on a store that it reads, in a process that does nothing else."""
+
+    def __init__(
+        self,
+        files: dict[str, str],
+        store: str | Path,
+        native: NativeSettings = DEFAULT,
+        progress: Progress | None = None,
+    ) -> None:
+        """What it is busy with is noted in `progress`."""
+        self._progress = progress
+        compiled = compile_program(load_program_texts(files))
+        self._self_check = SelfCheck(native)
+        self._evaluator = SaxonEvaluator(
+            compiled, simple=native.is_native, progress=progress, self_check=self._self_check
+        )
+        self._reports: list[NativeReport] = []
+        self._evaluator.health.report = self._reports.append
+        self._noted = NativeNotes()
+        self._busy_seconds = 0.0
+        self._check_seconds = 0.0
+        self._store = open_store_readonly(store)
+        self._documents = Documents()
+        self._at_start = _resident_megabytes()
+        tune_gc(GARBAGE_MEANWHILE)
+
+    def answer(self, request: tuple[Any, ...]) -> Any:
+        if gc.get_count()[0] > GARBAGE_AFTER:
+            gc.collect()
+        match request:
+            case ("evaluate", seqs, snapshot, now):
+                return self._evaluator.evaluate(self._messages(seqs), self._reader(snapshot), now)
+            case ("cascade", seqs, snapshot, now, deep, fold):
+                return self._evaluator.cascade(self._messages(seqs), self._reader(snapshot), now, deep, fold)
+            case ("rules", seq):
+                return self._evaluator.rules(self._message(seq))
+            case ("rule", seq, number, snapshot, now):
+                return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
+            case ("receive_many", arrivals):
+                return self._receive(arrivals)
+            case ("migrate_many", arrivals):
+                return self._evaluator.migrate_many(arrivals)
+            case ("check",):
+                return self._evaluator.check()
+            case ("withdraw", queues):
+                return self.withdraw(queues)
+            case _:
+                raise AssertionError(f"unknown request {request[0]!r}")
+
+    def answer_each(self, request: tuple[Any, ...]) -> Iterator[Outcome | Received | MessageError]:
+        """Answer a request bit by bit, so that it shows where it takes long."""
+        match request:
+            case ("each", seqs, snapshot, now, seconds):
+                yield from self._evaluate_each(seqs, snapshot, now, seconds)
+            case ("receive_each", arrivals):
+                for arrival in arrivals:
+                    yield from self._receive([arrival])
+            case _:
+                raise AssertionError(f"unknown request {request[0]!r}")
+
+    def _receive(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+        if self._progress is not None:
+            self._progress.begin(f"arrivals in {arrivals[0].queue}", ())
+        found = self._evaluator.receive_many(arrivals)
+        if self._progress is not None:
+            self._progress.end()
+        return found
+
+    def _evaluate_each(self, seqs: Sequence[int], snapshot: int, now: datetime, seconds: float) -> Iterator[Outcome]:
+        """Evaluate messages one by one as long as there is time."""
+        end = time.monotonic() + seconds
+        for message in self._messages(seqs):
+            yield self._evaluator.evaluate([message], self._reader(snapshot), now)[0]
+            if time.monotonic() > end:
+                return
+
+    def _messages(self, seqs: Sequence[int]) -> list[Message]:
+        found = {stored.seq: stored for stored in self._store.messages(seqs)}
+        return [self._documents.next_message(found[seq]) for seq in seqs]
+
+    def _message(self, seq: int) -> Message:
+        stored = self._store.message(seq)
+        assert stored is not None, "what waits is in the store"
+        return self._documents.message(stored)
+
+    def _reader(self, snapshot: int) -> SnapshotReader:
+        return SnapshotReader(self._store, snapshot, self._documents)
+
+    # native rules
+
+    def withdraw(self, queues: Mapping[str, str]) -> None:
+        """Leave queues to Saxon, which another process has found a reason for."""
+        self._evaluator.health.withdrawn |= queues
+
+    def notes(self) -> NativeNotes:
+        """What has happened since this was last asked."""
+        health, check, before = self._evaluator.health, self._self_check, self._noted
+        exceptions = sum(health.faults.values())
+        self._noted = NativeNotes(
+            answers=health.answers,
+            fallbacks=health.fallbacks,
+            exceptions=exceptions,
+            checked=check.checked,
+            skipped=check.skipped,
+            withdrawn=tuple(health.withdrawn.items()),
+        )
+        reports = tuple(self._reports)
+        self._reports.clear()
+        return NativeNotes(
+            answers=health.answers - before.answers,
+            fallbacks=health.fallbacks - before.fallbacks,
+            exceptions=exceptions - before.exceptions,
+            checked=check.checked - before.checked,
+            skipped=check.skipped - before.skipped,
+            waiting=len(check),
+            reports=reports,
+            withdrawn=tuple([each for each in self._noted.withdrawn if each not in before.withdrawn]),
+        )
+
+    def check_within(self, share: float, seconds: float) -> None:
+        """Check answers, if that has taken less than this share of the seconds that the process was asked for."""
+        self._busy_seconds += seconds
+        if len(self._self_check) and self._check_seconds < share * self._busy_seconds:
+            began = time.monotonic()
+            self._evaluator.check()
+            self._check_seconds += time.monotonic() - began
+
+    def has_grown(self) -> bool:
+        """Whether the process is to be replaced: for its memory, or for the names that Saxon keeps in it."""
+        if self._evaluator.compiled.saxon.names.is_full:
+            return True
+        return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
+
+
+def _resident_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000

@@ -1,0 +1,83 @@
+"""Where a message of an outgoing gateway goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from demaq.compiler.plan import Plan
+from demaq.gateways.answer_queues import find_answer_queues, own_address
+from demaq.gateways.connections import KEYED, Connections
+from demaq.gateways.outbox.delivery_results import DeliveryFailed
+from demaq.language.endpoints import Destination, destination
+from demaq.language.program.program import Gateway
+from demaq.soap import Interface
+from demaq.store.protocol import StoredMessage, ToSend
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """It answers a request, on this connection."""
+
+    connection: str
+
+
+class DestinationResolver:
+    """The recipient that a message names, else the address of the interface's port, else the endpoint.
+
+    A gateway that has no address answers requests. So does one with the interface and port through which the request
+    came: an address there is the node's own.
+    """
+
+    def __init__(self, plan: Plan, interfaces: dict[str, Interface], connections: Connections) -> None:
+        self._program = plan.program
+        self._connections = connections
+        self._own = {
+            queue.name: own_address(queue, interfaces.get(queue.name))
+            for queue in plan.program.queues.values()
+            if queue.kind == "outgoingGateway" and queue.gateway is not None
+        }
+        self.answer_queues = find_answer_queues(plan, self._own)
+        self._answering = self.answer_queues.all  # no other queue answers, whatever connection its messages have
+
+    def own_address(self, queue: str) -> str | None:
+        """Where a gateway's messages go unless they say otherwise."""
+        return self._own[queue]
+
+    def of(self, message: StoredMessage | ToSend) -> Destination | Answering | DeliveryFailed:
+        named = message.properties.get("Recipient")
+        if named is not None and named.text.strip():
+            return _destination(named.text)
+        connection = message.properties.get("demaq:connection") if message.queue in self._answering else None
+        own = self._own[message.queue]
+        if connection is not None:
+            came_through = self._connections.queue_of(connection.text)
+            if came_through is not None and (own is None or self._is_same_port(message.queue, came_through)):
+                return Answering(connection.text)
+            if own is None and connection.text.startswith(KEYED):
+                return Answering(connection.text)  # whoever asks again gets it
+        if own is not None:
+            return _destination(own)
+        if connection is not None:
+            return DeliveryFailed(kind="connectionClosed", reason="nobody waits for this answer any more", again=False)
+        return DeliveryFailed(
+            kind="routing",
+            reason="the message names no recipient, its gateway has no address, and it answers no request",
+            again=False,
+        )
+
+    def _is_same_port(self, outgoing: str, incoming: str) -> bool:
+        one, other = self._program.queues[outgoing].gateway, self._program.queues[incoming].gateway
+        if one is None or other is None or one.interface is None or one.endpoint is not None:
+            return False
+        return _port(one) == _port(other)
+
+
+def _port(gateway: Gateway) -> tuple[object, str | None]:
+    return gateway.interface, gateway.port
+
+
+def _destination(address: str) -> Destination | DeliveryFailed:
+    try:
+        return destination(address)
+    except ValueError as reason:
+        return DeliveryFailed(kind="routing", reason=str(reason), again=False)

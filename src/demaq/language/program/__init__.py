@@ -1,0 +1,1 @@
+"""A program: as written (draft), as resolved (program), and how two of them differ."""

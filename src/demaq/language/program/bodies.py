@@ -1,0 +1,202 @@
+"""The expressions of an application, each with what it calls and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from demaq.language import ast
+from demaq.language.namespaces import FN, QS
+from demaq.language.resolving.names import FunctionKey, Names
+
+Role: TypeAlias = Literal["rule", "property", "function", "variable"]
+
+NODE_UPDATES = (ast.Insert, ast.Delete, ast.Replace, ast.Rename)
+ACTIONS = (ast.Enqueue, ast.Reset)
+
+
+class Effect(Flag):
+    """What evaluating an expression looks at, and what it makes happen."""
+
+    NONE = 0
+    MESSAGE = auto()
+    STATE = auto()
+    SLICE = auto()
+    ACTION = auto()
+    NODE_UPDATE = auto()
+
+
+_EFFECT_OF_CALL = {
+    (QS, "message"): Effect.MESSAGE,
+    (QS, "property"): Effect.MESSAGE,
+    (QS, "queue"): Effect.STATE,
+    (FN, "collection"): Effect.STATE,
+    (QS, "slice"): Effect.SLICE,
+    (QS, "slicekey"): Effect.SLICE,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Library:
+    """One library module and what its names mean."""
+
+    tree: ast.Query
+    names: Names
+
+
+@dataclass(slots=True, eq=False)
+class DraftModule:
+    tree: ast.Module
+    names: Names
+    number: int
+    libraries: tuple[Library, ...]
+    """Dependencies first."""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.tree.at.file).parent
+
+    def part(self, name: ast.Name | None) -> str | None:
+        """What the name of a part stands for, where its prefix is known."""
+        return None if name is None else self.names.parts.get(name)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A call of a function by name, or a reference to it."""
+
+    node: ast.Node
+    key: FunctionKey
+    args: tuple[ast.Expr, ...] | None
+    """None where only the function itself is mentioned: `qs:queue#1`."""
+
+    @property
+    def literal(self) -> ast.StringLiteral | None:
+        """The first argument, where it is written out."""
+        first = self.args[0] if self.args else None
+        return first if isinstance(first, ast.StringLiteral) else None
+
+    @property
+    def effect(self) -> Effect:
+        return _EFFECT_OF_CALL.get(self.key[:2], Effect.NONE)
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """One expression of the application: a rule's body, a property's value, a function's body, a variable's value."""
+
+    role: Role
+    expr: ast.Expr
+    names: Names
+    decl: ast.RuleDecl | ast.PropertyDecl | ast.FunctionDecl | ast.VarDecl
+    rule: DraftRule | None = None
+    calls: list[Call] = field(default_factory=list)
+    enqueues: list[ast.Enqueue] = field(default_factory=list)
+    resets: list[ast.Reset] = field(default_factory=list)
+    effects: Effect = Effect.NONE
+    """Its own, without those of the functions it calls."""
+
+    def calls_of(self, uri: str, local: str) -> Iterator[Call]:
+        for call in self.calls:
+            if call.key[0] == uri and call.key[1] == local:
+                yield call
+
+
+@dataclass(slots=True, eq=False)
+class DraftRule:
+    name: str
+    module: DraftModule
+    decl: ast.RuleDecl
+    target: str | None
+    on_slicing: bool
+    body: Body
+
+
+_UPDATES = frozenset({*ACTIONS, *NODE_UPDATES})
+
+
+def read_body(body: Body) -> None:
+    """Note what the expression calls and does. Without recursion: depth does not matter."""
+    functions = body.names.functions
+    stack: list[tuple[ast.Node, bool]] = [(body.expr, False)]
+    while stack:
+        node, on_copy = stack.pop()
+        if type(node) in _UPDATES:
+            _note_update(node, on_copy, body)
+        key = functions.get(node)
+        if key is not None:
+            call = Call(node, key, _arguments(node))
+            body.calls.append(call)
+            body.effects |= call.effect
+        children = ast.children(node)
+        if not children:
+            continue
+        modified = _modified(node)
+        below = [(child, on_copy or child is modified) for child in children]
+        if isinstance(node, ast.Arrow) and isinstance(node.calls[0].function, ast.Name):
+            _note_arrow(node, body)
+            below = [entry for entry in below if entry[0] is not node.calls[0]]
+            below += [(argument, on_copy) for argument in node.calls[0].args]
+        below.reverse()
+        stack.extend(below)
+
+
+def _note_update(node: ast.Node, on_copy: bool, body: Body) -> None:
+    if isinstance(node, ast.Enqueue):
+        body.enqueues.append(node)
+    elif isinstance(node, ast.Reset):
+        body.resets.append(node)
+    if isinstance(node, ACTIONS):
+        body.effects |= Effect.ACTION
+    elif not on_copy:
+        body.effects |= Effect.NODE_UPDATE
+
+
+def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
+    """What each declared function does, through all functions it calls."""
+    callers: dict[ast.FunctionDecl, list[ast.FunctionDecl]] = {}
+    effects: dict[ast.FunctionDecl, Effect] = {}
+    for body in bodies:
+        if not isinstance(body.decl, ast.FunctionDecl):
+            continue
+        effects[body.decl] = body.effects
+        for called in called_functions(body):
+            callers.setdefault(called, []).append(body.decl)
+    waiting = list(effects)
+    while waiting:
+        called = waiting.pop()
+        for caller in callers.get(called, ()):
+            joined = effects[caller] | effects[called]
+            if joined != effects[caller]:
+                effects[caller] = joined
+                waiting.append(caller)
+    return effects
+
+
+def called_functions(body: Body) -> Iterator[ast.FunctionDecl]:
+    for call in body.calls:
+        declared = body.names.declared.get(call.key)
+        if declared is not None:
+            yield declared
+
+
+def _arguments(node: ast.Node) -> tuple[ast.Expr, ...] | None:
+    return node.args if isinstance(node, ast.FunctionCall) else None
+
+
+def _note_arrow(node: ast.Arrow, body: Body) -> None:
+    """`"crm" => qs:queue()` is `qs:queue("crm")`."""
+    first = node.calls[0]
+    key = body.names.functions.get(first)
+    if key is not None:
+        call = Call(first, key, (node.operand, *first.args))
+        body.calls.append(call)
+        body.effects |= call.effect
+
+
+def _modified(node: ast.Node) -> ast.Node | None:
+    """The part of an expression that changes a copy."""
+    return node.modify if isinstance(node, (ast.Copy, ast.TransformWith)) else None

@@ -1,0 +1,199 @@
+"""An application as written, before anybody knows whether it is right: what the checks look at.
+
+Everything is found by name here, first declaration first; a name that was declared by a statement with a syntax error
+is known, and nothing else is known about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from demaq.language import ast
+from demaq.language.program.bodies import Body, DraftModule, DraftRule, Effect, all_effects, read_body
+from demaq.language.program.program import SYSTEM_ERRORS, basic_if_mailbox
+from demaq.language.resolving.names import Names
+from demaq.language.resolving.suggestions import Suggestions
+from demaq.system_properties import is_system_property
+
+D = TypeVar("D", bound=ast.Node)
+
+
+@dataclass(slots=True, eq=False)
+class Declared(Generic[D]):
+    """A part of the application. `decl` is None where it is the system's own or could not be read."""
+
+    name: str
+    module: DraftModule | None
+    decl: D | None
+    at: ast.Name | None
+
+
+@dataclass(slots=True, eq=False)
+class Repeated:
+    """A name declared again, with the place where it was declared first."""
+
+    kind: str
+    name: ast.Name
+    first: ast.Name
+
+
+class Draft:
+    """The parts of an application by name, and its expressions."""
+
+    def __init__(self, modules: list[DraftModule], suggestions: Suggestions) -> None:
+        self.modules = modules
+        self.suggestions = suggestions
+        self.queues: dict[str, Declared[ast.QueueDecl]] = {}
+        self.properties: dict[str, Declared[ast.PropertyDecl]] = {}
+        self.slicings: dict[str, Declared[ast.SlicingDecl]] = {}
+        self.collections: dict[str, Declared[ast.CollectionDecl]] = {}
+        self.rule_names: dict[str, ast.Name] = {}
+        self.repeated: list[Repeated] = []
+        self.queues[SYSTEM_ERRORS] = Declared(SYSTEM_ERRORS, None, None, None)
+        for module in modules:
+            self._declare(module)
+        self._queues_of: dict[str, dict[str, ast.PropertyQueues]] = {}
+        for name, declared in self.properties.items():
+            if declared.decl is not None and declared.module is not None:
+                self._queues_of[name] = _queues_of(declared.decl, declared.module)
+        self.rules: list[DraftRule] = []
+        self.bodies: list[Body] = []
+        self._libraries_read: set[ast.Query] = set()
+        for module in modules:
+            self._read_bodies(module)
+        for body in self.bodies:
+            read_body(body)
+        self.effects: dict[ast.FunctionDecl, Effect] = all_effects(self.bodies)
+        """What each declared function does, through all functions it calls."""
+
+    # asking
+
+    def kind_of(self, queue: str | None) -> str | None:
+        """A queue's kind, or None where nothing is known about it. A mailbox is a basic queue."""
+        if queue == SYSTEM_ERRORS:
+            return "basic"
+        declared = self.queues.get(queue) if queue is not None else None
+        if declared is None or declared.decl is None:
+            return None
+        return basic_if_mailbox(declared.decl.kind)
+
+    def mode_of(self, queue: str) -> str | None:
+        if queue == SYSTEM_ERRORS:
+            return "persistent"
+        declared = self.queues.get(queue)
+        if declared is None or declared.decl is None:
+            return None
+        return declared.decl.mode or "persistent"
+
+    def queues_of(self, name: str) -> dict[str, ast.PropertyQueues] | None:
+        """Where a property is defined, each queue with the part that says so; None where that is unknown."""
+        return self._queues_of.get(name)
+
+    def slicing_property(self, slicing: str) -> str | None:
+        declared = self.slicings.get(slicing)
+        if declared is None or declared.decl is None or declared.module is None:
+            return None
+        return declared.module.part(declared.decl.property)
+
+    def slicing_queues(self, slicing: str) -> tuple[str, ...] | None:
+        """The queues whose messages a slicing groups; None where that is unknown."""
+        property_name = self.slicing_property(slicing)
+        if property_name is None:
+            return None
+        if is_system_property(property_name):
+            return tuple(self.queues)
+        queues = self.queues_of(property_name)
+        return None if queues is None else tuple(queues)
+
+    # reading
+
+    def _declare(self, module: DraftModule) -> None:
+        for statement in module.tree.statements:
+            name = module.part(statement.name)
+            if name is None:
+                continue
+            match statement:
+                case ast.QueueDecl():
+                    self._add("queue", self.queues, Declared(name, module, statement, statement.name))
+                case ast.PropertyDecl():
+                    self._add("property", self.properties, Declared(name, module, statement, statement.name))
+                case ast.SlicingDecl():
+                    self._add("slicing", self.slicings, Declared(name, module, statement, statement.name))
+                case ast.CollectionDecl():
+                    self._add("collection", self.collections, Declared(name, module, statement, statement.name))
+                case ast.RuleDecl():
+                    self._add_rule(name, statement.name)
+                case ast.BrokenStatement():
+                    self._declare_broken(module, statement, name)
+
+    def _declare_broken(self, module: DraftModule, statement: ast.BrokenStatement, name: str) -> None:
+        match statement.kind:
+            case "queue":
+                self._add("queue", self.queues, Declared(name, module, None, statement.name))
+            case "property":
+                self._add("property", self.properties, Declared(name, module, None, statement.name))
+            case "slicing":
+                self._add("slicing", self.slicings, Declared(name, module, None, statement.name))
+            case "collection":
+                self._add("collection", self.collections, Declared(name, module, None, statement.name))
+            case _:
+                self._add_rule(name, statement.name)
+
+    def _add(self, kind: str, table: dict[str, Declared[D]], declared: Declared[D]) -> None:
+        assert declared.at is not None, "only the system's own parts have no place"
+        first: ast.Name | None = None
+        if declared.name in table:
+            first = table[declared.name].at
+        elif kind == "queue" and declared.name in self.slicings:  # both follow `for`, so they share their names
+            first = self.slicings[declared.name].at
+        elif kind == "slicing" and declared.name in self.queues:
+            first = self.queues[declared.name].at
+        else:
+            table[declared.name] = declared
+        if first is not None:
+            self.repeated.append(Repeated(kind, declared.at, first))
+
+    def _add_rule(self, name: str, at: ast.Name) -> None:
+        first = self.rule_names.setdefault(name, at)
+        if first is not at:
+            self.repeated.append(Repeated("rule", at, first))
+
+    def _read_bodies(self, module: DraftModule) -> None:
+        self._read_prolog(module.tree.prolog, module.names)
+        for library in module.libraries:
+            if library.tree not in self._libraries_read:
+                self._libraries_read.add(library.tree)
+                self._read_prolog(library.tree.prolog, library.names)
+        for statement in module.tree.statements:
+            if isinstance(statement, ast.RuleDecl):
+                self._read_rule(module, statement)
+            elif isinstance(statement, ast.PropertyDecl):
+                for part in statement.parts:
+                    if part.value is not None:
+                        self.bodies.append(Body("property", part.value, module.names, statement))
+
+    def _read_rule(self, module: DraftModule, statement: ast.RuleDecl) -> None:
+        body = Body("rule", statement.body, module.names, statement)
+        target = module.part(statement.target)
+        name = module.part(statement.name) or statement.name.local
+        body.rule = DraftRule(name, module, statement, target, target in self.slicings, body)
+        self.rules.append(body.rule)
+        self.bodies.append(body)
+
+    def _read_prolog(self, prolog: tuple[ast.Decl, ...], names: Names) -> None:
+        for declaration in prolog:
+            if isinstance(declaration, ast.FunctionDecl) and declaration.body is not None:
+                self.bodies.append(Body("function", declaration.body, names, declaration))
+            elif isinstance(declaration, ast.VarDecl) and declaration.value is not None:
+                self.bodies.append(Body("variable", declaration.value, names, declaration))
+
+
+def _queues_of(decl: ast.PropertyDecl, module: DraftModule) -> dict[str, ast.PropertyQueues]:
+    found: dict[str, ast.PropertyQueues] = {}
+    for part in decl.parts:
+        for queue in part.queues:
+            name = module.part(queue)
+            if name is not None:
+                found.setdefault(name, part)
+    return found

@@ -1,0 +1,650 @@
+"""Walk expressions with XQuery's scoping rules in hand, and write down what each name means.
+
+Every binding expression has a method here that says in which of its parts its variables are visible. All others are
+walked through. Recursion is plain calls from method to method, so depth is no problem (see `recursion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from demaq.language import ast, function_library
+from demaq.language.diagnostics import error, warning
+from demaq.language.namespaces import ARRAY, ERR, FN, MAP, MATH, QS, XS, part_name
+from demaq.language.parsing.characters import REFERENCE, referenced_character
+from demaq.language.resolving.names import Names
+from demaq.language.resolving.scope import DEFAULT_ELEMENT, Key, Scope
+from demaq.language.resolving.suggestions import Suggestions
+from demaq.source import SourceLocation
+
+CATCH_VARIABLES = ("code", "description", "value", "module", "line-number", "column-number", "additional")
+
+_NAMES_A_PART = {(QS, "queue"), (QS, "property"), (FN, "collection")}
+_JOINS_NO_VALUES = frozenset({"and", "or", "union", "|", "intersect", "except"})
+_WRITTEN = {FN: "", XS: "xs:", QS: "qs:", MAP: "map:", ARRAY: "array:", MATH: "math:"}
+
+
+class Focus(Enum):
+    """What `.` is: nothing, the message's document node, or whatever a path or predicate has reached."""
+
+    ABSENT = "absent"
+    DOCUMENT = "document"
+    INNER = "inner"
+
+
+class Resolver:
+    """One pass over the expressions of one module. What it finds goes into `names`."""
+
+    def __init__(self, names: Names, scope: Scope, suggestions: Suggestions) -> None:
+        self.names = names
+        self.scope = scope
+        self.suggestions = suggestions
+        self.focus = Focus.ABSENT
+        self.default_function = FN
+        self.unloaded: set[str] = set()
+        """Namespaces of imports whose module could not be read: what they declare is unknown, and no mistake."""
+        self.arities: dict[tuple[str, str], list[int]] = {}
+        self._hint_without_focus = ""
+
+    # entry points
+
+    def visit(self, node: ast.Node) -> None:
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            handler(self, node)
+            return
+        for child in ast.children(node):
+            self.visit(child)
+
+    def with_message(self, expr: ast.Expr) -> None:
+        """An expression evaluated on a message: its document node is the context item."""
+        self.focus = Focus.DOCUMENT
+        self.visit(expr)
+        self.focus = Focus.ABSENT
+
+    def without_focus(self, expr: ast.Expr) -> None:
+        self.focus = Focus.ABSENT
+        self._hint_without_focus = "a global variable is computed once, without a message"
+        self.visit(expr)
+
+    def function_body(self, declaration: ast.FunctionDecl) -> None:
+        mark = self.scope.enter()
+        self._check_annotations(declaration.annotations)
+        self._function(declaration.params, declaration.returns, declaration.body)
+        self.scope.leave(mark)
+
+    def global_variable(self, declaration: ast.VarDecl) -> None:
+        """Its value sees the variables declared before it; from then on it is visible itself."""
+        self._check_annotations(declaration.annotations)
+        if declaration.type is not None:
+            self.visit(declaration.type)
+        if declaration.value is not None:
+            self.without_focus(declaration.value)
+        self._bind(declaration.name, declaration)
+
+    def part(self, name: ast.Name) -> None:
+        """The name of a queue, property, slicing, collection or rule."""
+        uri = self.uri_of(name, "")
+        if uri is not None:
+            self.names.parts[name] = part_name(uri, name.local)
+
+    # problems
+
+    def error(self, code: str, message: str, at: SourceLocation, hint: str | None = None) -> None:
+        self.names.problems.append(error(code, message, at, hint))
+
+    def warn(self, code: str, message: str, at: SourceLocation, hint: str | None = None) -> None:
+        self.names.problems.append(warning(code, message, at, hint))
+
+    # prefixes
+
+    def uri_of(self, name: ast.Name | ast.NameTest, default: str) -> str | None:
+        """The namespace of a name, or None (and a problem) where its prefix means nothing."""
+        if name.uri is not None:
+            return name.uri
+        if not name.prefix:
+            return default
+        uri = self.scope.prefixes.get(name.prefix)
+        if uri is None:
+            self._unknown_prefix(name.prefix, name.at)
+        return uri
+
+    def _unknown_prefix(self, prefix: str, at: SourceLocation) -> None:
+        known = (known for known in self.scope.prefixes if known != DEFAULT_ELEMENT)
+        hint = self.suggestions.did_you_mean(prefix, known, "`{}:`")
+        self.error(
+            "DQ0202",
+            f"prefix `{prefix}` is not declared",
+            at,
+            hint or f'declare namespace {prefix} = "…"; in front of the statements',
+        )
+
+    def _check_annotations(self, annotations: Sequence[ast.Annotation]) -> None:
+        for annotation in annotations:
+            self.uri_of(annotation.name, "")
+
+    def _pragma(self, node: ast.Pragma) -> None:
+        self.uri_of(node.name, "")
+
+    # variables
+
+    def _key(self, name: ast.Name) -> Key | None:
+        uri = self.uri_of(name, "")
+        return None if uri is None else (uri, name.local)
+
+    def _bind(self, name: ast.Name | None, binder: ast.Node) -> None:
+        if name is None:
+            return
+        key = self._key(name)
+        if key is not None:
+            self.scope.bind(key, binder)
+
+    def _var_ref(self, node: ast.VarRef) -> None:
+        key = self._key(node.name)
+        if key is None or key[0] in self.unloaded:
+            return
+        if key in self.scope.variables:
+            self.names.variables[node] = self.scope.variables[key]
+        else:
+            self._unknown_variable(node.name, node.at)
+
+    def _unknown_variable(self, name: ast.Name, at: SourceLocation) -> None:
+        known = (local for _, local in self.scope.variables)
+        prefix = f"{name.prefix}:" if name.prefix else ""
+        hint = self.suggestions.did_you_mean(name.local, known, f"${prefix}{{}}")
+        self.error("DQ0201", f"variable ${name} is not bound here", at, hint)
+
+    # the focus
+
+    def _needs_focus(self, node: ast.Node) -> None:
+        if self.focus is not Focus.ABSENT:
+            return
+        self.names.focus_free.add(node)
+        text = node.at.text if len(node.at.text) <= 30 else node.at.text[:27] + "…"
+        self.error(
+            "DQ0305",
+            f"`{text}` asks for the context item, and here is none",
+            node.at,
+            self._hint_without_focus,
+        )
+
+    def _inner(self, node: ast.Node) -> None:
+        """Visit with a focus that a path, predicate or `!` has set."""
+        before, self.focus = self.focus, Focus.INNER
+        self.visit(node)
+        self.focus = before
+
+    def _predicate(self, node: ast.Predicate) -> None:
+        self._inner(node.condition)
+
+    def _unary_lookup(self, node: ast.UnaryLookup) -> None:
+        self._needs_focus(node)
+        self.visit(node.key)
+
+    # paths
+
+    def _path(self, node: ast.Path) -> None:
+        first = node.steps[0]
+        if node.separators[0]:
+            self._needs_focus(node)
+            self._inner(first)
+        elif isinstance(first, ast.AxisStep):
+            self._step(first)
+        else:
+            self.visit(first)
+        for step in node.steps[1:]:
+            self._inner(step)
+
+    def _lone_step(self, node: ast.AxisStep) -> None:
+        if self.focus is Focus.DOCUMENT and self._reads_like_variable(node):
+            self._warn_of_missing_dollar(node)
+        self._step(node)
+
+    def _step(self, node: ast.AxisStep) -> None:
+        self._needs_focus(node)
+        if isinstance(node.test, ast.NameTest):
+            table = self.names.attributes if node.axis == "attribute" else self.names.elements
+            default = "" if node.axis == "attribute" else self.scope.prefixes[DEFAULT_ELEMENT]
+            self._name_test(node.test, table, default)
+        else:
+            self._kind_test(node.test)
+        for predicate in node.predicates:
+            self._inner(predicate.condition)
+
+    def _name_test(self, test: ast.NameTest, table: dict[ast.Node, tuple[str | None, str]], default: str) -> None:
+        if test.prefix == "*":
+            table[test] = (None, test.local)
+            return
+        uri = self.uri_of(test, default)
+        if uri is not None:
+            table[test] = (uri, test.local)
+
+    def _operation(self, node: ast.OperatorChain) -> None:
+        if node.operators[0] == "!":
+            self.visit(node.operands[0])
+            for operand in node.operands[1:]:
+                self._inner(operand)
+            return
+        for operand in node.operands:
+            if isinstance(operand, ast.AxisStep) and self._reads_like_variable(operand):
+                if node.operators[0] not in _JOINS_NO_VALUES and not _mentions(node, operand):
+                    self._warn_of_missing_dollar(operand)
+                self._step(operand)
+            else:
+                self.visit(operand)
+
+    def _reads_like_variable(self, node: ast.AxisStep) -> bool:
+        """`mRID` where `$mRID` is bound: an element's name by the grammar, most likely a slip."""
+        test = node.test
+        return (
+            node.axis == "child"
+            and isinstance(test, ast.NameTest)
+            and test.prefix is None
+            and test.uri is None
+            and not node.predicates
+            and ("", test.local) in self.scope.variables
+        )
+
+    def _warn_of_missing_dollar(self, node: ast.AxisStep) -> None:
+        assert isinstance(node.test, ast.NameTest)
+        name = node.test.local
+        self.warn(
+            "DQ1201",
+            f"`{name}` is an element's name here, and a variable ${name} is bound",
+            node.at,
+            f"did you mean ${name}? If not, write ./{name}",
+        )
+
+    # functions
+
+    def _call(self, node: ast.FunctionCall) -> None:
+        self._resolve_function(node, node.name, len(node.args), node.args[0] if node.args else None)
+        for argument in node.args:
+            self.visit(argument)
+
+    def _function_ref(self, node: ast.NamedFunctionRef) -> None:
+        self._resolve_function(node, node.name, node.arity, None)
+
+    def _arrow(self, node: ast.Arrow) -> None:
+        self.visit(node.operand)
+        first: ast.Expr | None = node.operand
+        for call in node.calls:
+            if isinstance(call.function, ast.Name):
+                self._resolve_function(call, call.function, len(call.args) + 1, first)
+            else:
+                self.visit(call.function)
+            for argument in call.args:
+                self.visit(argument)
+            first = None
+
+    def _resolve_function(self, node: ast.Node, name: ast.Name, arity: int, first: ast.Expr | None) -> None:
+        uri = self.uri_of(name, self.default_function)
+        if uri is None:
+            return
+        key = (uri, name.local, arity)
+        if key in self.names.declared:
+            self.names.functions[node] = key
+        elif function_library.takes(uri, name.local, arity):
+            self.names.functions[node] = key
+            self._check_known_function(node, key, first)
+        elif uri not in self.unloaded:
+            self._unknown_function(name, uri, arity)
+
+    def _check_known_function(self, node: ast.Node, key: tuple[str, str, int], first: ast.Expr | None) -> None:
+        plain = key[:2]
+        if key in function_library.FOCUS_FUNCTIONS:
+            self._needs_focus(node)
+        if plain in function_library.REFUSED:
+            reason = function_library.REFUSED[plain]
+            hint = function_library.REFUSED_HINTS.get(plain)
+            self.error("DQ0303", f"{key[1]}() may not be used: {reason}", node.at, hint)
+        elif plain in _NAMES_A_PART and isinstance(first, ast.StringLiteral):
+            self._literal_part(first, plain == (FN, "collection"))
+
+    def _literal_part(self, literal: ast.StringLiteral, is_collection: bool) -> None:
+        text = literal.value.strip()
+        prefix, colon, local = text.partition(":")
+        if text.startswith("Q{"):
+            uri, _, local = text[2:].partition("}")
+            self.names.parts[literal] = part_name(uri, local)
+        elif not colon:
+            self.names.parts[literal] = text
+        elif prefix in self.names.prefixes and prefix:
+            self.names.parts[literal] = part_name(self.names.prefixes[prefix], local)
+        elif is_collection:  # an undeclared collection may have any name, such as a URI
+            self.names.parts[literal] = text
+        else:
+            self._unknown_prefix(prefix, literal.at)
+
+    def _unknown_function(self, name: ast.Name, uri: str, arity: int) -> None:
+        declared = self.arities.get((uri, name.local))
+        said = f"{arity} argument{'' if arity == 1 else 's'}"
+        if declared or function_library.is_known(uri, name.local):
+            allowed = (
+                function_library.arity_in_words(tuple(sorted(set(declared))))
+                if declared
+                else function_library.allowed_in_words(uri, name.local)
+            )
+            self.error("DQ0302", f"{name}() takes {allowed}, not {said}", name.at)
+            return
+        self.error("DQ0301", f"function {name}() with {said} is not known", name.at, self._function_hint(name, uri))
+
+    def _function_hint(self, name: ast.Name, uri: str) -> str | None:
+        if self.suggestions.exhausted:
+            return None
+        known: list[tuple[str, str]] = [*function_library.ARITIES, function_library.CONCAT]
+        written = {_WRITTEN.get(space, "") + local: local for space, local in known}
+        prefixes = {space: prefix for prefix, space in self.names.prefixes.items() if prefix}
+        for space, local in self.arities:
+            written[f"{prefixes[space]}:{local}" if space in prefixes else local] = local
+        for spelling, local in written.items():
+            if local == name.local:
+                return f"did you mean {spelling}()?"
+        if uri == XS:
+            return self.suggestions.did_you_mean(name.local, function_library.ATOMIC_TYPES, "xs:{}()")
+        return self.suggestions.did_you_mean(str(name), written, "{}()")
+
+    def _inline_function(self, node: ast.InlineFunction) -> None:
+        mark, focus, hint = self.scope.enter(), self.focus, self._hint_without_focus
+        self._check_annotations(node.annotations)
+        self._function(node.params, node.returns, node.body)
+        self.focus, self._hint_without_focus = focus, hint
+        self.scope.leave(mark)
+
+    def _function(self, params: Sequence[ast.Param], returns: ast.SequenceType | None, body: ast.Expr | None) -> None:
+        seen: set[Key] = set()
+        for param in params:
+            key = self._key(param.name)
+            if key is not None and key in seen:
+                self.error("DQ0209", f"${param.name} is the name of two parameters", param.at)
+            if key is not None:
+                seen.add(key)
+            if param.type is not None:
+                self.visit(param.type)
+        for param in params:
+            self._bind(param.name, param)
+        if returns is not None:
+            self.visit(returns)
+        self.focus = Focus.ABSENT
+        self._hint_without_focus = "inside a function write qs:message()/… or pass the node as an argument"
+        if body is not None:
+            self.visit(body)
+
+    # what binds variables
+
+    def _flwor(self, node: ast.Flwor) -> None:
+        mark = self.scope.enter()
+        for clause in node.clauses:
+            self._clause(clause)
+        self.visit(node.result)
+        self.scope.leave(mark)
+
+    def _clause(self, clause: ast.Clause) -> None:
+        match clause:
+            case ast.ForClause():
+                for binding in clause.bindings:
+                    self._for_binding(binding)
+            case ast.LetClause():
+                for let in clause.bindings:
+                    self._typed(let.type, let.expr)
+                    self._bind(let.name, let)
+            case ast.WindowClause():
+                self._window(clause)
+            case ast.GroupByClause():
+                for spec in clause.specs:
+                    self._group_spec(spec)
+            case ast.CountClause():
+                self._bind(clause.name, clause)
+            case ast.WhereClause():
+                self.visit(clause.condition)
+            case ast.OrderByClause():
+                for order in clause.specs:
+                    self.visit(order.expr)
+
+    def _typed(self, type_: ast.SequenceType | None, expr: ast.Expr) -> None:
+        if type_ is not None:
+            self.visit(type_)
+        self.visit(expr)
+
+    def _for_binding(self, binding: ast.ForBinding) -> None:
+        self._typed(binding.type, binding.expr)
+        if binding.position is not None and str(binding.position) == str(binding.name):
+            self.error("DQ0209", f"${binding.name} is bound twice by one `for`", binding.position.at)
+        self._bind(binding.name, binding)
+        if binding.position is not None:
+            self._bind(binding.position, binding.position)
+
+    def _window(self, clause: ast.WindowClause) -> None:
+        self._typed(clause.type, clause.expr)
+        for condition in (clause.start, clause.end):
+            if condition is None:
+                continue
+            for name in (condition.current, condition.position, condition.previous, condition.next):
+                if name is not None:
+                    self._bind(name, name)
+            self.visit(condition.when)
+        self._bind(clause.name, clause)
+
+    def _group_spec(self, spec: ast.GroupSpec) -> None:
+        if spec.expr is not None:
+            self._typed(spec.type, spec.expr)
+        else:
+            key = self._key(spec.name)
+            if key is not None and key not in self.scope.variables:
+                self._unknown_variable(spec.name, spec.name.at)
+        self._bind(spec.name, spec)
+
+    def _quantified(self, node: ast.Quantified) -> None:
+        mark = self.scope.enter()
+        for binding in node.bindings:
+            self._typed(binding.type, binding.expr)
+            self._bind(binding.name, binding)
+        self.visit(node.condition)
+        self.scope.leave(mark)
+
+    def _typeswitch(self, node: ast.Typeswitch) -> None:
+        self.visit(node.operand)
+        for case in node.cases:
+            mark = self.scope.enter()
+            for type_ in case.types:
+                self.visit(type_)
+            self._bind(case.name, case)
+            self.visit(case.result)
+            self.scope.leave(mark)
+        mark = self.scope.enter()
+        self._bind(node.default_name, node)
+        self.visit(node.default)
+        self.scope.leave(mark)
+
+    def _catch(self, node: ast.CatchClause) -> None:
+        for test in node.tests:
+            if test.prefix != "*":
+                self.uri_of(test, "")
+        mark = self.scope.enter()
+        for local in CATCH_VARIABLES:
+            self.scope.bind((ERR, local), None)
+        if node.body is not None:
+            self.visit(node.body)
+        self.scope.leave(mark)
+
+    def _copy(self, node: ast.Copy) -> None:
+        mark = self.scope.enter()
+        for binding in node.bindings:
+            self.visit(binding.expr)
+            self._bind(binding.name, binding)
+        self.visit(node.modify)
+        self.visit(node.result)
+        self.scope.leave(mark)
+
+    def _transform_with(self, node: ast.TransformWith) -> None:
+        self.visit(node.operand)
+        if node.modify is not None:
+            self._inner(node.modify)
+
+    # constructors
+
+    def _direct_element(self, node: ast.DirectElement) -> None:
+        mark = self.scope.enter()
+        attributes: list[ast.DirectAttribute] = []
+        for attribute in node.attributes:
+            if attribute.name.prefix == "xmlns":
+                self._namespace_attribute(attribute, attribute.name.local)
+            elif attribute.name.prefix is None and attribute.name.local == "xmlns":
+                self._namespace_attribute(attribute, DEFAULT_ELEMENT)
+            else:
+                attributes.append(attribute)
+        uri = self.uri_of(node.name, self.scope.prefixes[DEFAULT_ELEMENT])
+        if uri is not None:
+            self.names.elements[node] = (uri, node.name.local)
+        for attribute in attributes:
+            uri = self.uri_of(attribute.name, "")
+            if uri is not None:
+                self.names.attributes[attribute] = (uri, attribute.name.local)
+            for part in attribute.parts:
+                self.visit(part)
+        for content in node.content:
+            self.visit(content)
+        self.scope.leave(mark)
+
+    def _namespace_attribute(self, attribute: ast.DirectAttribute, prefix: str) -> None:
+        uri = ""
+        for part in attribute.parts:
+            if isinstance(part, ast.RawText):  # the parser lets nothing else stand here
+                raw = part.raw.replace("{{", "{").replace("}}", "}")
+                uri += REFERENCE.sub(lambda match: referenced_character(match) or "", raw)
+        self.scope.bind_prefix(prefix, " ".join(uri.split()))
+
+    def _computed(self, node: ast.Computed) -> None:
+        if isinstance(node.name, ast.Name):
+            if node.kind == "element":
+                uri = self.uri_of(node.name, self.scope.prefixes[DEFAULT_ELEMENT])
+                if uri is not None:
+                    self.names.elements[node] = (uri, node.name.local)
+            elif node.kind == "attribute":
+                uri = self.uri_of(node.name, "")
+                if uri is not None:
+                    self.names.attributes[node] = (uri, node.name.local)
+        elif node.name is not None:
+            self.visit(node.name)
+        if node.content is not None:
+            self.visit(node.content)
+
+    # types
+
+    def type_name(self, name: ast.Name) -> None:
+        uri = self.uri_of(name, self.scope.prefixes[DEFAULT_ELEMENT])
+        if uri is None:
+            return
+        self.names.types[name] = (uri, name.local)
+        if uri == XS and name.local in function_library.TYPES:
+            return
+        hint = self.suggestions.did_you_mean(name.local, function_library.TYPES, "xs:{}")
+        if name.local in function_library.TYPES:
+            hint = f"did you mean xs:{name.local}?"
+        self.error("DQ0304", f"type {name} is not known", name.at, hint)
+
+    def _atomic_type(self, node: ast.AtomicType) -> None:
+        self.type_name(node.name)
+
+    def _single_type(self, node: ast.SingleType) -> None:
+        self.type_name(node.name)
+
+    def _map_test(self, node: ast.MapTest) -> None:
+        if node.key is not None:
+            self.type_name(node.key)
+        if node.value is not None:
+            self.visit(node.value)
+
+    def _function_test(self, node: ast.FunctionTest) -> None:
+        self._check_annotations(node.annotations)
+        for param in node.params or ():
+            self.visit(param)
+        if node.returns is not None:
+            self.visit(node.returns)
+
+    def _kind_test(self, node: ast.KindTest) -> None:
+        if node.kind in ("schema-element", "schema-attribute"):
+            self.error(
+                "DQ0304",
+                f"{node.kind}() needs an imported schema, and there are none",
+                node.at,
+                "give the queue a schema",
+            )
+            return
+        if node.kind in ("element", "attribute") and node.name is not None:
+            is_element = node.kind == "element"
+            table = self.names.elements if is_element else self.names.attributes
+            default = self.scope.prefixes[DEFAULT_ELEMENT] if is_element else ""
+            if isinstance(node.name, ast.NameTest):
+                table[node] = (None, "*")
+            else:
+                uri = self.uri_of(node.name, default)
+                if uri is not None:
+                    table[node] = (uri, node.name.local)
+        if node.type is not None:
+            self.type_name(node.type)
+        if node.inner is not None:
+            self._kind_test(node.inner)
+
+    # actions
+
+    def _enqueue(self, node: ast.Enqueue) -> None:
+        self.visit(node.message)
+        self.part(node.queue)
+        for given in node.properties:
+            self.part(given.name)
+            self.visit(given.value)
+
+    def _reset(self, node: ast.Reset) -> None:
+        if node.slicing is not None:
+            self.part(node.slicing)
+        if node.key is not None:
+            self.visit(node.key)
+
+
+def _mentions(node: ast.OperatorChain, step: ast.AxisStep) -> bool:
+    """Whether another operand is the variable of that name, or begins with it: `id = $id` is no slip."""
+    assert isinstance(step.test, ast.NameTest)
+    for operand in node.operands:
+        first = operand
+        while isinstance(first, (ast.Path, ast.Postfix)):
+            first = first.steps[0] if isinstance(first, ast.Path) else first.base
+        inside = first.args if isinstance(first, ast.FunctionCall) else (first,)
+        for expr in inside:
+            if isinstance(expr, ast.VarRef) and str(expr.name) == step.test.local:
+                return True
+    return False
+
+
+_HANDLERS: dict[type[ast.Node], Callable[[Resolver, Any], None]] = {
+    ast.VarRef: Resolver._var_ref,
+    ast.ContextItem: Resolver._needs_focus,
+    ast.Root: Resolver._needs_focus,
+    ast.Path: Resolver._path,
+    ast.AxisStep: Resolver._lone_step,
+    ast.Predicate: Resolver._predicate,
+    ast.OperatorChain: Resolver._operation,
+    ast.UnaryLookup: Resolver._unary_lookup,
+    ast.FunctionCall: Resolver._call,
+    ast.NamedFunctionRef: Resolver._function_ref,
+    ast.Arrow: Resolver._arrow,
+    ast.InlineFunction: Resolver._inline_function,
+    ast.Flwor: Resolver._flwor,
+    ast.Quantified: Resolver._quantified,
+    ast.Typeswitch: Resolver._typeswitch,
+    ast.CatchClause: Resolver._catch,
+    ast.Copy: Resolver._copy,
+    ast.TransformWith: Resolver._transform_with,
+    ast.DirectElement: Resolver._direct_element,
+    ast.Computed: Resolver._computed,
+    ast.AtomicType: Resolver._atomic_type,
+    ast.SingleType: Resolver._single_type,
+    ast.MapTest: Resolver._map_test,
+    ast.FunctionTest: Resolver._function_test,
+    ast.KindTest: Resolver._kind_test,
+    ast.Enqueue: Resolver._enqueue,
+    ast.Reset: Resolver._reset,
+    ast.Pragma: Resolver._pragma,
+}

@@ -1,1 +1,0 @@
-"""Simple rules at work: what `demaq.compiler.simple` has translated, run on lxml's trees."""

@@ -1,0 +1,139 @@
+"""Answer other processes of the same user about a running node (`demaq.control.client`).
+
+The socket lies in a folder that only its owner may enter.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from demaq.control.client import ADDRESS_FILE, PIECE_BYTES, answers, identity_of, read_all
+from demaq.control.message_json import as_json, from_json, sent_from_json
+from demaq.errors import MessageError, OperatorError, StoreError
+from demaq.files import write_private_text
+from demaq.server.node import Node
+
+FOLDER_PREFIX = "demaq-node-"
+SOCKET = "socket"
+SOCKET_PATH_BYTES_MAX = 100
+"""Somewhat less than any system allows."""
+
+
+class ControlServer:
+    """Answers requests about a node until it is closed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._address_file = node.folder / ADDRESS_FILE
+        _make_folder(node.folder)
+        _remove_remains(node.folder)
+        self._folder = _socket_folder()
+        path = str(self._folder / SOCKET)
+        address = {"pid": os.getpid(), "socket": path, "store": identity_of(node.place)}
+        try:
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.bind(path)
+            self._socket.listen(64)
+            write_private_text(self._address_file, json.dumps(address))
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        threading.Thread(target=self._serve, name="demaq-control", daemon=True).start()
+
+    def close(self) -> None:
+        if _socket_of(self._address_file) == self._folder / SOCKET:  # and not that of a node that has taken over
+            self._address_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, ValueError):
+            request = json.loads(read_all(lambda: connection.recv(PIECE_BYTES)))
+            try:
+                answer: dict[str, Any] = {"answer": self._do(request)}
+            except MessageError as error:
+                answer = {"refused": {"kind": error.kind, "message": error.message, "code": error.code}}
+            except OperatorError as error:
+                answer = {"failed": str(error)}
+            connection.sendall(json.dumps(answer).encode())
+
+    def _do(self, request: dict[str, Any]) -> Any:
+        match request["do"]:
+            case "enqueue":
+                body = base64.b64decode(request["body"])
+                return self._node.enqueue(request["queue"], body, request["properties"], request["request"])
+            case "append":
+                messages = [from_json(item) for item in request["messages"]]
+                return self._node.append(messages, request["digest"], request["watch"])
+            case "watch":
+                return self._node.watch(request["watch"], request["messages"])
+            case "watched":
+                return self._node.watched(request["watch"])
+            case "enqueue_all":
+                sent = [sent_from_json(item) for item in request["messages"]]
+                return self._node.enqueue_all(request["queue"], sent)
+            case "take":
+                return [as_json(message) for message in self._node.take(request["queue"], request["limit"])]
+            case "load":
+                documents = [base64.b64decode(document) for document in request["documents"]]
+                return self._node.load_collection(request["name"], documents)
+            case "gc":
+                return self._node.collect_garbage()
+            case "redeliver":
+                return self._node.redeliver(request["messages"])
+            case "status":
+                return self._node.status()
+        raise StoreError(f"the node does not know the request {request['do']}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OperatorError(f"the folder {folder} cannot be made: {error.strerror}") from None
+
+
+def _socket_folder() -> Path:
+    """A new folder of our own whose path leaves room for a socket's name."""
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+    if len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_BYTES_MAX:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+
+
+def _remove_remains(folder: Path) -> None:
+    """A node that was killed has left its socket: whoever holds the store now removes it."""
+    address = _socket_of(folder / ADDRESS_FILE)
+    if address is None or address.name != SOCKET or not address.parent.name.startswith(FOLDER_PREFIX):
+        return
+    with contextlib.suppress(OSError):
+        if not answers(str(address)):
+            address.unlink(missing_ok=True)
+            address.parent.rmdir()
+
+
+def _socket_of(address_file: Path) -> Path | None:
+    """Where the node listens that a file is about."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return Path(json.loads(address_file.read_text())["socket"])
+    return None

@@ -1,0 +1,394 @@
+"""All gateways of a node, at work: one thread with one event loop for everything that has to do with networks.
+
+gateways = Gateways(node, Settings(), http=("127.0.0.1", 8080))
+gateways.start()
+…
+gateways.stop_receiving()
+node.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from demaq.errors import OperatorError
+from demaq.gateways.connections import Connections
+from demaq.gateways.counters import Requests
+from demaq.gateways.group_commit import Bounds, Intake
+from demaq.gateways.http.incoming_gateway import IncomingGateway
+from demaq.gateways.http.request import identified
+from demaq.gateways.http.request_body import Held
+from demaq.gateways.http.responses import HttpAnswer
+from demaq.gateways.http.server import HttpServer, Page, listen
+from demaq.gateways.mail.senders import authentication, guarded_mailboxes
+from demaq.gateways.mail.smtp_server import MailListener
+from demaq.gateways.mail.smtp_session import DialogueSettings
+from demaq.gateways.outbox.destination import DestinationResolver
+from demaq.gateways.outbox.http import HttpSender
+from demaq.gateways.outbox.mail import MailSender
+from demaq.gateways.outbox.outbox import Outbox, Sender
+from demaq.gateways.security.authentication import Authenticator
+from demaq.gateways.security.tls import Renewal
+from demaq.gateways.settings import Settings
+from demaq.gateways.store_reader import StoreReader
+from demaq.language.endpoints import HEALTH, METRICS, READINESS, InboundAddress, arrival_at
+from demaq.language.extensions import why_not_started
+from demaq.language.program.program import Program
+from demaq.server.metrics import CONTENT_TYPE, Metrics, Sources
+from demaq.server.node import Node
+from demaq.server.status import status_of
+from demaq.soap import read_interface
+from demaq.store.protocol import NewMessage
+
+Address = tuple[str, int]
+HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
+START_SECONDS_MAX = 30.0
+RENEWAL_SECONDS = 60.0
+"""How often it is looked whether there is a new certificate."""
+ANSWER_SECONDS_MAX = 3.0
+"""How long senders wait for answers when a node stops; then they hear that their messages are stored."""
+SEND_SECONDS_MAX = 10.0
+"""How long what is on its way may take when a node stops."""
+
+_log = logging.getLogger("demaq.gateways")
+
+
+class Gateways:
+    """What connects a node with the world."""
+
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings,
+        http: Address | None = None,
+        smtp: Address | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Read interfaces and bind addresses. Raises an OperatorError where that is not possible."""
+        self._node = node
+        self._settings = settings
+        self._tell = tell
+        program = node.program
+        gateways = {name: queue.gateway for name, queue in program.queues.items() if queue.gateway is not None}
+        reasons = {
+            name: why_not_started([used for used, _ in gateway.extensions]) for name, gateway in gateways.items()
+        }
+        self.left_out = {name: reason for name, reason in reasons.items() if reason is not None}
+        """Gateways that are not at work, with the reason."""
+        self._interfaces = {
+            name: read_interface(gateway.interface, gateway.port)
+            for name, gateway in gateways.items()
+            if gateway.interface is not None and name not in self.left_out
+        }
+        self._paths: dict[str, str] = {}
+        """Queues of incoming gateways by their paths."""
+        self._mailboxes: dict[str, str] = {}
+        """Addresses of those that get mail."""
+        for name, gateway in gateways.items():
+            if program.queues[name].kind == "incomingGateway" and name not in self.left_out:
+                arrival = arrival_at(name, gateway.endpoint)
+                if arrival.kind == "http":
+                    self._paths[arrival.place] = name
+                else:
+                    self._mailboxes[name] = f"mailto:{arrival.place}"
+        self._guarded = guarded_mailboxes(settings, self._mailboxes) if smtp is not None else []
+        self._sockets = contextlib.ExitStack()
+        self._http = self._sockets.enter_context(contextlib.closing(listen(*http))) if http is not None else None
+        self._smtp = smtp
+        self._tls = settings.server_context()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="demaq-gateways", daemon=True)
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._stop_receiving: asyncio.Event | None = None
+        self._stop: asyncio.Event | None = None
+        self.connections = Connections()
+        self._held = Held()
+        self._addressing = DestinationResolver(node.engine.plan, self._interfaces, self.connections)
+        self.intake: Intake | None = None
+        self.outbox: Outbox | None = None
+        self.server: HttpServer | None = None
+        self.listener: MailListener | None = None
+        self.authenticator: Authenticator | None = None
+        self.requests = Requests()
+        self._metrics: Metrics | None = None
+
+    @property
+    def http_address(self) -> str | None:
+        """Where the node is found, as an address to which paths are added."""
+        if self._http is None:
+            return None
+        host, port = self._http.getsockname()[:2]
+        shown = f"[{host}]" if self._http.family == socket.AF_INET6 else host
+        return f"{'http' if self._tls is None else 'https'}://{shown}:{port}"
+
+    def own_address(self, queue: str) -> str | None:
+        """Where messages of an outgoing gateway go unless they say otherwise."""
+        return self._addressing.own_address(queue)
+
+    @property
+    def smtp_address(self) -> str | None:
+        return None if self.listener is None or self._smtp is None else f"{self._smtp[0]}:{self.listener.port}"
+
+    def status(self) -> dict[str, Any]:
+        """How it goes, for whoever wants to know. May be called from any thread."""
+        return status_of(
+            self.http_address,
+            self.smtp_address,
+            self._node.store.sendings(),
+            self.requests,
+            self.intake,
+            self.outbox,
+            self.connections,
+            self.left_out,
+        )
+
+    # life
+
+    def start(self) -> None:
+        """Begin to receive and to send. Raises an OperatorError where an address cannot be used."""
+        for queue, reason in self.left_out.items():
+            self._tell(f"gateway {queue} is not at work: {reason}")
+        self._thread.start()
+        self._ready.wait(START_SECONDS_MAX)
+        if self._failure is not None:
+            self._sockets.close()
+            if isinstance(self._failure, OperatorError):
+                raise self._failure
+            raise OperatorError(f"the gateways have not started: {self._failure}")
+        self._node.attach(self.wake, self.close, self.status)
+
+    def wake(self) -> None:
+        """There may be something to send. May be called from any thread."""
+        self._call(lambda: self.outbox.wake() if self.outbox is not None else None)
+
+    def stop_receiving(self) -> None:
+        """Take no more messages, while the node still answers those who wait."""
+        self._call(lambda: self._stop_receiving.set() if self._stop_receiving is not None else None)
+
+    def close(self) -> None:
+        """End. What is not sent then is sent by the next run."""
+        self.stop_receiving()
+        if self.intake is not None:
+            self.intake.stop_slow()
+        self._call(lambda: self._stop.set() if self._stop is not None else None)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._sockets.close()
+
+    def _call(self, act: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to call
+                self._loop.call_soon_threadsafe(act)
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as failure:
+            if self._ready.is_set():
+                _log.exception("the gateways have ended")
+            self._failure = failure
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop_receiving = asyncio.Event()
+        self._stop = asyncio.Event()
+        engine, settings = self._node.engine, self._settings
+        folder = None if self._node.place.is_on_server else self._node.folder
+        reader = StoreReader(self._node.place.where)
+        intake = self.intake = Intake(engine, reader, folder, self._bounds, self._arrived, lambda: self._node.outage)
+        asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
+        if settings.metrics == "authenticated":
+            asking[METRICS] = settings.incoming_default
+        authenticator = self.authenticator = Authenticator(asking)
+        sender = self._http_sender()
+        own = {name: self.own_address(name) for name in self._outgoing_names()}
+        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.epochs(), settings.mail, own)}
+        outbox = self.outbox = Outbox(
+            engine,
+            settings,
+            self._addressing,
+            self.connections,
+            senders,
+            frozenset(self.left_out),
+            self._node.look_for_work,
+            self._node.outages,
+        )
+        tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
+        receiving: list[asyncio.Task[None]] = []
+        if self._tls is not None and settings.tls.own is not None:
+            tasks.append(asyncio.create_task(renew_until(Renewal(self._tls, settings.tls.own), self._stop)))
+        metrics = self._metrics = Metrics(
+            Sources(
+                node=self._node,
+                requests=self.requests,
+                intake=intake,
+                outbox=outbox,
+                connections=self.connections,
+                authenticator=authenticator,
+                left_out=self.left_out,
+            )
+        )
+        if self._http is not None:
+            gateways = self._incoming(intake, authenticator)
+            self.server = HttpServer(gateways, self._pages(), self._http, self._tls, self.requests)
+            receiving.append(asyncio.create_task(self.server.run()))
+        if self._smtp is not None:
+            dialogue = DialogueSettings(
+                host_name=socket.gethostname(),
+                mail_bytes_max=settings.mail.size_bytes_max,
+                tls=self._tls,
+                authenticate=authentication(authenticator, self._guarded),
+            )
+            host, port = self._smtp
+            self.listener = MailListener(
+                intake, self._mailboxes, host=host, port=port, settings=dialogue, held=self._held
+            )
+            await self.listener.start()
+        self._ready.set()
+        await _until(self._stop_receiving, [*tasks, *receiving])
+        if self.server is not None:
+            self.server.stop()
+        self._loop.call_later(ANSWER_SECONDS_MAX, self.connections.give_up)
+        if self.listener is not None:
+            await self.listener.stop()
+        await asyncio.gather(*receiving, return_exceptions=True)
+        await _until(self._stop, tasks)
+        await outbox.stop(SEND_SECONDS_MAX)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        outbox.close()
+        await intake.close()
+        await sender.close()
+        authenticator.close()
+        metrics.close()
+
+    def _incoming(self, intake: Intake, authenticator: Authenticator) -> dict[str, IncomingGateway]:
+        answered_from = self._addressing.answer_queues.by_gateway
+        served = {path: self._interfaces[queue] for path, queue in self._paths.items() if queue in self._interfaces}
+        return {
+            path: IncomingGateway(
+                queue,
+                self._settings.incoming(queue),
+                self._interfaces.get(queue),
+                bool(answered_from[queue]),
+                intake,
+                self.connections,
+                authenticator,
+                self._held,
+                served,
+            )
+            for path, queue in self._paths.items()
+        }
+
+    def _http_sender(self) -> HttpSender:
+        outgoing = [self._node.program.queues[name] for name in self._outgoing_names()]
+        return HttpSender(
+            self._node.store.epochs(),
+            self._interfaces,
+            {queue.name: self.own_address(queue.name) for queue in outgoing},
+            {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},
+        )
+
+    def _outgoing_names(self) -> list[str]:
+        return [queue.name for queue in self._node.program.queues.values() if queue.kind == "outgoingGateway"]
+
+    def _arrived(self, messages: Sequence[NewMessage]) -> None:
+        """Wake who has something to do now. Messages of a mailbox only lie there."""
+        if any([message.priority is not None for message in messages]):
+            self._node.look_for_work()
+        if self.outbox is not None and any([message.undelivered for message in messages]):
+            self.outbox.wake()  # about a refused message, where errors are sent on
+
+    def _bounds(self, queue: str) -> Bounds:
+        settings = self._settings.incoming(queue)
+        return Bounds(
+            backlog_max=settings.backlog_max,
+            disk_free_bytes_min=settings.disk_free_bytes_min,
+            retry_after_seconds=settings.retry_after_seconds,
+        )
+
+    # pages
+
+    def _pages(self) -> dict[str, Page]:
+        pages: dict[str, Page] = {HEALTH: self._health, READINESS: self._readiness}
+        return pages if self._settings.metrics == "off" else {**pages, METRICS: self._figures}
+
+    async def _health(self, request: Request) -> HttpAnswer:
+        return _text(200, "ok")
+
+    async def _figures(self, request: Request) -> HttpAnswer:
+        assert self._metrics is not None, "it is made before the server"
+        assert self.authenticator is not None, "it is made before the server"
+        if self._settings.metrics == "authenticated":
+            identity = await identified(self.authenticator, METRICS, request)
+            if isinstance(identity, HttpAnswer):
+                return identity
+        return HttpAnswer(status=200, body=await asyncio.to_thread(self._metrics.text), content_type=CONTENT_TYPE)
+
+    async def _readiness(self, request: Request) -> HttpAnswer:
+        if self._stop_receiving is not None and self._stop_receiving.is_set():
+            return _text(503, "stopping")
+        if not self._node.is_running:
+            return _text(503, "the node has stopped")
+        if self._node.outage is not None:
+            return _text(503, self._node.outage)
+        assert self.intake is not None, "it is made before the server"
+        asked = [await self.intake.refusal(queue) for queue in [*self._paths.values(), *self._mailboxes]]
+        refused = [reason for reason in asked if reason is not None]
+        if not refused:
+            return _text(200, "ready")
+        if len(refused) == len(asked):
+            return _text(503, refused[0])
+        return _text(200, f"ready, but some gateways take no messages now: {refused[0]}")
+
+
+async def renew_until(renewal: Renewal, stop: asyncio.Event) -> None:
+    """Until it is to stop, look whether there is a new certificate. It is shown from within the loop, as all that has
+    to do with TLS; the files may lie on a disk that is slow."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), RENEWAL_SECONDS)
+            return
+        if await asyncio.to_thread(renewal.is_due):
+            renewal.renew()
+
+
+async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+    """Until it happens, or one of the tasks is over before. Raises what that raises."""
+    happens = asyncio.create_task(event.wait())
+    done, _ = await asyncio.wait([happens, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    happens.cancel()
+    for task in done:
+        task.result()
+
+
+def _text(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status=status, body=f"{text}\n".encode(), content_type="text/plain; charset=utf-8")
+
+
+def has_http_gateways(program: Program) -> bool:
+    return any([arrival.kind == "http" for arrival in _arrivals(program)])
+
+
+def has_mail_gateways(program: Program) -> bool:
+    return any([arrival.kind == "mail" for arrival in _arrivals(program)])
+
+
+def _arrivals(program: Program) -> list[InboundAddress]:
+    return [
+        arrival_at(queue.name, queue.gateway.endpoint)
+        for queue in program.queues.values()
+        if queue.kind == "incomingGateway" and queue.gateway is not None
+    ]

@@ -1,0 +1,118 @@
+"""A store that no node runs on, for the commands that change it: the same checks, no processing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from demaq.control.client import RemoteNode, running_node
+from demaq.control.message_json import as_json
+from demaq.engine.collection_documents import collection_texts
+from demaq.engine.engine import Engine
+from demaq.engine.intake import expect_program, explicit_properties
+from demaq.engine.migration.migrate_store import migrate_store
+from demaq.errors import StoreError, StoreMissing
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program_texts
+from demaq.language.program.program import Program
+from demaq.server.redelivery import send_again
+from demaq.store.location import StoreLocation
+from demaq.store.opening import how_to_make, open_store, open_store_readonly, program_on
+from demaq.store.protocol import NewMessage
+from demaq.store.sqlite_database import FILE_NAME
+
+GARBAGE_STEP = 1000
+"""So many messages are removed at once."""
+
+
+class StoreAtRest:
+    """What a running node offers, on a store where none runs. The program is the one that ran last."""
+
+    def __init__(self, place: StoreLocation) -> None:
+        self._store = open_store(place.where)
+        try:
+            self._program = load_program_texts(program_on(self._store, place)[2])
+        except BaseException:
+            self._store.close()
+            raise
+
+    @cached_property
+    def _engine(self) -> Engine:
+        """Made for those who need it: to compile a program takes longer than most of what is asked."""
+        compiled = compile_program(self._program)
+        return Engine(compiled.plan, SaxonEvaluator(compiled), self._store, lambda: datetime.now(UTC))
+
+    def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
+        given = explicit_properties(self._program, queue, properties)
+        return self._engine.enqueue(queue, body, given, request)
+
+    def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
+        """As a node does, but that nobody is there to watch what becomes of them."""
+        expect_program(self._store, digest)
+        return self._engine.append_checked(messages)
+
+    def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
+        return [as_json(message) for message in self._engine.take(queue, limit)]
+
+    def load_collection(self, name: str, documents: list[bytes]) -> int:
+        return self._store.load_collection(name, collection_texts(self._program, name, documents))
+
+    def redeliver(self, messages: Sequence[int]) -> None:
+        """Let messages of outgoing gateways be sent again, by the node that runs next."""
+        send_again(self._store, self._program, messages, datetime.now(UTC))
+
+    def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
+        """Remove what was done with longer ago than the audit period says."""
+        removed = 0
+        while found := self._store.collect_garbage(datetime.now(UTC) - keep, GARBAGE_STEP):
+            removed += found
+        return removed
+
+    def close(self) -> None:
+        self._store.close()
+        if self.__dict__.pop("_engine", None) is not None:
+            gc.collect()  # Saxon ends the process where another thread frees what this one has made
+
+
+def writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
+    """The node that runs on a store, or the store itself where none does."""
+    node = running_node(place)
+    if node is not None:
+        return node
+    if place.is_on_server:
+        open_store_readonly(place.where).close()  # who writes makes a store where there is none
+    elif not (place.folder / FILE_NAME).exists():
+        raise StoreMissing(f"there is no store in {place}: {how_to_make(place)}")
+    return StoreAtRest(place)
+
+
+def make_store(program: Program, place: StoreLocation) -> None:
+    """Make a store where there is none, or none with an application. Raise a StoreError if there is one.
+
+    Raise a ProgramError before anything is made if a rule does not compile.
+    """
+    if _has_application(place):
+        raise StoreError(f"{place} has a store with an application already: demaq run goes on with it")
+    compiled = compile_program(program)
+    store = open_store(place.where)
+    try:
+        migrate_store(compiled.plan, SaxonEvaluator(compiled), store, lambda: datetime.now(UTC))
+    finally:
+        store.close()
+        del compiled
+        gc.collect()  # Saxon ends the process where another thread frees what this one has made
+
+
+def _has_application(place: StoreLocation) -> bool:
+    try:
+        store = open_store_readonly(place.where)
+    except StoreMissing:
+        return False
+    try:
+        return store.program() is not None
+    finally:
+        store.close()

@@ -1,0 +1,207 @@
+"""Envelopes of SOAP 1.1 and 1.2: take out what is in them, put a message into one.
+
+What the Body holds becomes a message of its own; blocks of the Header are kept as text. An envelope that is none, or a
+block that has to be understood and is not, is refused with the fault that SOAP has for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from demaq.documents import Document
+from demaq.errors import MessageError
+from demaq.soap.qualified_names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name, shown
+from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, VERSION_MISMATCH, SoapRefusal
+from demaq.soap.standalone import standalone
+from demaq.soap.ws_addressing import ADDRESSING_HEADERS
+from demaq.system_properties import HEADER
+
+HEADERS_MAX = 100
+"""More blocks than that in one Header are refused."""
+
+UNDERSTOOD: frozenset[str] = ADDRESSING_HEADERS
+"""Header blocks that we act upon. WS-Security and WS-ReliableMessaging will add theirs for the queues that use them."""
+
+_OURS = {
+    SOAP_1_1: (None, "", "http://schemas.xmlsoap.org/soap/actor/next"),
+    SOAP_1_2: (
+        None,
+        "",
+        "http://www.w3.org/2003/05/soap-envelope/role/next",
+        "http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver",
+    ),
+}
+_ROLE = {SOAP_1_1: "actor", SOAP_1_2: "role"}
+_TRUE = ("1", "true")
+_CHILDREN_SHOWN_MAX = 5
+_VERSIONS = {clark(namespace, "Envelope"): version for version, namespace in ENVELOPES.items()}
+_DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """One block of a Header."""
+
+    name: str
+    text: str
+    must_understand: bool = False
+    role: str | None = None
+    """Whom it is for, `actor` in SOAP 1.1; None is whoever gets the envelope in the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What was in an envelope."""
+
+    version: str
+    body: str | None
+    """The document in the Body; None if the Body is empty."""
+    body_name: str | None = None
+    headers: Sequence[Header] = ()
+
+
+def version_of(tree: etree._ElementTree) -> str | None:
+    """The version of SOAP if a document is an envelope, None if it is any other document.
+
+    Others have elements named Envelope as well: without a Body of its own namespace it is none of SOAP's.
+    """
+    root = tree.getroot()
+    version = _VERSIONS.get(str(root.tag))
+    if version is None and local_name(str(root.tag)) == "Envelope":
+        namespace = str(root.tag)[1:].rpartition("}")[0]
+        if namespace and root.find(clark(namespace, "Body")) is not None:
+            raise _version_mismatch(root)
+    return version
+
+
+def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERSTOOD) -> Envelope:
+    """Take a message out of its envelope. Raises a SoapRefusal."""
+    root = tree.getroot()
+    version = version_of(tree)
+    if version is None and local_name(str(root.tag)) == "Envelope":
+        raise _version_mismatch(root)
+    if version is None:
+        raise SoapRefusal(CLIENT, f"{shown(str(root.tag))} is no SOAP envelope")
+    header, body = _header_and_body(root, version)
+    try:
+        headers = _headers(header, version) if header is not None else ()
+        _refuse_not_understood(headers, version, understood)
+        return _opened(version, body, headers)
+    except MessageError as error:
+        if isinstance(error, SoapRefusal):
+            raise
+        raise SoapRefusal(CLIENT, error.message, version=version) from None
+
+
+def write_envelope(version: str, body_text: str | None, headers: Iterable[str] = ()) -> bytes:
+    """Put a document into an envelope, with the texts of header blocks."""
+    blocks = "".join([without_declaration(block) for block in headers])
+    header = f"<soapenv:Header>{blocks}</soapenv:Header>" if blocks else ""
+    body = without_declaration(body_text) if body_text is not None else ""
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?>\n<soapenv:Envelope xmlns:soapenv="{ENVELOPES[version]}">'
+        f"{header}<soapenv:Body>{body}</soapenv:Body></soapenv:Envelope>"
+    ).encode()
+
+
+def without_declaration(text: str) -> str:
+    """The text of a document as it may stand inside another one."""
+    match = _DECLARATION.match(text)
+    return text[match.end() :] if match else text
+
+
+def _version_mismatch(root: etree._Element) -> SoapRefusal:
+    return SoapRefusal(VERSION_MISMATCH, f"{shown(str(root.tag))} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
+
+
+def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
+    namespace = ENVELOPES[version]
+    children = elements_of(root, _CHILDREN_SHOWN_MAX)
+    found = [str(child.tag) for child in children]
+    header, body = clark(namespace, "Header"), clark(namespace, "Body")
+    if found == [header, body]:
+        return children[0], children[1]
+    if found == [body]:
+        return None, children[0]
+    what = shown(", ".join([local_name(name) for name in found])) or "nothing"
+    raise SoapRefusal(
+        CLIENT, f"an Envelope has a Header, which may be left out, and one Body; here is {what}", version=version
+    )
+
+
+def _opened(version: str, body: etree._Element, headers: Sequence[Header]) -> Envelope:
+    content = elements_of(body, 2)
+    if len(content) > 1:
+        raise SoapRefusal(CLIENT, "the Body has several elements: one is expected", version=version)
+    if _has_text(body):
+        raise SoapRefusal(CLIENT, "the Body has text outside of an element", version=version)
+    if not content:
+        return Envelope(version=version, body=None, headers=headers)
+    return Envelope(version=version, body=standalone(content[0]), body_name=str(content[0].tag), headers=headers)
+
+
+def _headers(header: etree._Element, version: str) -> tuple[Header, ...]:
+    blocks = elements_of(header, HEADERS_MAX + 1)
+    if len(blocks) > HEADERS_MAX:
+        raise SoapRefusal(CLIENT, f"the Header has more than {HEADERS_MAX} blocks", version=version)
+    namespace = ENVELOPES[version]
+    return tuple(
+        [
+            Header(
+                name=str(block.tag),
+                text=standalone(block),
+                must_understand=block.get(clark(namespace, "mustUnderstand"), "").strip() in _TRUE,
+                role=block.get(clark(namespace, _ROLE[version])),
+            )
+            for block in blocks
+        ]
+    )
+
+
+def _refuse_not_understood(headers: Iterable[Header], version: str, understood: frozenset[str]) -> None:
+    names = [
+        header.name
+        for header in headers
+        if header.must_understand and header.role in _OURS[version] and header.name not in understood
+    ]
+    if names:
+        raise SoapRefusal(
+            MUST_UNDERSTAND,
+            f"header {shown(', '.join(names))} has to be understood, and is not",
+            version=version,
+            not_understood=names,
+        )
+
+
+def _has_text(body: etree._Element) -> bool:
+    return any([text is not None and text.strip() for text in [body.text, *[child.tail for child in body]]])
+
+
+TEXT_CHARACTERS_MAX = 10_000
+"""A block with more text is no property."""
+NAME_CHARACTERS_MAX = 1_000
+SECRET_BLOCKS = frozenset(
+    [
+        "{http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd}Security",
+        "{http://schemas.xmlsoap.org/ws/2002/07/secext}Security",
+    ]
+)
+"""Blocks that may hold passwords: they are no properties."""
+
+
+def block_properties(blocks: Iterable[Header]) -> dict[str, str]:
+    """Return the texts of blocks by the names of their properties; those of one name are joined as HTTP joins them."""
+    found: dict[str, str] = {}
+    for block in blocks:
+        if block.name in SECRET_BLOCKS or len(block.name) > NAME_CHARACTERS_MAX:
+            continue
+        name = HEADER + (block.name if block.name.startswith("{") else f"{{}}{block.name}")
+        text = "".join([str(piece) for piece in Document(block.text).tree.getroot().itertext()]).strip()
+        joined = f"{found[name]}, {text}" if name in found else text
+        if len(joined) <= TEXT_CHARACTERS_MAX:
+            found[name] = joined
+    return found

@@ -1,0 +1,150 @@
+"""Requests and answers of an interface, without a network: what is sent, and what that which came means.
+
+In both directions a queue holds what stands in the Body. For rpc style that is the element around the parts, and for
+an empty Body an element named after the operation stands in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from lxml import etree
+
+from demaq.documents import Document, parse_document
+from demaq.errors import MessageError
+from demaq.soap.envelope import Envelope, read_envelope, version_of, write_envelope
+from demaq.soap.escaping import quoteattr
+from demaq.soap.faults import Fault, convert_fault, fault_status, read_fault, write_fault, write_refusal
+from demaq.soap.interface import Interface, Operation, SoapBody
+from demaq.soap.qualified_names import local_name, shown
+from demaq.soap.refusals import CLIENT, SERVER, SoapRefusal
+from demaq.soap.transport import action_headers, content_type, media_type
+
+_XML_TYPES = ("text/xml", "application/xml", "application/soap+xml", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that came in."""
+
+    operation: Operation
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoapRequest:
+    """A request to send."""
+
+    operation: Operation
+    data: bytes
+    content_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoapAnswer:
+    """An answer to give."""
+
+    data: bytes
+    content_type: str
+    status: int
+
+
+def asked(interface: Interface, envelope: Envelope, action: str | None = None) -> Asked:
+    """Which operation an envelope asks for, and the message for the queue. Checks it against the schema."""
+    operation = interface.operation(envelope.body_name, action)
+    message = envelope.body if envelope.body is not None else _stand_in(operation.input)
+    interface.check_input(Document(message).tree, operation)
+    return Asked(operation=operation, message=message)
+
+
+def answer_for(operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
+    """The answer that a message is. An element that the operation declares for a fault becomes a fault."""
+    root = Document(message_text).tree.getroot()
+    given = read_fault(root.getroottree())
+    if given is not None:
+        data = convert_fault(given, version, headers)
+        return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, given.code))
+    if operation is None:
+        data = write_envelope(version, message_text, headers)
+        return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
+    if root.tag in operation.faults.values():
+        name = next(iter([name for name, element in operation.faults.items() if element == root.tag]))
+        data = write_fault(version, SERVER, name, message_text, headers)
+        return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, SERVER))
+    is_empty = operation.output is not None and operation.output.is_empty and operation.output.element == root.tag
+    data = write_envelope(version, None if is_empty else message_text, headers)
+    return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
+
+
+def refusal_for(version: str, error: MessageError) -> SoapAnswer:
+    """Return the fault that answers what was not accepted, in this version unless the envelope has one of its own."""
+    code = CLIENT
+    if isinstance(error, SoapRefusal):
+        version, code = error.version or version, error.fault
+        data = write_refusal(error, version)
+    else:
+        data = write_fault(version, code, error.message)
+    return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, code))
+
+
+def request_for(interface: Interface, message_text: str, headers: Iterable[str] = ()) -> SoapRequest:
+    """The request that a message of an outgoing gateway is. Raises a MessageError if the port has no such operation.
+
+    Whether the message is valid is for `Interface.check_input` to say.
+    """
+    operation = interface.operation_of_message(str(Document(message_text).tree.getroot().tag))
+    body = None if operation.input.is_empty else message_text
+    return SoapRequest(
+        operation=operation,
+        data=write_envelope(interface.version, body, headers),
+        content_type=content_type(interface.version, operation.action),
+        headers=action_headers(interface.version, operation.action),
+    )
+
+
+def response_of(
+    interface: Interface, operation: Operation, status: int, content_type: str | None, data: bytes
+) -> str | Fault | None:
+    """What came back: the document for the reply queue, a fault, or None where there is nothing to reply.
+
+    Raises a MessageError for anything that is no SOAP answer, or not the one that the WSDL promises.
+    """
+    if not data.strip():
+        if operation.is_one_way or status == HTTPStatus.ACCEPTED:
+            return None
+        raise MessageError("schemaViolation", f"the answer to {operation.name} is empty (status {status})")
+    tree = _answer_tree(content_type, data, status)
+    if version_of(tree) is None:
+        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {shown(str(tree.getroot().tag))}")
+    fault = read_fault(tree)
+    if fault is not None:
+        return fault
+    envelope = read_envelope(tree)
+    if operation.output is None:
+        return None
+    message = envelope.body
+    if message is None:
+        if not operation.output.is_empty:
+            raise MessageError("schemaViolation", f"the answer to {operation.name} has an empty Body")
+        message = _stand_in(operation.output)
+    interface.check_output(Document(message).tree, operation)
+    return message
+
+
+def _answer_tree(content_type: str | None, data: bytes, status: int) -> etree._ElementTree:
+    kind = media_type(content_type)
+    if kind.startswith("multipart/"):
+        raise MessageError("notWellFormed", "the answer has attachments (MTOM or MIME), which are not supported")
+    if kind not in _XML_TYPES and not kind.endswith("+xml"):
+        raise MessageError("notWellFormed", f"the answer is {shown(kind)} and no XML (status {status})")
+    return parse_document(data).tree
+
+
+def _stand_in(body: SoapBody) -> str:
+    """The message that stands for an empty Body."""
+    namespace = body.element[1:].partition("}")[0] if body.element.startswith("{") else ""
+    declared = f" xmlns={quoteattr(namespace)}" if namespace else ""
+    return f"<{local_name(body.element)}{declared}/>"

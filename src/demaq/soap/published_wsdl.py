@@ -1,0 +1,180 @@
+"""The WSDL as clients get it from us: each port that the node serves at the node's address, no other port, and the
+files it is made of.
+
+?wsdl              the WSDL
+?wsdl=common.wsdl  a WSDL that it imports
+?xsd=order.xsd     a schema that one of them names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from lxml import etree
+
+from demaq.soap.interface_files import Files
+from demaq.soap.message_schema import XML_ATTRIBUTES
+from demaq.soap.qualified_names import BINDINGS, SOAP_1_1, WSDL, XML, XML_SCHEMA, clark, local_name
+
+_SOAP_OVER_HTTP = "http://schemas.xmlsoap.org/soap/http"
+_XML_NAME = "namespaces/xml.xsd"
+"""Under this name clients find the attributes of XML's own namespace, which schemas import from the network."""
+_REFERENCES = [clark(XML_SCHEMA, name) for name in ("import", "include", "redefine", "override")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WsdlSource:
+    """Where an interface was read from, and which port of it we serve."""
+
+    path: Path
+    files: Files
+    names: Mapping[Path, str]
+    """The files besides the WSDL itself, each with the name under which clients find it."""
+    port: str
+    version: str
+    port_in: tuple[Path, str]
+    """The file that has the port, and the name of the service in it that the port belongs to."""
+    port_type: str | None = None
+    """The portType to serve where the WSDL has no service."""
+    binding: str | None = None
+    """The binding of that portType, if there is one."""
+    operations: Sequence[str]
+
+    @property
+    def key(self) -> tuple[Path, str, str]:
+        """What tells the port from all others, whichever WSDL it was reached from."""
+        return *self.port_in, self.port
+
+    def served(self, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes:
+        """Return the WSDL with this port at the address, and others that the node serves at theirs."""
+        return self._written(self.path, address, others)
+
+    def companion(self, name: str, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes | None:
+        """Return a file that the served WSDL names; None if there is none of that name."""
+        for path, known in self.names.items():
+            if known == name:
+                return self._written(path, address, others)
+        return XML_ATTRIBUTES.strip().encode() if name == _XML_NAME else None
+
+    def _written(self, path: Path, address: str, others: Sequence[tuple[WsdlSource, str]]) -> bytes:
+        root = deepcopy(self.files.root(path))
+        for reference in root.iter(clark(WSDL, "import"), *_REFERENCES):
+            attribute = "location" if reference.tag == clark(WSDL, "import") else "schemaLocation"
+            self._turn(reference, attribute, path, address)
+        ports: dict[tuple[Path, str, str], tuple[WsdlSource, str]] = {self.key: (self, address)}
+        for other, place in others:
+            ports.setdefault(other.key, (other, place))
+        _place_ports(root, path, ports)
+        if path == self.path:
+            for source, place in ports.values():
+                if source.port_type is not None and source.path == path:
+                    binding = source.binding or source._add_binding(root, source.port_type)
+                    source._add_service(root, binding, place)
+        return etree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+    def _turn(self, reference: etree._Element, attribute: str, path: Path, address: str) -> None:
+        place = reference.get(attribute)
+        target = self.files.path(place, path) if place else None
+        if target is None and reference.tag == clark(XML_SCHEMA, "import"):
+            namespace = reference.get("namespace")
+            target = self._schema_of(namespace) if place else None
+            if target is None and namespace == XML:
+                reference.set(attribute, f"{address}?xsd={_XML_NAME}")
+        if target is None:
+            return
+        if target == self.path:
+            reference.set(attribute, f"{address}?wsdl")
+        elif target in self.names:
+            kind = "xsd" if self.files.root(target).tag == clark(XML_SCHEMA, "schema") else "wsdl"
+            reference.set(attribute, f"{address}?{kind}={quote(self.names[target])}")
+
+    def _schema_of(self, namespace: str | None) -> Path | None:
+        """Return a file of ours with a schema of the namespace, for references to the network."""
+        for path in self.names:
+            root = self.files.root(path)
+            if root.tag == clark(XML_SCHEMA, "schema") and root.get("targetNamespace") == namespace:
+                return path
+        return None
+
+    def _add_binding(self, root: etree._Element, port_type: str) -> str:
+        """SOAP 1.1 with documents. Answers its full name."""
+        soap = BINDINGS[SOAP_1_1]
+        name = f"{self.port}Binding"
+        reference, declared = _reference(port_type)
+        binding = etree.SubElement(
+            root, clark(WSDL, "binding"), {"name": name, "type": reference}, {"soap": soap, **declared}
+        )
+        etree.SubElement(binding, clark(soap, "binding"), {"style": "document", "transport": _SOAP_OVER_HTTP})
+        for operation in self.operations:
+            self._add_operation(binding, operation, soap)
+        return clark(root.get("targetNamespace"), name)
+
+    def _add_service(self, root: etree._Element, binding: str, address: str) -> None:
+        reference, declared = _reference(binding)
+        soap = BINDINGS[self.version]
+        service = etree.SubElement(root, clark(WSDL, "service"), {"name": f"{self.port}Service"})
+        port = etree.SubElement(
+            service, clark(WSDL, "port"), {"name": self.port, "binding": reference}, {"soap": soap, **declared}
+        )
+        etree.SubElement(port, clark(soap, "address"), {"location": address})
+
+    def _add_operation(self, binding: etree._Element, name: str, soap: str) -> None:
+        operation = etree.SubElement(binding, clark(WSDL, "operation"), {"name": name})
+        etree.SubElement(operation, clark(soap, "operation"), {"soapAction": ""})
+        for direction in self._directions(name):
+            side = etree.SubElement(operation, clark(WSDL, direction))
+            etree.SubElement(side, clark(soap, "body"), {"use": "literal"})
+
+    def _directions(self, operation: str) -> list[str]:
+        """Whether an operation of the portType is asked, answered, or both."""
+        for path in [self.path, *self.names]:
+            for port_type in self.files.root(path).iter(clark(WSDL, "portType")):
+                for one in port_type.iterchildren(clark(WSDL, "operation")):
+                    if port_type.get("name") == local_name(self.port_type or "") and one.get("name") == operation:
+                        return [side for side in ("input", "output") if one.find(clark(WSDL, side)) is not None]
+        return []
+
+
+def _place_ports(
+    root: etree._Element, path: Path, ports: Mapping[tuple[Path, str, str], tuple[WsdlSource, str]]
+) -> None:
+    """Give the ports of a file their addresses, and leave out those that nobody serves."""
+    for service in list(root.iterchildren(clark(WSDL, "service"))):
+        name = service.get("name", "")
+        served = 0
+        for port in list(service.iterchildren(clark(WSDL, "port"))):
+            found = ports.get((path, name, port.get("name", "")))
+            if found is None:
+                service.remove(port)
+                continue
+            served += 1
+            source, address = found
+            tag = clark(BINDINGS[source.version], "address")
+            element = port.find(tag)
+            if element is None:
+                element = etree.SubElement(port, tag)
+            element.set("location", address)
+        if not served:
+            root.remove(service)
+
+
+def _reference(name: str) -> tuple[str, dict[str, str]]:
+    """A full name as an attribute has it, and the prefix to declare for that."""
+    namespace = name[1:].partition("}")[0] if name.startswith("{") else ""
+    return (f"of:{local_name(name)}", {"of": namespace}) if namespace else (name, {})
+
+
+def served_names(path: Path, files: Sequence[Path]) -> dict[Path, str]:
+    """A name for each file besides the WSDL: its path from the WSDL's folder if it lies there, else its own name."""
+    names: dict[Path, str] = {}
+    for file in files:
+        inside = file.is_relative_to(path.parent)
+        name = file.relative_to(path.parent).as_posix() if inside else file.name
+        while name in names.values():
+            name = f"_{name}"
+        names[file] = name
+    return names

@@ -1,0 +1,383 @@
+"""Work out what one transaction changes, on the few rows it is about, then write all of it at once.
+
+A message that is created, processed and released by the steps of one commit is written once, in its last state. Inside
+the transaction nobody else writes, so what was read stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from demaq.errors import AlreadyProcessed, StoreDamaged
+from demaq.store.checksums import (
+    body_checksum,
+    checksum_of,
+    message_checksum,
+    request_checksum,
+    state_checksum,
+)
+from demaq.store.deliveries import outbox_row, write_attempts
+from demaq.store.encoding import (
+    Membership,
+    decode_list,
+    encode_entries,
+    encode_numbers,
+    encode_properties,
+    encode_slices,
+    microseconds,
+)
+from demaq.store.protocol import Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, StoredAnswer, slices_at
+from demaq.store.removal import mark_removed, remove
+from demaq.store.request_names import bounds_of, has_digest, name_of
+from demaq.store.tables import Tables
+
+
+class _RowState:
+    """What becomes of a message: the part of its row that can change, and what goes with it."""
+
+    __slots__ = (
+        "before",
+        "delivered",
+        "entries",
+        "marked",
+        "message",
+        "processed",
+        "queue",
+        "released",
+        "request",
+        "retired",
+        "seq",
+        "slices",
+        "undelivered",
+    )
+
+    def __init__(
+        self, seq: int, queue: str, undelivered: bool, slices: list[Membership], entries: list[IndexEntry]
+    ) -> None:
+        self.seq = seq
+        self.queue = queue
+        self.processed: int | None = None
+        self.retired: int | None = None
+        self.undelivered = undelivered
+        self.slices = slices  # [slicing, key, the number of the reset or 0]
+        self.entries = entries
+        self.message: NewMessage | None = None  # for one that is not stored yet
+        self.request: str | None = None
+        self.before: int | tuple[Any, ...] = 0
+        """The checksum of its state as it was read, or what to compute that from: most are removed and need none."""
+        self.marked = self.released = self.delivered = False  # what has changed
+
+    def leave(self, slice: SliceKey, number: int) -> None:
+        for membership in self.slices:
+            if membership[0] == slice[0] and membership[1] == slice[1]:
+                membership[2] = number
+        self.released = True
+
+    def checksum(self, at: int) -> int:
+        """Return the checksum of its state; where it has retired, it did `at` that time."""
+        return state_checksum(
+            self.seq,
+            self.processed,
+            self.retired,
+            None if self.retired is None else at,
+            int(self.undelivered and self.retired is None),
+            encode_slices(self.slices),
+            encode_entries(self.entries),
+        )
+
+    def take_difference(self, at: int) -> int:
+        """Return what is to be added to the checksum of its row: all of it the first time, then nothing more."""
+        before = self.before if isinstance(self.before, int) else state_checksum(*self.before)
+        self.before = after = self.checksum(at)
+        return after - before
+
+    def may_retire(self) -> bool:
+        return (
+            self.processed is not None
+            and self.retired is None
+            and not self.undelivered
+            and all([ended for _, _, ended in self.slices])
+        )
+
+
+class CommitBuilder:
+    """The changes of one open transaction, from the first number it takes until `write`."""
+
+    def __init__(self, tables: Tables, at: int, newest: int | None = None) -> None:
+        """`newest` is the newest number so far, where that is known."""
+        self._tables = tables
+        self._sql = tables.sql
+        self._at = at
+        self._first = int(tables.rows(tables.sql["newest_number"])[0][0]) if newest is None else newest
+        self._number = self._first
+        self._states: dict[int, _RowState] = {}
+        self._joined: dict[SliceKey, list[int]] = {}
+        """Members that are not written yet."""
+        self._ended: dict[SliceKey, int] = {}
+        """Slices whose written members have left, and with which number."""
+        self._requests: dict[str, int] = {}
+        self._names: dict[str, int] = {}
+        """The new ones of `_requests` that have digests, by their names alone."""
+        self._to_send: set[int] = set()
+        self._sent: list[int] = []
+        self._attempts: list[Attempt] = []
+        self._answers: list[StoredAnswer] = []
+        self._counts: dict[str, list[int]] = {}
+
+    @property
+    def number(self) -> int:
+        """The last number that it takes."""
+        return self._number
+
+    def expect(self, seqs: Iterable[int]) -> None:
+        """Read what is known of these messages, in one go."""
+        for row in self._tables.rows(self._sql["states"], [encode_numbers(seqs)]):
+            self._state_of(row)
+
+    def expect_to_send(self, seqs: Sequence[int]) -> None:
+        """Read which of these messages are to be sent."""
+        if seqs:
+            self._to_send.update([row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(seqs)])])
+
+    def append(self, message: NewMessage) -> int:
+        """The number of the message, or of the one that came with a request of the same name before."""
+        if message.request is not None:
+            known = self._known(message.request)
+            if known is not None:
+                return known
+        self._number += 1
+        seq = self._number
+        # A message is in a slice, and has an index entry, once.
+        slices: list[Membership] = [[slicing, key, 0] for slicing, key in slices_at(seq, message.slices)]
+        state = _RowState(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
+        state.message = message
+        self._states[seq] = state
+        for slicing, key, _ in slices:
+            self._joined.setdefault((slicing, key), []).append(seq)
+        if message.request is not None:
+            self._requests[message.request] = seq
+            if has_digest(message.request):
+                self._names[name_of(message.request)] = seq
+        self._count(message.queue, 1, 1)
+        return seq
+
+    def apply(self, step: Step) -> Committed:
+        self._number += 1
+        number = self._number
+        touched: dict[int, _RowState] = {}
+        for seq in (step.processed, step.fired):
+            if seq is not None:
+                touched[seq] = self._process(seq, number)
+        for slice in step.resets:
+            for state in self._reset(slice, number):
+                touched[state.seq] = state
+        if step.delivered is not None:
+            state = self._deliver(step.delivered)
+            if state.delivered:  # and not one that was only sent again
+                touched[step.delivered] = state
+        if step.attempt is not None:
+            self._attempts.append(step.attempt)
+        if step.answer is not None:
+            self._answers.append(step.answer)
+        self._number += step.elided
+        created = tuple([self.append(message) for message in step.created])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
+        return Committed(number=number, created=created, retired=retired)
+
+    def write(self, elide: bool = False) -> None:
+        """Write everything; with `elide` what retires is removed, and of what came and went nothing is written."""
+        if self._number == self._first:
+            return  # every change takes a number
+        many = self._tables.execute_many
+        # Ends first: they are about the members that were there before.
+        many(
+            self._sql["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
+        )
+        new = [state for state in self._states.values() if state.message is not None]
+        self._insert([state for state in new if state.retired is None] if elide else new)
+        old = [state for state in self._states.values() if state.message is None]
+        self._update(self._without_removed(old) if elide else old)
+        many(
+            self._sql["insert_request"],
+            [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()],
+        )
+        write_attempts(self._tables, self._attempts)
+        many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
+        many(
+            self._sql["insert_answer"],
+            [
+                (*row, checksum_of(*row))
+                for row in [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
+            ],
+        )
+        many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
+        self._tables.execute(self._sql["set_newest_number"], [self._number])
+
+    def _known(self, request: str) -> int | None:
+        if not has_digest(request):
+            if request in self._requests:
+                return self._requests[request]
+            rows = self._tables.rows(self._sql["known_request"], [request])
+            return int(rows[0][0]) if rows else None
+        name = name_of(request)
+        if name in self._names:
+            return self._names[name]
+        first, end = bounds_of(request)
+        found = self._tables.rows(self._sql["known_requests"], {"after": first, "end": end})
+        return next(iter([int(seq) for known, seq in found if name_of(known) == name]), None)
+
+    def _state_of(self, row: Sequence[Any]) -> _RowState:
+        """One state for each message, whatever way it was found."""
+        seq, queue, processed, undelivered, request, slices, entries = row
+        state = self._states.get(seq)
+        if state is None:
+            try:
+                state = _RowState(seq, queue, bool(undelivered), decode_list(slices), decode_list(entries))
+                state.before = seq, processed, None, None, undelivered, slices, entries
+            except (ValueError, TypeError):
+                raise StoreDamaged(f"the row of message {seq} is damaged; demaq verify says what that costs") from None
+            state.processed = processed
+            state.request = request
+            self._states[seq] = state
+        return state
+
+    def _process(self, seq: int, number: int) -> _RowState:
+        state = self._states.get(seq)
+        if state is None or state.processed is not None:
+            raise AlreadyProcessed(f"message {seq} was processed before")
+        state.processed = number
+        state.marked = True
+        self._count(state.queue, 0, -1)
+        return state
+
+    def _deliver(self, seq: int) -> _RowState:
+        state = self._states.get(seq)
+        if state is None or seq not in self._to_send:
+            raise AlreadyProcessed(f"message {seq} is not to be sent")
+        self._to_send.remove(seq)
+        self._sent.append(seq)
+        state.delivered = state.undelivered
+        state.undelivered = False
+        return state
+
+    def _reset(self, slice: SliceKey, number: int) -> list[_RowState]:
+        members = [self._states[seq] for seq in self._joined.pop(slice, ())]
+        if slice not in self._ended:
+            written = self._tables.rows(self._sql["states_in_slice"], slice)
+            members += [self._state_of(row) for row in written]
+            self._ended[slice] = number if written else 0
+        for state in members:
+            state.leave(slice, number)
+        return members
+
+    def _retire(self, state: _RowState, number: int) -> bool:
+        if not state.may_retire():
+            return False
+        state.retired = number
+        self._count(state.queue, -1, 0)
+        return True
+
+    def _count(self, queue: str, visible: int, unprocessed: int) -> None:
+        difference = self._counts.setdefault(queue, [0, 0])
+        difference[0] += visible
+        difference[1] += unprocessed
+
+    def _insert(self, states: list[_RowState]) -> None:
+        many = self._tables.execute_many
+        messages, bodies = [], []
+        for state in states:
+            message = state.message
+            assert message is not None
+            timer = message.timer
+            seq, queue = state.seq, state.queue
+            created = microseconds(message.created)
+            origin = seq if message.origin is None else message.origin
+            transient = int(message.transient)  # sqlite3 is slow to adapt a bool
+            undelivered = int(state.undelivered)
+            due, target = (None, None) if timer is None else (microseconds(timer.due), timer.target)
+            rule, trigger, hops, request = message.rule, message.trigger, message.hops, message.request
+            retired_at = None if state.retired is None else self._at
+            slices, entries = encode_slices(state.slices), encode_entries(state.entries)
+            checksum = message_checksum(
+                (seq, queue, created, rule, trigger, origin, hops, transient, due, target, request),
+                state_checksum(seq, state.processed, state.retired, retired_at, undelivered, slices, entries),
+                message.priority,
+            )
+            messages.append(
+                (
+                    seq,
+                    queue,
+                    created,
+                    rule,
+                    trigger,
+                    origin,
+                    hops,
+                    message.priority,
+                    state.processed,
+                    state.retired,
+                    retired_at,
+                    transient,
+                    undelivered,
+                    due,
+                    target,
+                    request,
+                    slices,
+                    entries,
+                    checksum,
+                )
+            )
+            properties = encode_properties(message.properties)
+            bodies.append((seq, message.body, properties, body_checksum(seq, message.body, properties)))
+        many(self._sql["insert_message"], messages)
+        many(self._sql["insert_body"], bodies)
+        many(
+            self._sql["insert_outbox"],
+            [
+                outbox_row(s.seq, s.queue, microseconds(s.message.created))
+                for s in states
+                if s.message and s.undelivered
+            ],
+        )
+        many(self._sql["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
+        many(
+            self._sql["insert_entry"],
+            [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
+        )
+
+    def _without_removed(self, states: list[_RowState]) -> list[_RowState]:
+        """Remove the messages that retire, but for those that somebody wants to be sent again. The others are left."""
+        retired = {state.seq for state in states if state.retired is not None}
+        if not retired:
+            return states
+        to_send = {row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(retired)])}
+        gone = retired.difference(to_send.difference(self._sent))
+        removed = [state for state in states if state.seq in gone]
+        remove(
+            self._tables,
+            [state.seq for state in removed],
+            [(*member, state.seq) for state in removed for member in state.slices],
+            [(*entry, 0, state.seq) for state in removed for entry in state.entries],
+        )
+        mark_removed(self._tables, [state.request for state in removed if state.request is not None], self._at)
+        return [state for state in states if state.seq not in gone]
+
+    def _update(self, states: list[_RowState]) -> None:
+        many = self._tables.execute_many
+        retired = [state for state in states if state.retired is not None]
+        others = [state for state in states if state.retired is None]
+        many(
+            self._sql["set_retired"],
+            [
+                (s.processed, s.retired, self._at, encode_slices(s.slices), s.take_difference(self._at), s.seq)
+                for s in retired
+            ],
+        )
+        many(self._sql["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
+        at = self._at
+        many(self._sql["set_processed"], [(s.processed, s.take_difference(at), s.seq) for s in others if s.marked])
+        many(
+            self._sql["set_slices"],
+            [(encode_slices(s.slices), s.take_difference(at), s.seq) for s in others if s.released],
+        )
+        many(self._sql["set_delivered"], [(s.take_difference(at), s.seq) for s in others if s.delivered])

@@ -1,0 +1,548 @@
+"""A store in memory, for tests: the contract on dicts and lists, to be read in one sitting."""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from demaq.errors import AlreadyProcessed
+from demaq.messages import PropertyValue
+from demaq.store.epochs import Epochs, new_name, next_name
+from demaq.store.protocol import (
+    Attempt,
+    Committed,
+    IndexEntry,
+    MigratedMessage,
+    NewMessage,
+    NextProgram,
+    Postponed,
+    SliceKey,
+    Step,
+    StoredAnswer,
+    StoredMessage,
+    ToSend,
+    Unsent,
+    slices_at,
+)
+from demaq.store.removal import REQUEST_MEMORY_SECONDS
+from demaq.store.request_names import name_of
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A message and what became of it."""
+
+    seq: int
+    message: NewMessage
+    properties: Mapping[str, PropertyValue]
+    slices: dict[SliceKey, int | None]
+    """The number of the reset that ended the membership, or None."""
+    entries: list[IndexEntry]
+    priority: int | None = None
+    processed: int | None = None
+    retired: int | None = None
+    retired_at: datetime | None = None
+    undelivered: bool = False
+    send_due: datetime | None = None
+    """When it is to be sent, if it is."""
+    attempts: int = 0
+
+    def visible(self, snapshot: int) -> bool:
+        return self.seq <= snapshot and (self.retired is None or self.retired > snapshot)
+
+    def is_in(self, slice: SliceKey, snapshot: int) -> bool:
+        if self.seq > snapshot or slice not in self.slices:
+            return False
+        ended = self.slices[slice]
+        return ended is None or ended > snapshot
+
+    def is_waiting(self) -> bool:
+        return self.processed is None and self.priority is None
+
+    def may_retire(self) -> bool:
+        free = all(ended is not None for ended in self.slices.values())
+        return self.processed is not None and self.retired is None and free and not self.undelivered
+
+
+def _system_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryStore:
+    """The protocol of a store, forgotten with the process. `now` says when messages retire."""
+
+    def __init__(self, *, now: Callable[[], datetime] = _system_time) -> None:
+        self._now = now
+        self._lock = threading.RLock()
+        self._number = 0
+        self._kept: dict[int, _Kept] = {}
+        self._members: dict[SliceKey, list[int]] = {}
+        """Whoever joined, in order, and is still there."""
+        self._entries: dict[tuple[str, str], list[int]] = {}
+        self._requests: dict[str, int] = {}
+        self._by_name: dict[str, str] = {}
+        """Requests by their names, without digests."""
+        self._removed_requests: dict[str, datetime] = {}
+        self._collections: dict[str, tuple[int, list[str]]] = {}
+        self._programs: list[tuple[int, str, dict[str, str]]] = []
+        self._attempts: list[Attempt] = []
+        self._answers: dict[str, tuple[datetime, StoredAnswer]] = {}
+        self._epochs = [(0, new_name())]
+        self._indexes: frozenset[str] = frozenset()
+        self._migrated: dict[int, MigratedMessage] = {}
+        self._migration: tuple[str, int, int] | None = None
+        """For which version messages were restated, at which number, and up to which."""
+
+    # writing
+
+    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+        with self._lock:
+            return [self._store(message) for message in messages]
+
+    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+        with self._lock:
+            self._check(steps)
+            committed = [self._apply(step) for step in steps]
+            if elide:
+                for seq in [seq for each in committed for seq in each.retired]:
+                    if not self._is_to_send(seq):
+                        self._remove(seq)
+            return committed
+
+    def postpone(self, postponed: Sequence[Postponed]) -> None:
+        with self._lock:
+            for each in {each.message: each for each in postponed}.values():
+                kept = self._kept.get(each.message)
+                if kept is None or kept.send_due is None:
+                    continue
+                kept.send_due = each.due
+                if each.attempt is not None:
+                    kept.attempts = each.attempt.number
+                    self._attempts.append(each.attempt)
+
+    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
+        with self._lock:
+            gone = sorted([seq for seq in set(seqs) if seq not in self._kept])
+            if not gone:
+                for seq in seqs:
+                    kept = self._kept[seq]
+                    kept.send_due, kept.attempts = due, 0
+            return gone
+
+    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+        with self._lock:
+            version = self.collection(name)[0] + 1
+            self._collections[name] = (version, list(documents))
+            return version
+
+    def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
+        with self._lock:
+            if not self._holds(digest):
+                self._migrated.clear()
+            self._migrated.update({message.seq: message for message in messages})
+            self._migration = (digest, self._number, done)
+
+    def activate(self, program: NextProgram, at: datetime) -> int:
+        with self._lock:
+            noted = list(self._migrated.values()) if self._holds(program.digest) else []
+            self._number += bool(noted)
+            for migrated in noted:
+                if migrated.seq in self._kept:
+                    self._become(self._kept[migrated.seq], migrated)
+            for kept in self._kept.values():
+                if kept.processed is None and kept.message.queue in program.priorities:
+                    kept.priority = program.priorities[kept.message.queue]
+            self._migrated.clear()
+            self._migration = None
+            self._indexes = frozenset(program.indexes)
+            if not self._programs or self._programs[-1][1] != program.digest:
+                self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
+            return len(self._programs)
+
+    def begin_epoch(self) -> str:
+        with self._lock:
+            name = next_name(self.identity())
+            self._epochs = [*[each for each in self._epochs if each[0] <= self._number], (self._number + 1, name)]
+            return name
+
+    def collect_garbage(self, retired_before: datetime, limit: int) -> int:
+        with self._lock:
+            found = [(kept.retired_at, seq) for seq, kept in self._kept.items() if kept.retired_at is not None]
+            garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[
+                :limit
+            ]
+            for _, seq in garbage:
+                self._remove(seq)
+            forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
+            for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
+                del self._requests[request], self._removed_requests[request], self._by_name[name_of(request)]
+            self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
+            self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
+            return len(garbage)
+
+    # reading, at a snapshot
+
+    def snapshot(self) -> int:
+        return self._number
+
+    def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            found = [kept for kept in self._kept.values() if kept.message.queue == name and kept.visible(snapshot)]
+            return [_stored(kept, snapshot) for kept in found]
+
+    def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            members = [self._kept[seq] for seq in self._members.get((slicing, key), ())]
+            return [_stored(kept, snapshot) for kept in members if kept.is_in((slicing, key), snapshot)]
+
+    def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
+        with self._lock:
+            seqs = {seq for value in values for seq in self._entries.get((index, value), ())}
+            found = [self._kept[seq] for seq in sorted(seqs)]
+            return [_stored(kept, snapshot) for kept in found if kept.visible(snapshot)]
+
+    def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return {key: self.slice(slicing, key, snapshot) for key in keys}
+
+    def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
+        return {value: self.lookup(index, [value], snapshot) for value in values}
+
+    def collection(self, name: str) -> tuple[int, list[str]]:
+        with self._lock:
+            version, documents = self._collections.get(name, (0, []))
+            return version, list(documents)
+
+    # reading, as it is now
+
+    def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
+        with self._lock:
+            left_out = set(but)
+            found = [
+                (-k.priority, k.seq)
+                for k in self._kept.values()
+                if k.priority is not None
+                and k.processed is None
+                and k.seq not in left_out
+                and k.message.queue not in but_of
+            ]
+            return [self._current(seq) for _, seq in sorted(found)[:limit]]
+
+    def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            found = [k.seq for k in self._kept.values() if k.message.queue == queue and k.is_waiting()]
+            return [self._current(seq) for seq in found[:limit]]
+
+    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
+
+    def next_due(self) -> datetime | None:
+        with self._lock:
+            return next((due for due, _ in self._timers()), None)
+
+    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
+        with self._lock:
+            due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
+            found = [seq for _, seq in due if seq not in but][:limit]
+            messages = [self._current(seq) for seq in found]
+            return [
+                ToSend(
+                    seq=message.seq,
+                    queue=queue,
+                    attempts=self._kept[message.seq].attempts,
+                    properties=message.properties,
+                    slices=message.slices,
+                )
+                for message in messages
+            ]
+
+    def next_to_send(self, queue: str, after: datetime) -> datetime | None:
+        with self._lock:
+            return min([at for at, name, _ in self._outbox() if name == queue and at > after], default=None)
+
+    def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
+        with self._lock:
+            found: dict[str, list[tuple[datetime, int]]] = {}
+            for at, name, seq in self._outbox():
+                found.setdefault(name, []).append((at, seq))
+            return {
+                name: (len(those), min(those)[0], self._kept[min([seq for _, seq in those])].message.created)
+                for name, those in sorted(found.items())
+            }
+
+    def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
+        with self._lock:
+            asked = [(at, s, q) for at, q, s in self._outbox() if queue in (None, q) and message in (None, s)]
+            found = [(at, q, self._kept[s]) for at, s, q in sorted(asked)[:limit]]
+            return [
+                Unsent(message=k.seq, queue=q, created=k.message.created, due=at, attempts=k.attempts)
+                for at, q, k in found
+            ]
+
+    def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
+        with self._lock:
+            found = [a for a in self._attempts if queue in (None, a.queue) and message in (None, a.message)]
+            return found[::-1][:limit]
+
+    def answer(self, connection: str) -> StoredAnswer | None:
+        with self._lock:
+            known = self._answers.get(connection)
+            return None if known is None else known[1]
+
+    def identity(self) -> str:
+        return self.epochs().current
+
+    def epochs(self) -> Epochs:
+        with self._lock:
+            return Epochs(self._epochs)
+
+    def message(self, seq: int) -> StoredMessage | None:
+        with self._lock:
+            return self._current(seq) if seq in self._kept else None
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._kept]
+
+    def caused_by(self, seq: int) -> list[int]:
+        with self._lock:
+            return [kept.seq for kept in self._kept.values() if kept.message.trigger == seq]
+
+    def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            seqs = [seq for seq, kept in self._kept.items() if seq > after and queue in (None, kept.message.queue)]
+            return [self._current(seq) for seq in seqs[:limit]]
+
+    def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [message for message in self.queue(queue, self._number) if message.seq > after][:limit]
+
+    def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [message for message in self.slice(slicing, key, self._number) if message.seq > after][:limit]
+
+    def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
+        with self._lock:
+            return [self._current(timer[1]) for timer in self._timers() if after is None or timer > after][:limit]
+
+    def collections(self) -> list[tuple[str, int, int]]:
+        with self._lock:
+            return sorted([(name, version, len(found)) for name, (version, found) in self._collections.items()])
+
+    def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
+        with self._lock:
+            counts: dict[str, int] = {}
+            for kept in self._kept.values():
+                for (name, key), ended in kept.slices.items():
+                    if name == slicing and ended is None and (after is None or key > after):
+                        counts[key] = counts.get(key, 0) + 1
+            return sorted(counts.items())[:limit]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        with self._lock:
+            counts: dict[str, tuple[int, int]] = {}
+            for kept in self._kept.values():
+                if kept.retired is None:
+                    visible, unprocessed = counts.get(kept.message.queue, (0, 0))
+                    counts[kept.message.queue] = (visible + 1, unprocessed + (kept.processed is None))
+            return dict(sorted(counts.items()))
+
+    def slicings(self) -> list[str]:
+        with self._lock:
+            slices = [slice for kept in self._kept.values() for slice, ended in kept.slices.items() if ended is None]
+            return sorted({slicing for slicing, _ in slices})
+
+    def indexes(self) -> frozenset[str]:
+        return self._indexes
+
+    def migrated_until(self, digest: str) -> int:
+        with self._lock:
+            return self._migration[2] if self._migration is not None and self._holds(digest) else 0
+
+    def requested(self, beginning: str) -> dict[str, int]:
+        with self._lock:
+            return {name: seq for name, seq in sorted(self._requests.items()) if name.startswith(beginning)}
+
+    def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+        with self._lock:
+            found = {}
+            for seq in seqs:
+                if seq in self._kept:
+                    migrated = self._migrated.get(seq)
+                    known = migrated.properties if migrated is not None else None
+                    found[seq] = self._kept[seq].properties if known is None else known
+            return found
+
+    def program(self) -> tuple[int, str, dict[str, str]] | None:
+        with self._lock:
+            return self._programs[-1] if self._programs else None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _check(self, steps: Sequence[Step]) -> None:
+        """Nothing may be kept of a commit that fails: look first, then apply."""
+        number = self._number
+        requests = set(self._by_name)
+        new: set[int] = set()
+        done: set[int] = set()
+        sent: set[int] = set()
+        for step in steps:
+            number += 1
+            for seq in (step.processed, step.fired):
+                if seq is None:
+                    continue
+                kept = self._kept.get(seq)
+                waiting = seq in new if kept is None else kept.processed is None
+                if seq in done or not waiting:
+                    raise AlreadyProcessed(f"message {seq} was processed before")
+                done.add(seq)
+            if step.delivered is not None:
+                if step.delivered in sent or not self._is_to_send(step.delivered):
+                    raise AlreadyProcessed(f"message {step.delivered} is not to be sent")
+                sent.add(step.delivered)
+            number += step.elided
+            for message in step.created:
+                if message.request is None or name_of(message.request) not in requests:
+                    number += 1
+                    new.add(number)
+                if message.request is not None:
+                    requests.add(name_of(message.request))
+
+    def _apply(self, step: Step) -> Committed:
+        self._number += 1
+        number = self._number
+        touched: set[int] = set()
+        for seq in (step.processed, step.fired):
+            if seq is not None:
+                self._kept[seq].processed = number
+                touched.add(seq)
+        for slice in step.resets:
+            for seq in self._members.get(slice, ()):
+                if self._kept[seq].slices[slice] is None:
+                    self._kept[seq].slices[slice] = number
+                    touched.add(seq)
+        if step.delivered is not None:
+            kept = self._kept[step.delivered]
+            kept.undelivered, kept.send_due = False, None
+            touched.add(step.delivered)
+        if step.attempt is not None:
+            self._attempts.append(step.attempt)
+        if step.answer is not None:
+            self._answers.setdefault(step.answer.connection, (self._now(), step.answer))
+        self._number += step.elided
+        created = tuple([self._store(message) for message in step.created])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(self._kept[seq], number)])
+        return Committed(number=number, created=created, retired=retired)
+
+    def _store(self, message: NewMessage) -> int:
+        if message.request is not None and name_of(message.request) in self._by_name:
+            return self._requests[self._by_name[name_of(message.request)]]
+        self._number += 1
+        seq = self._number
+        kept = _Kept(
+            seq,
+            message,
+            dict(message.properties),
+            dict.fromkeys(slices_at(seq, message.slices)),
+            list(dict.fromkeys(message.entries)),
+            message.priority,
+            undelivered=message.undelivered,
+            send_due=message.created if message.undelivered else None,
+        )
+        self._kept[seq] = kept
+        for slice in kept.slices:
+            self._members.setdefault(slice, []).append(seq)
+        for entry in kept.entries:
+            self._entries.setdefault(entry, []).append(seq)
+        if message.request is not None:
+            self._requests[message.request] = seq
+            self._by_name[name_of(message.request)] = message.request
+        return seq
+
+    def _retire(self, kept: _Kept, number: int) -> bool:
+        if not kept.may_retire():
+            return False
+        kept.retired = number
+        kept.retired_at = self._now()
+        return True
+
+    def _remove(self, seq: int) -> None:
+        kept = self._kept.pop(seq)
+        for slice in kept.slices:
+            self._members[slice].remove(seq)
+        for entry in kept.entries:
+            self._entries[entry].remove(seq)
+        if kept.message.request is not None:
+            self._removed_requests[kept.message.request] = self._now()
+
+    def _holds(self, digest: str) -> bool:
+        return self._migration is not None and self._migration[:2] == (digest, self._number)
+
+    def _become(self, kept: _Kept, migrated: MigratedMessage) -> None:
+        """Make a message what was noted for it."""
+        if migrated.properties is not None:
+            kept.properties = migrated.properties
+        if kept.retired is not None:
+            return
+        slices = () if migrated.discarded else migrated.slices
+        for slice, ended in kept.slices.items():
+            if ended is None and slice not in slices:
+                kept.slices[slice] = self._number
+        for slice in slices:
+            if kept.slices.get(slice, self._number) is not None:
+                kept.slices.pop(slice, None)  # joined again, it is the last one
+                kept.slices[slice] = None
+                members = self._members.setdefault(slice, [])
+                if kept.seq not in members:
+                    insort(members, kept.seq)
+        if migrated.discarded:
+            kept.processed = kept.processed or self._number
+            kept.undelivered, kept.send_due = False, None
+        else:
+            self._set_entries(kept, migrated.entries)
+        self._retire(kept, self._number)
+
+    def _set_entries(self, kept: _Kept, entries: Sequence[IndexEntry]) -> None:
+        for entry in kept.entries:
+            self._entries[entry].remove(kept.seq)
+        kept.entries = list(dict.fromkeys(entries))
+        for entry in kept.entries:
+            self._entries.setdefault(entry, []).append(kept.seq)
+
+    def _outbox(self) -> list[tuple[datetime, str, int]]:
+        return [(k.send_due, k.message.queue, k.seq) for k in self._kept.values() if k.send_due is not None]
+
+    def _is_to_send(self, seq: int) -> bool:
+        return seq in self._kept and self._kept[seq].send_due is not None
+
+    def _timers(self) -> list[tuple[datetime, int]]:
+        waiting = [kept for kept in self._kept.values() if kept.processed is None]
+        return sorted((kept.message.timer.due, kept.seq) for kept in waiting if kept.message.timer is not None)
+
+    def _current(self, seq: int) -> StoredMessage:
+        return _stored(self._kept[seq], self._number)
+
+
+def _stored(kept: _Kept, snapshot: int) -> StoredMessage:
+    message = kept.message
+    return StoredMessage(
+        seq=kept.seq,
+        queue=message.queue,
+        body=message.body,
+        properties=dict(kept.properties),
+        created=message.created,
+        rule=message.rule,
+        trigger=message.trigger,
+        origin=kept.seq if message.origin is None else message.origin,
+        hops=message.hops,
+        slices=tuple([slice for slice in kept.slices if kept.is_in(slice, snapshot)]),
+        processed=kept.processed,
+        retired=kept.retired,
+        timer=message.timer,
+        transient=message.transient,
+        undelivered=kept.undelivered,
+    )

@@ -1,0 +1,244 @@
+"""Change the program of a store: note what messages will be, decide, write it.
+
+Until the decision nobody sees what was noted, so the old program may come back at any time. From the decision on it
+only has to be written, in small transactions; whoever opens the store first completes that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from demaq.messages import PropertyValue
+from demaq.store.checksums import body_checksum, checksum_of, priority_checksum, state_checksum
+from demaq.store.encoding import (
+    Membership,
+    decode_list,
+    decode_properties,
+    encode_entries,
+    encode_files,
+    encode_numbers,
+    encode_properties,
+    encode_slices,
+    microseconds,
+)
+from demaq.store.protocol import MigratedMessage, NextProgram
+from demaq.store.tables import Tables
+
+MIGRATED_BATCH = 2_000
+"""So many messages are written in one transaction."""
+
+_ORDER = (
+    "set_properties",
+    "delete_member",
+    "end_member",
+    "insert_member",
+    "delete_entry",
+    "insert_entry",
+    "set_slices",
+    "set_entries",
+    "delete_outbox",
+    "set_retired",
+    "add_checksum",
+    "retire_entry",  # behind the entries that were just made
+    "count",
+)
+
+
+def noted_up_to(tables: Tables, digest: str) -> int:
+    row = _migration(tables)
+    return row[2] if row is not None and row[:2] == (digest, _newest(tables)) else 0
+
+
+def slicings(tables: Tables) -> list[str]:
+    return [name for (name,) in tables.rows(tables.sql["slicings"])]
+
+
+def complete_indexes(tables: Tables) -> frozenset[str]:
+    return frozenset([name for (name,) in tables.rows(tables.sql["complete_indexes"])])
+
+
+def next_properties(tables: Tables, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+    rows = tables.rows(tables.sql["next_properties"], [encode_numbers(seqs)])
+    return {seq: decode_properties(properties) for seq, properties in rows}
+
+
+def note(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
+    """Within a transaction: note what messages will be."""
+    row = _migration(tables)
+    if row is None or row[:2] != (digest, _newest(tables)):
+        _forget(tables)
+        tables.execute(tables.sql["insert_evolution"], [digest, _newest(tables), 0])
+    rows = [
+        (
+            message.seq,
+            None if message.properties is None else encode_properties(message.properties),
+            encode_slices([[slicing, key, 0] for slicing, key in dict.fromkeys(message.slices)]),
+            encode_entries(dict.fromkeys(message.entries)),
+            int(message.discarded),
+        )
+        for message in messages
+    ]
+    tables.execute_many(tables.sql["insert_restated"], [(*row, checksum_of(*row)) for row in rows])
+    tables.execute(tables.sql["set_evolution_done"], [done])
+
+
+def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
+    """Within a transaction: from now on this is the program."""
+    newest = _newest(tables)
+    row = _migration(tables)
+    if row is None or row[:2] != (program.digest, newest):
+        _forget(tables)
+        tables.execute(tables.sql["insert_evolution"], [program.digest, newest, 0])
+    number = newest + 1 if tables.rows(tables.sql["next_restated"], [1]) else newest
+    tables.execute(tables.sql["decide_evolution"], [number, json.dumps(dict(program.priorities))])
+    tables.execute(tables.sql["set_newest_number"], [number])
+    tables.execute(tables.sql["delete_complete_indexes"])
+    tables.execute_many(
+        tables.sql["insert_complete_index"], [(name, checksum_of(name)) for name in dict.fromkeys(program.indexes)]
+    )
+    last = tables.rows(tables.sql["newest_program"])
+    if last and last[0][1] == program.digest:
+        return int(last[0][0])
+    version = int(last[0][0]) + 1 if last else 1
+    values = (version, program.digest, encode_files(program.files), microseconds(at))
+    tables.execute(tables.sql["insert_program"], [*values, checksum_of(*values)])
+    return version
+
+
+def write_some(tables: Tables, now: int) -> bool:
+    """Within a transaction: write some of what was decided; the answer is whether there is more to write."""
+    row = _migration(tables)
+    if row is None or row[3] is None:
+        return False
+    number, priorities = row[3], json.loads(row[4])
+    rows = tables.rows(tables.sql["next_restated"], [MIGRATED_BATCH])
+    if rows:
+        _MigratedRows(tables, number, now).write(rows)
+        return True
+    if priorities:
+        queue, priority = next(reversed(priorities.items()))
+        if _set_priority(tables, queue, priority) == MIGRATED_BATCH:
+            return True
+        del priorities[queue]
+        tables.execute(tables.sql["decide_evolution"], [number, json.dumps(priorities)])
+        return True
+    tables.execute(tables.sql["delete_evolution"])
+    return False
+
+
+def _set_priority(tables: Tables, queue: str, priority: int | None) -> int:
+    """Give some of the unprocessed messages of a queue their priority; return how many there were."""
+    asked = {"queue": queue, "priority": priority, "limit": MIGRATED_BATCH}
+    rows = tables.rows(tables.sql["other_priorities"], asked)
+    added = priority_checksum(priority)
+    tables.execute_many(
+        tables.sql["set_priority"], [(priority, added - priority_checksum(before), seq) for seq, before in rows]
+    )
+    return len(rows)
+
+
+class _MigratedRows:
+    """Messages as they will be, row by row; the statements are run for all of them together."""
+
+    def __init__(self, tables: Tables, number: int, now: int) -> None:
+        self._tables = tables
+        self._number = number
+        self._now = now
+        self._todo: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _ORDER}
+
+    def write(self, rows: Sequence[Any]) -> None:
+        for row in rows:
+            seq, properties, slices, entries, discarded, queue, processed, undelivered, had, listed, retired, body = row
+            if queue is None:
+                continue  # it was removed meanwhile
+            if properties is not None:
+                self._do("set_properties", properties, body_checksum(seq, body, properties), seq)
+            if retired is not None:
+                continue
+            wanted = [] if discarded else decode_list(slices)
+            members = self._members(seq, wanted, decode_list(had))
+            kept = decode_list(listed) if discarded else self._entries(seq, decode_list(entries), decode_list(listed))
+            free = all([ended for _, _, ended in members])
+            if discarded or (processed is not None and free and not undelivered):
+                self._retire(seq, queue, processed, members, kept)
+                state: tuple[int | None, int | None, int | None, int] = (
+                    processed or self._number,
+                    self._number,
+                    self._now,
+                    0,
+                )
+            else:
+                state = (processed, None, None, undelivered)
+                if members != decode_list(had):
+                    self._do("set_slices", encode_slices(members), 0, seq)
+            after = state_checksum(seq, *state, encode_slices(members), _text(kept))
+            before = state_checksum(seq, processed, None, None, undelivered, had, listed)
+            if after != before:
+                self._do("add_checksum", after - before, seq)
+        for name, parameters in self._todo.items():
+            self._tables.execute_many(self._tables.sql[name], parameters)
+        self._tables.execute_many(self._tables.sql["delete_restated"], [(row[0],) for row in rows])
+
+    def _do(self, statement: str, *parameters: Any) -> None:
+        self._todo[statement].append(parameters)
+
+    def _members(self, seq: int, wanted: list[Membership], had: list[Membership]) -> list[Membership]:
+        """Leave slices and join others. A slice that is joined again forgets its former lifetime."""
+        keys = [(slicing, key) for slicing, key, _ in wanted]
+        members: list[Membership] = []
+        for slicing, key, ended in had:
+            if (slicing, key) not in keys:
+                members.append([slicing, key, ended or self._number])
+                if not ended:
+                    self._do("end_member", self._number, slicing, key, seq)
+            elif ended:
+                self._do("delete_member", slicing, key, ended, seq)
+            else:
+                members.append([slicing, key, 0])
+                keys.remove((slicing, key))
+        for slicing, key in keys:
+            members.append([slicing, key, 0])
+            self._do("insert_member", slicing, key, 0, seq)
+        return members
+
+    def _entries(self, seq: int, wanted: list[list[str]], had: list[list[str]]) -> list[list[str]]:
+        if wanted == had:
+            return had
+        for entry in had:
+            if entry not in wanted:
+                self._do("delete_entry", *entry, 0, seq)
+        for entry in wanted:
+            if entry not in had:
+                self._do("insert_entry", *entry, 0, seq)
+        self._do("set_entries", _text(wanted), seq)
+        return wanted
+
+    def _retire(
+        self, seq: int, queue: str, processed: int | None, members: list[Membership], entries: list[list[str]]
+    ) -> None:
+        self._do("delete_outbox", seq)
+        self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), 0, seq)
+        for entry in entries:
+            self._do("retire_entry", self._number, *entry, seq)
+        self._do("count", queue, -1, -1 if processed is None else 0)
+
+
+def _text(entries: Sequence[Sequence[str]]) -> str | None:
+    return encode_entries([(index, value) for index, value in entries])
+
+
+def _newest(tables: Tables) -> int:
+    return int(tables.rows(tables.sql["newest_number"])[0][0])
+
+
+def _migration(tables: Tables) -> Any:
+    rows = tables.rows(tables.sql["evolution"])
+    return rows[0] if rows else None
+
+
+def _forget(tables: Tables) -> None:
+    tables.execute(tables.sql["delete_evolution"])
+    tables.execute(tables.sql["forget_restated"])

@@ -1,0 +1,247 @@
+"""Verify a store: is every row what was written, and does what lies in two places agree?
+
+Each row has its checksum. Members of slices, index entries and counts follow from the messages and are compared with
+them, so a row of those that changed, came or vanished is noticed as well, and so is a message without its body.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from demaq.errors import StoreDamaged
+from demaq.store.checksums import (
+    ROW_TABLES,
+    body_checksum,
+    checksum_of,
+    message_checksum,
+    request_checksum,
+    state_checksum,
+)
+from demaq.store.encoding import decode_list
+from demaq.store.sql_statements import statements
+from demaq.store.tables import Tables
+
+LOOK_EVERY = 256
+"""After so many rows the time is looked at."""
+NUMBERS_SHOWN_MAX = 10
+
+_SQL = statements("verifying.sql")
+_COSTS = {
+    "outbox": "messages that were to be sent may not be, or twice",
+    "attempts": "what is shown of attempts to send is not certain",
+    "answers": "a repeated request may get another answer than the first",
+    "collections": "rules may read other documents",
+    "collection_documents": "rules may read other documents",
+    "programs": "which application ran last is not certain",
+    "restated": "a change of the application would be wrong; it is computed anew by the next run",
+    "complete_indexes": "rules may not find what they look up",
+    "epochs": "other nodes may not know again what was sent to them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something that is damaged."""
+
+    what: str
+    cost: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.cost}"
+
+
+class _NoTimeLeft(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class VerificationReport:
+    """What was found in a store."""
+
+    findings: list[Damage] = field(default_factory=list)
+    messages: int = 0
+    rows: int = 0
+    without_checksum: int = 0
+    """Rows from a time before there were checksums."""
+    newest: int = 0
+    is_complete: bool = True
+    """Whether there was time to look at everything."""
+    damaged: list[int] = field(default_factory=list)
+    """Messages that are not what was stored."""
+
+    def find(self, what: str, cost: str) -> None:
+        self.findings.append(Damage(what, cost))
+
+
+def verify_tables(
+    tables: Tables, seconds_max: float | None = None, clock: Callable[[], float] = time.monotonic
+) -> VerificationReport:
+    """Return what is damaged, looking for so many seconds at most."""
+    report = VerificationReport()
+    with tables.reading():
+        _Verification(tables, report, None if seconds_max is None else clock() + seconds_max, clock).run()
+    return report
+
+
+class _Verification:
+    def __init__(
+        self, tables: Tables, report: VerificationReport, give_up: float | None, clock: Callable[[], float]
+    ) -> None:
+        self._tables = tables
+        self._report = report
+        self._give_up = give_up
+        self._clock = clock
+        self._members = 0
+        self._entries = 0
+        self._requests = 0
+        self._visible: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+
+    def run(self) -> None:
+        try:
+            self._each("numbers", self._numbers, "numbers may be given out again")
+            self._each("messages", self._messages, "messages are lost")
+            self._each("members of slices", self._slices, "rules see other slices")
+            self._each("entries of indexes", self._indexes, "rules do not find what they look up")
+            self._each("requests", self._known_requests, "a repeated request may be taken for a new one")
+            self._each("counts of queues", self._counts, "what is shown of queues is wrong")
+            self._each("outbox", self._outbox, "messages may not be sent")
+            for table in ROW_TABLES:
+                self._each(table, lambda table=table: self._rows(table), _COSTS[table])  # type: ignore[misc]
+        except _NoTimeLeft:
+            self._report.is_complete = False
+
+    def _each(self, name: str, look: Callable[[], None], cost: str) -> None:
+        """Look at one of the tables; where it cannot be read, the others still can."""
+        try:
+            look()
+        except StoreDamaged:
+            self._report.find(f"{name} cannot be read", cost)
+        except (ValueError, TypeError, AttributeError, LookupError):
+            self._report.find(f"{name}: something is damaged", cost)
+
+    def _stream(self, statement: str) -> Iterator[Any]:
+        for position, row in enumerate(self._tables.stream(statement)):
+            if self._give_up is not None and position % LOOK_EVERY == 0 and self._clock() > self._give_up:
+                raise _NoTimeLeft
+            self._report.rows += 1
+            yield row
+
+    def _numbers(self) -> None:
+        rows = list(self._stream(_SQL["verify_numbers"]))
+        if len(rows) != 1:
+            self._report.find("the newest number is missing", "numbers may be given out again")
+            return
+        newest, *counted = rows[0]
+        self._report.newest = newest
+        if counted and counted[1] is not None and counted[1] != checksum_of(counted[0], newest):
+            self._report.find("the newest number is damaged", "numbers may be given out again")
+
+    def _messages(self) -> None:
+        report = self._report
+        beyond: list[int] = []
+        bodiless: list[int] = []
+        for row in self._stream(_SQL["verify_messages"]):
+            seq, body = row[0], row[19]
+            report.messages += 1
+            try:
+                if body is None:
+                    bodiless.append(seq)
+                elif not self._is_intact(row):
+                    report.damaged.append(seq)
+            except (ValueError, TypeError, AttributeError, LookupError):
+                report.damaged.append(seq)
+            if seq > report.newest:
+                beyond.append(seq)
+        if report.damaged:
+            report.find(f"{_named(report.damaged)} not what was stored", "their content or state is lost")
+        if bodiless:
+            report.find(f"{_named(bodiless)} without a body", "their content is lost")
+        if beyond:
+            report.find(f"{_named(beyond)} beyond the newest number", "numbers may be given out again")
+        alone = [seq for (seq,) in self._stream(_SQL["verify_bodies_alone"])]
+        if alone:
+            report.find(f"{_named(alone)} only a body is there", "they are lost")
+
+    def _is_intact(self, row: Any) -> bool:
+        """Whether a message is what was stored. What must follow from it elsewhere is noted."""
+        (
+            seq, queue, created, rule, caused_by, origin, hops, transient, timer_due, timer_target, request,
+            processed, retired, retired_at, undelivered, slices, entries, priority, checksum,
+            body, properties, body_sum,
+        ) = row  # fmt: skip
+        for slicing, key, ended in decode_list(slices):
+            self._members += checksum_of(slicing, key, ended, seq)
+        for name, value in decode_list(entries):
+            self._entries += checksum_of(name, value, retired or 0, seq)
+        if request is not None:
+            self._requests += checksum_of(request, seq)
+        self._visible[queue] += retired is None
+        self._waiting[queue] += processed is None
+        self._report.without_checksum += (checksum is None) + (body_sum is None)
+        fixed = (seq, queue, created, rule, caused_by, origin, hops, transient, timer_due, timer_target, request)
+        state = state_checksum(seq, processed, retired, retired_at, undelivered, slices, entries)
+        return checksum in (None, message_checksum(fixed, state, priority)) and body_sum in (
+            None,
+            body_checksum(seq, body, properties),
+        )
+
+    def _slices(self) -> None:
+        found = sum([checksum_of(*row) for row in self._stream(_SQL["verify_members"])])
+        if found != self._members:
+            self._report.find("members of slices are not those of the messages", "rules see other slices")
+
+    def _indexes(self) -> None:
+        found = sum([checksum_of(*row) for row in self._stream(_SQL["verify_entries"])])
+        if found != self._entries:
+            self._report.find("entries of indexes are not those of the messages", "rules do not find what they look up")
+
+    def _known_requests(self) -> None:
+        found = 0
+        damaged = 0
+        for request, seq, removed, checksum in self._stream(_SQL["verify_requests"]):
+            if removed is None:
+                found += checksum_of(request, seq)
+            self._report.without_checksum += checksum is None
+            damaged += checksum not in (None, request_checksum(request, seq, removed))
+        if damaged or found != self._requests:
+            self._report.find(
+                f"{damaged} requests are damaged" if damaged else "requests are not those of the messages",
+                "a repeated request may be taken for a new one",
+            )
+
+    def _counts(self) -> None:
+        found = {queue: (visible, waiting) for queue, visible, waiting in self._stream(_SQL["verify_counts"])}
+        expected = {queue: (self._visible[queue], self._waiting[queue]) for queue in self._visible}
+        queues = [queue for queue in {*found, *expected} if found.get(queue, (0, 0)) != expected.get(queue, (0, 0))]
+        if queues:
+            self._report.find(f"{len(queues)} queues hold other messages than were counted", "messages may be lost")
+
+    def _outbox(self) -> None:
+        alone = [seq for (seq,) in self._stream(_SQL["verify_outbox_alone"])]
+        missing = [seq for (seq,) in self._stream(_SQL["verify_not_to_be_sent"])]
+        if alone or missing:
+            self._report.find(f"{_named(alone + missing)} not in the outbox as they were", "they may not be sent")
+        for _, _, _, _, priorities in self._stream(_SQL["verify_evolution"]):
+            json.loads(priorities or "{}")
+
+    def _rows(self, table: str) -> None:
+        columns = ROW_TABLES[table]
+        damaged = 0
+        for row in self._stream(f"SELECT {', '.join(columns)}, checksum FROM {table}"):
+            *values, checksum = row
+            self._report.without_checksum += checksum is None
+            damaged += checksum not in (None, checksum_of(*values))
+        if damaged:
+            self._report.find(f"{damaged} rows of {table} are damaged", _COSTS[table])
+
+
+def _named(seqs: list[int]) -> str:
+    shown = ", ".join([str(seq) for seq in sorted(seqs)[:NUMBERS_SHOWN_MAX]])
+    more = f" and {len(seqs) - NUMBERS_SHOWN_MAX:,} more" if len(seqs) > NUMBERS_SHOWN_MAX else ""
+    return f"{'message' if len(seqs) == 1 else 'messages'} {shown}{more}:"

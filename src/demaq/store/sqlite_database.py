@@ -1,0 +1,345 @@
+"""The store's SQLite file: opened, checked, brought up to date; transactions on it; its errors in the operator's words.
+
+A file says by its application id that it is ours and by its user version which tables it has. `MIGRATIONS` lead from
+each version to the next, and from an empty file to the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from demaq.errors import StoreDamaged, StoreError, StoreMissing
+from demaq.files import make_lasting
+from demaq.store.checksums import checksum_of
+from demaq.store.mark import MarkFile
+from demaq.store.sql_statements import script, statements
+
+FILE_NAME = "store.db"
+LOG_NAME = f"{FILE_NAME}-wal"
+"""What SQLite writes first, and copies into the file at times."""
+MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql", "version_4.sql")
+"""The script at position n leads from version n to n + 1 and sets it."""
+COUNTING_VERSION = 4
+"""From this version on a store counts its commits."""
+BUSY_SECONDS_MAX = 10.0
+"""How long to wait for another process, such as a reader that recovers the log after a crash."""
+
+PROGRESS_STEPS = 20_000
+"""Of SQLite's machine, between two looks at the time."""
+WORDS_MAX = 200
+"""So many characters of what SQLite says are shown."""
+PAGES_AT_ONCE = 4096
+"""So many pages are copied without a pause."""
+ROWS_MAX = 256
+"""So many rows go into one statement at most."""
+ROWS_FEW = 16
+"""Up to here each number of rows has a statement of its own, from here on each power of two: all of them are kept."""
+
+_ROW = re.compile(r"VALUES \((\?(, \?)*)\)")
+_APPLICATION_ID = 1147498833
+_OPENING = statements("opening.sql")
+_SQL = {
+    **statements("reading.sql"),
+    **statements("writing.sql"),
+    **statements("evolving.sql"),
+    **statements("sending.sql"),
+}
+_FULL = "there is no room left for {log}; what was asked was not stored, and can be asked again when there is room"
+_NOT_TEXT = "Could not decode to UTF-8"
+_REASONS = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: "its disk could not be read or written; what was asked may not have been stored",
+    sqlite3.SQLITE_NOTADB: "it is not a store of Demaq",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; demaq verify says what that costs",
+    sqlite3.SQLITE_BUSY: "another process keeps it busy",
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
+}
+
+
+class Database:
+    """One connection, one caller at a time."""
+
+    def __init__(self, folder: Path, *, read_only: bool, any_version: bool = False) -> None:
+        """With `any_version`, read a database however old it is: nothing but the version is certain of it."""
+        self.folder = folder
+        self.name = str(folder)
+        self.sql = _SQL
+        self.lock = threading.RLock()
+        self.is_new = False
+        """Whether the store was made right now."""
+        self.version = 0
+        self._connection: sqlite3.Connection | None = None
+        self._any_version = any_version
+        self._mark: MarkFile | None = None
+        self._commits: int | None = None
+        """How many transactions there were, where they are counted."""
+        with self._errors():
+            self._connection = self._connect_to_read() if read_only else self._connect_to_write()
+            try:
+                self._prepare(read_only)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        with self.lock:
+            try:
+                return self._open().execute(statement, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise self._told(error) from error
+
+    def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
+        self._open().execute(statement, parameters)
+
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+        """As few statements as possible: Python lets others run in front of each, and must wait for its turn behind."""
+        if not parameters:
+            return
+        connection = self._open()
+        start = 0
+        while start < len(parameters):
+            size = _rows_at_once(len(parameters) - start)
+            widened = _for_rows(statement, size)
+            if widened is None:
+                connection.executemany(statement, parameters[start:])
+                return
+            connection.execute(widened, list(chain.from_iterable(parameters[start : start + size])))
+            start += size
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows one after the other, for who reads many; within `reading`."""
+        with self._errors():
+            yield from self._open().execute(statement)
+
+    def copy_pages(self, target: sqlite3.Connection) -> None:
+        """Copy the whole database as it is at one moment. Raises sqlite3.Error, whichever of the two is at fault."""
+        with self.lock:
+            source = self._open()
+            source.execute(_OPENING["begin_reading"])
+            try:
+                source.execute(_OPENING["newest"]).fetchone()  # the moment
+                source.backup(target, pages=PAGES_AT_ONCE, progress=_listen)
+            finally:
+                with suppress(sqlite3.Error):
+                    source.execute(_OPENING["commit"])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+        with self.lock, self._errors():
+            connection = self._open()
+            connection.execute(_OPENING["begin"])
+            try:
+                before = connection.total_changes
+                yield
+                # A transaction that has changed nothing is not counted: it would be written and synced for that alone.
+                newest = self._count_commit(connection) if connection.total_changes != before else None
+                connection.execute(_OPENING["commit"])
+            except BaseException:
+                # SQLite has rolled back by itself after some errors; then there is nothing left to do.
+                if connection.in_transaction:
+                    with suppress(sqlite3.Error):
+                        connection.execute(_OPENING["rollback"])
+                raise
+            if newest is not None and self._mark is not None and self._commits is not None:
+                self._commits += 1
+                self._mark.write(self._commits, newest)  # after the commit: never ahead of it
+
+    def take_any_text(self) -> None:
+        """Let texts be read that are not UTF-8 any more, for who looks for damage."""
+        self._open().text_factory = _any_text
+
+    def check_pages(self, seconds_max: float | None) -> list[str]:
+        """Return what SQLite finds wrong with its file. Raises a TimeoutError if it takes longer than that."""
+        connection = self._open()
+        give_up = time.monotonic() + (seconds_max or 0)
+        if seconds_max is not None:
+            connection.set_progress_handler(lambda: int(time.monotonic() > give_up), PROGRESS_STEPS)
+        try:
+            found = connection.execute(_OPENING["check_pages"]).fetchall()
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise TimeoutError from None
+            return [str(error)]
+        except UnicodeDecodeError:
+            return ["its words about the file are not UTF-8"]
+        finally:
+            connection.set_progress_handler(None, 0)
+        return [str(line) for (line,) in found if line != "ok"]
+
+    def schema(self) -> tuple[tuple[str, ...], ...]:
+        """Return what the tables are, in the words with which they were made."""
+        with self._errors():
+            return tuple(self._open().execute(_OPENING["schema"]).fetchall())
+
+    def rebuild_indexes(self) -> None:
+        with self._errors():
+            self._open().execute(_OPENING["rebuild_indexes"])
+
+    def keep_mark(self) -> None:
+        """From now on count commits, and let the store's mark say how many there were."""
+        with self.lock, self._errors():
+            commits, newest = self._open().execute(_OPENING["counted"]).fetchone()
+            self._mark = MarkFile(self.folder / FILE_NAME)
+            self._commits = commits
+            self._mark.write(commits, newest)
+            self._mark.sync()
+            make_lasting(self.folder)
+
+    def _count_commit(self, connection: sqlite3.Connection) -> int | None:
+        if self._commits is None:
+            return None
+        newest = int(connection.execute(_OPENING["newest"]).fetchone()[0])
+        commits = self._commits + 1
+        connection.execute(_OPENING["count_commit"], [commits, checksum_of(commits, newest)])
+        return newest
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What is read in the block is of one moment."""
+        with self.lock, self._errors():
+            connection = self._open()
+            connection.execute(_OPENING["begin_reading"])
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute(_OPENING["commit"])
+
+    def close(self) -> None:
+        with self.lock, self._errors():
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            if self._mark is not None:
+                self._mark.close()
+                self._mark = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreError(f"the store {self.folder} is closed")
+        return self._connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._told(error) from error
+
+    def _told(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+        """An error in the operator's words."""
+        code = getattr(error, "sqlite_errorcode", None)
+        if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_TEXT):
+            # SQLite's words would quote what is stored, or do so and are not UTF-8 themselves.
+            return StoreDamaged(f"the store {self.folder} is damaged: a text in it is not UTF-8; see demaq verify")
+        # The low byte is the kind of error, the rest says more about it.
+        reason = _REASONS.get(code & 0xFF) if code is not None else None
+        damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+        kind = StoreDamaged if damaged else StoreError
+        said = (reason or "SQLite says").replace("{log}", str(self.folder / LOG_NAME))
+        # On one line, and short: about a damaged file SQLite may quote a whole table.
+        words = " ".join(str(error).split())[:WORDS_MAX]
+        return kind(f"the store {self.folder} cannot do it: {said} ({words})")
+
+    def _connect_to_write(self) -> sqlite3.Connection:
+        return self._connect((self.folder / FILE_NAME).absolute().as_uri())
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        file = self.folder / FILE_NAME
+        if not file.is_file():
+            raise StoreMissing(f"there is no store in {self.folder}")
+        address = file.absolute().as_uri()
+        connection = self._connect(f"{address}?mode=ro")
+        try:
+            connection.execute(_OPENING["version"]).fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+            # Readers share an index of the log, which SQLite cannot make in a read-only folder. Without a log nobody
+            # is writing, and the file can be read as it is.
+            if os.access(self.folder, os.W_OK) or file.with_name(f"{FILE_NAME}-wal").exists():
+                raise
+            connection = self._connect(f"{address}?mode=ro&immutable=1")
+        return connection
+
+    def _connect(self, address: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            address,
+            uri=True,
+            timeout=BUSY_SECONDS_MAX,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+
+    def _prepare(self, read_only: bool) -> None:
+        connection = self._open()
+        if not read_only:
+            connection.execute(_OPENING["page_size"])
+        version = self.version = self._checked_version()
+        if self._any_version:
+            return
+        for name in ("cache", "temporary"):
+            connection.execute(_OPENING[name])
+        if read_only:
+            if version == 0:
+                raise StoreMissing(f"there is no store in {self.folder}")
+            if version < len(MIGRATIONS):
+                raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
+            return
+        if connection.execute(_OPENING["write_ahead"]).fetchone() != ("wal",):
+            raise StoreError(f"the store {self.folder} lies on a disk that SQLite's write-ahead log cannot work on")
+        for name in ("synchronous", "checkpoint", "log_size"):
+            connection.execute(_OPENING[name]).fetchall()
+        if version < len(MIGRATIONS):
+            with self.transaction():
+                for migration in MIGRATIONS[version:]:
+                    for statement in script(migration):
+                        connection.execute(statement)
+        if version == 0:
+            make_lasting(self.folder)
+            self.is_new = True
+
+    def _checked_version(self) -> int:
+        application, version, tables = (
+            self._open().execute(_OPENING[name]).fetchone()[0] for name in ("application_id", "version", "table_count")
+        )
+        if application != _APPLICATION_ID and (application, version, tables) != (0, 0, 0):
+            raise StoreError(f"{self.folder / FILE_NAME} is a database, but not a store of Demaq")
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"the store {self.folder} was made by a newer Demaq: it has version {version}, "
+                f"this one knows versions up to {len(MIGRATIONS)}"
+            )
+        return int(version)
+
+
+def _rows_at_once(rows: int) -> int:
+    return rows if rows <= ROWS_FEW else min(ROWS_MAX, 1 << (rows.bit_length() - 1))
+
+
+@cache
+def _for_rows(statement: str, rows: int) -> str | None:
+    """A statement with parameters for so many rows; None where its parameters are no rows."""
+    row = _ROW.search(statement)
+    if row is None:
+        return None
+    return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
+
+
+def _listen(*_: int) -> None:
+    """Do nothing, in Python: so Ctrl-C is heard in the middle of a long copy."""
+
+
+def _any_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,90 @@
+"""Verify a store wherever it is, beside a running node or at rest, without changing it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from demaq.errors import StoreDamaged
+from demaq.store.address import Address, is_address
+from demaq.store.continuity import examine
+from demaq.store.folder import expect_database
+from demaq.store.location import store_argument
+from demaq.store.postgresql_database import ServerDatabase
+from demaq.store.row_verification import VerificationReport, verify_tables
+from demaq.store.sql_statements import script, statements
+from demaq.store.sqlite_database import FILE_NAME, MIGRATIONS, Database
+
+FINDINGS_SHOWN_MAX = 20
+
+_SQL = statements("opening.sql")
+
+
+def verify_store(where: str | Path, seconds_max: float | None = None) -> VerificationReport:
+    """Return what is damaged in a store, looking for so many seconds at most."""
+    if is_address(where):
+        with closing(ServerDatabase(Address(str(where)), read_only=True)) as server:
+            return verify_tables(server, seconds_max)
+    folder = Path(where)
+    lost = None
+    if folder.is_dir():
+        expect_database(folder)
+    if (folder / FILE_NAME).exists():
+        try:
+            examine(folder)  # before the database is read: whatever is committed meanwhile is in both
+        except StoreDamaged as error:
+            lost = str(error)
+    report = verify_folder(folder, seconds_max)
+    if lost is not None:
+        report.find("commits are missing", lost)
+    return report
+
+
+def verify_folder(folder: Path, seconds_max: float | None = None) -> VerificationReport:
+    """Return what is damaged in the database of a store in a folder."""
+    began = time.monotonic()
+    with closing(Database(folder, read_only=True)) as database:
+        database.take_any_text()
+        report = verify_tables(database, seconds_max)
+        left = None if seconds_max is None else began + seconds_max - time.monotonic()
+        if report.is_complete:
+            _verify_file(database, report, left)
+    return report
+
+
+def expect_intact(folder: Path, seconds_max: float) -> VerificationReport:
+    """Raise StoreDamaged if something is found damaged in so many seconds."""
+    report = verify_folder(folder, seconds_max)
+    if report.findings:
+        more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
+        raise StoreDamaged(
+            f"the store {folder} is damaged. {report.findings[0]}{more}. Nothing was changed. To see all of it: "
+            f"demaq verify {store_argument(folder)}; restore a backup (demaq restore), or: "
+            f"demaq verify --accept-loss {store_argument(folder)}"
+        )
+    return report
+
+
+def _verify_file(database: Database, report: VerificationReport, seconds_max: float | None) -> None:
+    """Whether SQLite's pages and indexes agree, and the tables are those that were made."""
+    try:
+        problems = database.check_pages(seconds_max)
+    except TimeoutError:
+        report.is_complete = False
+        return
+    if problems:
+        report.find(f"the file {FILE_NAME} is damaged in {len(problems)} places", "messages may be lost or not found")
+    if database.schema() != _expected_schema():
+        report.find(f"the tables of {FILE_NAME} are not those that were made", "what is read from them is not certain")
+
+
+@cache
+def _expected_schema() -> tuple[tuple[str, ...], ...]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for migration in MIGRATIONS:
+            for statement in script(migration):
+                connection.execute(statement)
+        return tuple(connection.execute(_SQL["schema"]).fetchall())

@@ -1,0 +1,61 @@
+"""The properties every message has without anybody declaring them, and those a transport or a timer asks for."""
+
+from __future__ import annotations
+
+HEADER = "demaq:header."
+"""What an HTTP or mail header is called as a property: `demaq:header.Content-Language`."""
+
+ERROR_LEVEL = "demaq:errorLevel"
+"""What an error message knows besides: how far up it has come, see `demaq.engine.error_routing`."""
+
+REPLAY_OF = "demaq:replayOf"
+"""On a message that is run again: the number of the one it is a copy of, and of the first one where that is a copy."""
+REPLAY_RULE = "demaq:replayRule"
+"""On such a copy, where not all rules of its queue are to act on it: the one that does; empty where none does."""
+FAILED_REPLAY_OF = "demaq:failedReplayOf"
+"""On the error message about such a copy: what the copy has as `demaq:replayOf`."""
+INITIAL = "demaq:initial."
+"""What a value of a message is called in the error message about it, so that the message can be run again."""
+
+SYSTEM_PROPERTIES = {
+    "demaq:id": "string",
+    "demaq:queue": "string",
+    "demaq:created": "dateTime",
+    "demaq:size": "integer",
+    "demaq:rule": "string",
+    "demaq:trigger": "string",
+    "demaq:origin": "string",
+    ERROR_LEVEL: "integer",
+    REPLAY_OF: "string",
+    REPLAY_RULE: "string",
+    FAILED_REPLAY_OF: "string",
+    "demaq:arrived": "dateTime",
+    "demaq:sender": "string",
+    "demaq:connection": "string",
+    "demaq:contentType": "string",
+}
+"""Set by the system alone, each with the local name of its type. The last four come through gateways."""
+
+GATEWAY_PROPERTIES = ("Sender", "Recipient")
+"""May be set with `with` on what goes into a gateway."""
+
+ECHO_PROPERTIES = ("timeout", "target")
+"""Are set with `with` on what goes into an echo queue."""
+
+UNSUITABLE_TARGETS = {
+    "incomingGateway": "an incoming gateway",
+    "echo": "an echo queue, and timeout and target are not handed on",
+}
+"""Kinds of queues that no timer can give its message to, in words."""
+
+
+def is_system_property(name: str) -> bool:
+    """Whether the system sets this property."""
+    return name in SYSTEM_PROPERTIES or (name.startswith(HEADER) and len(name) > len(HEADER))
+
+
+def transport_properties(kind: str | None) -> tuple[str, ...]:
+    """What may be set on a message for a queue of this kind without being declared."""
+    if kind in ("incomingGateway", "outgoingGateway"):
+        return GATEWAY_PROPERTIES
+    return ECHO_PROPERTIES if kind == "echo" else ()
