@@ -29,7 +29,6 @@ PLACES = {
         *["expat.ParserCreate"] * 2,
     ],
     "evaluation/saxon/processor.py": ["_processor.parse_xml", "saxonche.PySaxonProcessor"],
-    "evaluation/saxon/processor.py": ["_processor.parse_xml", "saxonche.PySaxonProcessor"],
 }
 """Every place, by file. Who adds one thinks about what it may do, and about who wrote what it reads."""
 PARSER_ARGUMENTS = ("_parser", "parser", "file_parser()", "_mine.parser")
