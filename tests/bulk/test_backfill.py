@@ -35,7 +35,7 @@ from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 from demaq.store.sqlite_database import FILE_NAME
 from demaq.testing.lab import START, Lab
-from tests.scheduler.test_evolution import VERSIONS, compiled
+from tests.engine.test_evolution import VERSIONS, compiled
 
 KILL_SECONDS_MAX = 120.0
 OLD = "create queue orders create queue bills create rule note for orders if (/order/@bill) then do enqueue <bill/> into bills\n"

@@ -16,7 +16,7 @@ from demaq.evaluation.saxon.processor import Saxon
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.xml_name_count import NAMES_KEPT_MAX, WHOLE_CHARACTERS, NameCount
 from demaq.xml_parsers import parse_characters
-from tests.rounds.test_process import drain, running
+from tests.evaluation.test_process import drain, running
 
 ITEM = '<item number="1" sku="A-1"><name>Tea number 1</name><price>12.50</price></item>'
 MESSAGE = f'<order id="17" customer="4711" currency="EUR"><date>2026-01-01</date>{ITEM * 10}</order>'

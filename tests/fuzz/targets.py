@@ -29,7 +29,7 @@ from demaq.soap.faults import write_refusal
 from demaq.soap.refusals import SoapRefusal
 from demaq.soap.ws_addressing import addressing_of
 from tests.gateways.nodes import Running, running, written
-from tests.gateways.soap import wsdls
+from tests.soap import wsdls
 
 SECONDS_MAX = 5.0
 SECONDS_PER_MEGABYTE = 20.0

@@ -17,7 +17,7 @@ from lxml import etree
 
 from demaq.gateways.settings import IncomingSettings, Settings
 from tests.gateways.nodes import ANY_PORT, Running, running, written
-from tests.gateways.soap import wsdls
+from tests.soap import wsdls
 
 pytestmark = pytest.mark.slow
 APPLICATION = """

@@ -21,8 +21,8 @@ from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.gateways.settings.settings import Tls
 from tests.gateways.nodes import Running, running, written
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES
+from tests.soap import wsdls
+from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES
 
 APPLICATION = """
 declare namespace o = "urn:orders";

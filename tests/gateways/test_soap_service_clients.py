@@ -22,7 +22,7 @@ from demaq.documents import parse_document
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.soap import Fault, read_fault, write_envelope
 from tests.gateways.nodes import Running, running, wait_until
-from tests.gateways.soap.foreign_tools import gsoap, needed, node_modules
+from tests.soap.foreign_tools import gsoap, needed, node_modules
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.settings import IncomingSettings, OutgoingSettings, Settings
 from demaq.soap import read_fault, write_envelope
 from tests.gateways.nodes import Running, running, written
-from tests.gateways.soap import wsdls
+from tests.soap import wsdls
 
 APPLICATION = """
 declare namespace o = "urn:orders";

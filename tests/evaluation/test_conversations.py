@@ -20,10 +20,10 @@ from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing import Lab
 from demaq.testing.lab import load_text
+from tests.evaluation.test_cascade import CONVERSATION
 from tests.properties.applications import HOPS_MAX as FEW_HOPS
 from tests.properties.applications import Application, applications, arrivals
 from tests.reference.comparing import body_of
-from tests.rounds.test_cascade import CONVERSATION
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ import pytest
 
 from demaq.errors import MessageError, ProgramError
 from demaq.soap import read_interface
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
+from tests.soap import wsdls
+from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 ORDER = "{urn:orders}order"
 DAMAGED = int(os.environ.get("DAMAGED_WSDLS", "300"))
 

@@ -8,8 +8,8 @@ import pytest
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
+from tests.soap import wsdls
+from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
 ORDER = '<order xmlns="urn:orders"><item>tea</item><pieces>3</pieces></order>'
 XSI = "http://www.w3.org/2001/XMLSchema-instance"

@@ -29,8 +29,8 @@ from demaq.soap import (
     read_interface,
     refusal_for,
 )
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
+from tests.soap import wsdls
+from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
 ANSWERS = {
     "placeOrder": '<confirmation xmlns="urn:orders"><number>7</number></confirmation>',
@@ -203,7 +203,7 @@ def test_zeep_can_call_what_has_a_binding_and_no_service(tmp_path):
 
 
 def test_zeep_reads_the_example(tmp_path):
-    wsdl = (Path(__file__).parents[3] / "examples/procurement/supplier.wsdl").read_text()
+    wsdl = (Path(__file__).parents[2] / "examples/procurement/supplier.wsdl").read_text()
     with client_of(interface_of(tmp_path, wsdl)) as (client, _):
         assert list(client.service._operations) == ["requestCapacity"]
 

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 from lxml import etree
 
 from demaq.soap import Interface, read_interface
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
+from tests.soap import wsdls
+from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
 HERE = "http://here.invalid/q"
 XS = 'xmlns:xs="http://www.w3.org/2001/XMLSchema"'

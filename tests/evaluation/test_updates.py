@@ -10,9 +10,9 @@ import pytest
 
 from demaq.evaluation.outcomes import Enqueued
 from demaq.language.loader import check_application
+from tests.evaluation.update_expressions import EXPRESSIONS, MESSAGE, PROLOG
 from tests.programs import Bench, bodies, failures, program
 from tests.reference.update_trees import read_element, written
-from tests.rounds.update_expressions import EXPRESSIONS, MESSAGE, PROLOG
 
 NUMBERS = {name: f"case{number}" for number, name in enumerate(EXPRESSIONS)}
 

@@ -18,8 +18,8 @@ from demaq.soap import (
     write_envelope,
     write_fault,
 )
-from tests.gateways.soap import wsdls
-from tests.gateways.soap.wsdls import interface_of
+from tests.soap import wsdls
+from tests.soap.wsdls import interface_of
 
 ORDER = '<order xmlns="urn:orders"><item>tea</item><pieces>3</pieces></order>'
 CONFIRMATION = '<confirmation xmlns="urn:orders"><number>1</number></confirmation>'
