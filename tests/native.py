@@ -67,7 +67,7 @@ def compare(
     compiled, kept = _compile(rules, head, found)
     if compiled is None:
         return found
-    mine, saxons = SaxonEvaluator(compiled), SaxonEvaluator(compiled, simple=False)
+    mine, saxons = SaxonEvaluator(compiled), SaxonEvaluator(compiled, native=False)
     mine.health.report = lambda report: found.faults.append(str(report))
     memory = MemoryState(saxons, {s.name: s.property for s in compiled.plan.program.slicings.values()}, NOW)
     for document in state:
@@ -76,7 +76,7 @@ def compare(
     messages = {name: [memory.add(name, body) for body in bodies] for name in kept}
     everything = [message for each in messages.values() for message in each]
     expected = saxons.evaluate(everything, memory, NOW)
-    native = mine._simple
+    native = mine._native
     assert native is not None
     for name, text in kept.items():
         translated = native.queue(name)

@@ -52,7 +52,7 @@ class Message:
     document: Document
     properties: Mapping[str, PropertyValue]
     created: datetime
-    sequence: int = 0
+    seq: int = 0
     """Position in the order in which messages were enqueued."""
     slices: frozenset[str] | None = None
     """The slicings it is in a current slice of; None for all whose property it has."""

@@ -64,7 +64,7 @@ class Lane:
         self.error: Exception | None = None
 
     def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
-        self.sifted.append([message.sequence for message in messages])
+        self.sifted.append([message.seq for message in messages])
         found: list[Outcome | None] = []
         for message in messages:
             if is_slow(message):
@@ -76,7 +76,7 @@ class Lane:
     def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
         if self.error is not None:
             raise self.error
-        self.alone.append([message.sequence for message in messages])
+        self.alone.append([message.seq for message in messages])
         if self.fails(messages[0]):
             error = RuleError(rule="answer", kind="systemError", code=NOT_EVALUATED, description="endless", at=None)
             return [Outcome(errors=[error]) for _ in messages]

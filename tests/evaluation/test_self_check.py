@@ -107,7 +107,7 @@ def test_a_rule_that_reads_other_state_than_saxon_differs(monkeypatch: pytest.Mo
     text = """create queue q create queue s create queue o
     create rule found for q if (/m) then do enqueue <o>{qs:queue("s")[/s/v = qs:message()/m/v]}</o> into o"""
     checked = Checked(text)
-    [rule] = checked.evaluator._simple.queue("q").rules  # type: ignore[union-attr]
+    [rule] = checked.evaluator._native.queue("q").rules  # type: ignore[union-attr]
     monkeypatch.setattr(native_rules._Rule, "keys", (lambda root, run: ["s-other"],))
     assert rule.keys[0](None, None) == ["s-other"]  # type: ignore[arg-type]
     checked.run("<m><v>1</v></m>")

@@ -233,10 +233,7 @@ class _Drawn:
                 (
                     f"exists({one_text}[. {'<<' if before else '>>'} qs:message()])",
                     lambda m: any(
-                        [
-                            (each.sequence < m.message.sequence) if before else (each.sequence > m.message.sequence)
-                            for each in one(m)
-                        ]
+                        [(each.seq < m.message.seq) if before else (each.seq > m.message.seq) for each in one(m)]
                     ),
                 ),
             ]
@@ -354,7 +351,7 @@ def _texts(messages: Sequence[Message]) -> list[str]:
 
 def _ordered(messages: Sequence[Message]) -> list[Message]:
     """In document order, each once."""
-    return sorted({message.id: message for message in messages}.values(), key=lambda message: message.sequence)
+    return sorted({message.id: message for message in messages}.values(), key=lambda message: message.seq)
 
 
 def _integer(text: str | None) -> int:

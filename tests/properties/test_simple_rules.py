@@ -331,7 +331,7 @@ def compare(seed: int) -> bool:
             compiled = compile_program(program(Path(folder), text), SAXON[0])
         except ProgramError:  # what was made up has no meaning
             return False
-    simple, plain = SaxonEvaluator(compiled), SaxonEvaluator(compiled, simple=False)
+    simple, plain = SaxonEvaluator(compiled), SaxonEvaluator(compiled, native=False)
     slicings = {slicing.name: slicing.property for slicing in compiled.plan.program.slicings.values()}
     state = MemoryState(plain, slicings, NOW)
     state.add_to_collection("k", parse_document(document(random)))

@@ -88,7 +88,7 @@ def shown(kept: Kept) -> Message:
         document=parse_document(kept.body),
         properties=properties,
         created=kept.created,
-        sequence=kept.number,
+        seq=kept.number,
     )
 
 

@@ -147,7 +147,7 @@ class RuleOracle:
     ) -> dict[str, Verdict]:
         """What every rule that pertains to the message does with it; all messages are visible."""
         processor = self._processor
-        known = {other.id: self._message(other) for other in sorted(messages, key=lambda other: other.sequence)}
+        known = {other.id: self._message(other) for other in sorted(messages, key=lambda other: other.seq)}
         documents = {
             name: processor.make_array([processor.parse_xml(xml_text=text) for text in texts])
             for name, texts in collections.items()

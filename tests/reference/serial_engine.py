@@ -41,7 +41,7 @@ class HidingReader:
         self._hidden = hidden
 
     def _shown(self, messages: Sequence[Message]) -> Sequence[Message]:
-        return [message for message in messages if message.sequence not in self._hidden]
+        return [message for message in messages if message.seq not in self._hidden]
 
     def queue(self, name: str) -> Sequence[Message]:
         return self._shown(self._base.queue(name))

@@ -37,7 +37,7 @@ def message_again(
         document=received.document,
         properties={**system_properties(stored), **received.properties},
         created=stored.created,
-        sequence=stored.seq,
+        seq=stored.seq,
         transport=transport_properties(stored.properties),
         origin=stored.origin,
     )
@@ -75,7 +75,7 @@ class StoredState(SnapshotReader):
             for message, received in self._received(queue)
             if name in received.properties and received.properties[name].key == key
         ]
-        return sorted(found, key=lambda message: message.sequence)
+        return sorted(found, key=lambda message: message.seq)
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
         if index_name(index) in self._complete:

@@ -97,7 +97,7 @@ def try_message(
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
-    rules = SaxonEvaluator(compiled, simple=native_settings(evaluator).is_native)
+    rules = SaxonEvaluator(compiled, native=native_settings(evaluator).is_native)
     tried = _Tried(compiled, rules, properties, _time(now))
     if is_stored:
         with reading(place) as store:

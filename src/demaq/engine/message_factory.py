@@ -14,7 +14,7 @@ from demaq.engine.timers import due_at
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.native.health import NativeHealth
-from demaq.evaluation.native.native_properties import NativeProperties, simple_intake
+from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
 from demaq.evaluation.outcomes import Enqueued, PropertyRequest
 from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
 from demaq.evaluation.state.snapshot_reader import date_time, size_of
@@ -60,7 +60,7 @@ class MessageFactory:
         declared = self.program.queues[queue]
         if not self._is_native or declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
-        intake = simple_intake(queue, self.plan, contexts(self.program.modules), self._health)
+        intake = compile_properties(queue, self.plan, contexts(self.program.modules), self._health)
         return intake if intake is not None and intake.is_linear else None
 
     def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:

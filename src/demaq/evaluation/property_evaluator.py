@@ -24,12 +24,12 @@ class PropertyEvaluator:
     """Those for the queues of one program."""
 
     def __init__(
-        self, compiled: CompiledProgram, records: RecordWriter, answers: SaxonResultReader, simple: NativeRules | None
+        self, compiled: CompiledProgram, records: RecordWriter, answers: SaxonResultReader, native: NativeRules | None
     ) -> None:
         self._compiled = compiled
         self._records = records
         self._answers = answers
-        self._simple = simple
+        self._native = native
         plan = compiled.plan
         program = plan.program
         self._with_intake = {q for q in program.queues if program.properties_of(q) or plan.indexes_of(q)}
@@ -38,8 +38,8 @@ class PropertyEvaluator:
     def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
         """Check messages that no rule made and compute their properties; the error for one that must be refused."""
         answers: list[Received | MessageError | None] = [None] * len(arrivals)
-        if self._simple is not None:
-            answers = [self._simple.received(arrival) for arrival in arrivals]
+        if self._native is not None:
+            answers = [self._native.received(arrival) for arrival in arrivals]
         others = iter(
             self._in_batches([a for a, told in zip(arrivals, answers, strict=True) if told is None], self._received)
         )

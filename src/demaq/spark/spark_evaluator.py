@@ -117,7 +117,7 @@ class SparkEvaluator(Delegating):
         self.tasks = cores(self._session)  # executors come and go
         shares = partition([self._slices(message) for message in messages], self.tasks)
         assignments = [
-            self._assignment([messages[position].sequence for position in share], reader.snapshot, now, deep, fold)
+            self._assignment([messages[position].seq for position in share], reader.snapshot, now, deep, fold)
             for share in shares
         ]
         answers = self._answers(assignments)

@@ -132,7 +132,7 @@ class Lab:
         return 1 if self._pipeline == "serial" else None
 
     def _evaluator(self) -> Evaluator:
-        beside = SaxonEvaluator(self._compiled, simple=self._native.is_native)
+        beside = SaxonEvaluator(self._compiled, native=self._native.is_native)
         if self._pipeline != "spark":
             return beside
         if self._folder is None:

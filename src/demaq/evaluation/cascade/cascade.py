@@ -201,7 +201,7 @@ class _Cascade:
         handed_on["demaq:origin"] = PropertyValue.string(origin)
         conversation = Conversation(place, order)
         self.conversations.append(conversation)
-        key = message.sequence
+        key = message.seq
         return self._joined(
             _Pending(message, key, slices, place, None, origin, order, set(slices), handed_on, conversation)
         )
@@ -221,7 +221,7 @@ class _Cascade:
         outcomes = self._cascades.evaluator.outcomes([message for _, message in self._alone], self._overlay, self._now)
         for (place, message), outcome in zip(self._alone, outcomes, strict=True):
             outcome.number = place
-            outcome.key = message.sequence
+            outcome.key = message.seq
             self.outcomes[place] = outcome
 
     def _run_together(self) -> None:
@@ -374,7 +374,7 @@ class _Cascade:
             document=action.document,
             properties=self._properties(action, parent),
             created=self._now,
-            sequence=number,
+            seq=number,
             slices=frozenset([slicing for slicing, _ in slices]) if slices else NO_SLICES,
         )
 

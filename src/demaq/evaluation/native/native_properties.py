@@ -92,7 +92,7 @@ class NativeProperties:
         return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
 
 
-def simple_intake(
+def compile_properties(
     queue: str, plan: Plan, modules: Sequence[CompilerContext], health: NativeHealth
 ) -> NativeProperties | None:
     """That of a queue, if what is computed of its messages is simple."""

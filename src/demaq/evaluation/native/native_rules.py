@@ -17,7 +17,7 @@ from demaq.documents import Document
 from demaq.errors import StoreError
 from demaq.evaluation.native.code_loader import function
 from demaq.evaluation.native.health import NativeHealth
-from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, simple_intake
+from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
 from demaq.evaluation.native.self_check import SelfCheck
 from demaq.evaluation.native.values import NeedsSaxon
 from demaq.evaluation.outcomes import (
@@ -188,7 +188,7 @@ class NativeRules:
     def received(self, arrival: PropertyRequest) -> Received | None:
         """What a message from outside is, if that is simple."""
         if arrival.queue not in self._intakes:
-            self._intakes[arrival.queue] = simple_intake(arrival.queue, self._plan, self._modules, self.health)
+            self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self._modules, self.health)
         intake = self._intakes[arrival.queue]
         told = None if intake is None or arrival.explicit else intake.told(arrival.document, arrival.inherited)
         if told is None:

@@ -92,11 +92,11 @@ class SaxonEvaluator:
         self,
         compiled: CompiledProgram,
         *,
-        simple: bool = True,
+        native: bool = True,
         progress: Progress | None = None,
         self_check: SelfCheck | None = None,
     ) -> None:
-        """Without `simple` everything is left to Saxon. What it is busy with is noted in `progress`.
+        """Without `native` everything is left to Saxon. What it is busy with is noted in `progress`.
 
         A self-check is given native answers, and run by `check`.
         """
@@ -109,10 +109,10 @@ class SaxonEvaluator:
         self.health = NativeHealth()
         """How native rules fare."""
         self.self_check = self_check
-        self._simple: NativeRules | None = None
-        if simple:
-            self._simple = NativeRules(compiled.plan, compiled.modules, self.schemas, self.health, self_check)
-        self._arrivals = PropertyEvaluator(compiled, self.records, self._answers, self._simple)
+        self._native: NativeRules | None = None
+        if native:
+            self._native = NativeRules(compiled.plan, compiled.modules, self.schemas, self.health, self_check)
+        self._arrivals = PropertyEvaluator(compiled, self.records, self._answers, self._native)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -144,7 +144,7 @@ class SaxonEvaluator:
                 continue
             self._note(name, [messages[n] for n in numbers])
             if not is_node:
-                numbers = self._without_simple(name, numbers, messages, outcomes, (reader, now))
+                numbers = self._without_native(name, numbers, messages, outcomes, (reader, now))
             if not numbers:
                 continue
             self._note_end()
@@ -159,13 +159,13 @@ class SaxonEvaluator:
     def _note(self, queue: str, messages: Sequence[Message]) -> None:
         """Note which messages the next call is about."""
         if self._progress is not None:
-            self._progress.begin(queue, [message.sequence for message in messages])
+            self._progress.begin(queue, [message.seq for message in messages])
 
     def _note_end(self) -> None:
         if self._progress is not None:
             self._progress.end()
 
-    def _without_simple(
+    def _without_native(
         self,
         queue: str,
         numbers: list[int],
@@ -174,10 +174,10 @@ class SaxonEvaluator:
         at: tuple[StateReader, datetime],
     ) -> list[int]:
         """Have messages done that simple rules can do, all of one queue. The others are left."""
-        rules = None if self._simple is None else self._simple.queue(queue)
-        if self._simple is None or rules is None:
+        rules = None if self._native is None else self._native.queue(queue)
+        if self._native is None or rules is None:
             return numbers
-        odd = self._simple.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
+        odd = self._native.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
         return [numbers[n] for n in odd]
 
     def _run_all(
@@ -223,7 +223,7 @@ class SaxonEvaluator:
 
     def is_native(self, queue: str) -> bool:
         """Whether the rules of a queue are simple, so that Saxon is hardly ever asked."""
-        return self._simple is not None and self._simple.queue(queue) is not None
+        return self._native is not None and self._native.queue(queue) is not None
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
         """Make the documents of stored messages, all at once and in their order: they will be met in slices.
@@ -231,7 +231,7 @@ class SaxonEvaluator:
         A document that is made later than others would come behind them, and they would have to be made again.
         """
         saxon = self.compiled.saxon
-        texts = [m.document for m in sorted(messages, key=lambda m: m.sequence) if m.document.node(saxon) is None]
+        texts = [m.document for m in sorted(messages, key=lambda m: m.seq) if m.document.node(saxon) is None]
         self._note("", messages)
         try:
             nodes = saxon.documents([document.text for document in texts])

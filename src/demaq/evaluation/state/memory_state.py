@@ -38,7 +38,7 @@ class MemoryState:
             document=document,
             properties={**system_properties(as_stored(new, number)), **received.properties},
             created=self._now,
-            sequence=number,
+            seq=number,
         )
         self.messages.append(message)
         for entry in received.entries:

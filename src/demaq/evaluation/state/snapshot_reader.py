@@ -57,7 +57,7 @@ def _message(stored: StoredMessage, document: Document) -> Message:
         document=document,
         properties=StoredProperties(stored),
         created=stored.created,
-        sequence=stored.seq,
+        seq=stored.seq,
         slices=frozenset([slicing for slicing, _ in stored.slices]) if stored.slices else NO_SLICES,
         transport=transport_properties(properties) if properties else {},
         origin=stored.origin,
@@ -93,7 +93,7 @@ class StoredBatch(Sequence[Message]):
 
 def numbers_of(messages: Sequence[Message]) -> list[int]:
     """The numbers of stored messages."""
-    return messages.numbers if isinstance(messages, StoredBatch) else [message.sequence for message in messages]
+    return messages.numbers if isinstance(messages, StoredBatch) else [message.seq for message in messages]
 
 
 class StoredProperties(Mapping[str, PropertyValue]):
@@ -184,7 +184,7 @@ class SnapshotReader:
         if any([(index.number, entry) not in self._entries for entry in entries]):
             return self._messages(self._store.lookup(index_name(index), entries, self.snapshot))
         found = {message.id: message for entry in entries for message in self._entries[(index.number, entry)]}
-        return sorted(found.values(), key=lambda message: message.sequence)
+        return sorted(found.values(), key=lambda message: message.seq)
 
     def collection(self, name: str) -> Sequence[Document]:
         return [Document(body) for body in self._store.collection(name)[1]]

@@ -59,7 +59,7 @@ class Job:
         """All messages the rule can meet, each once, in the order in which they were enqueued."""
         found = {message.id: message for part in [self.slice, *self.found, *self.queues.values()] for message in part}
         found[self.message.id] = self.message
-        return sorted(found.values(), key=lambda message: message.sequence)
+        return sorted(found.values(), key=lambda message: message.seq)
 
     def reads(self) -> Reads:
         return Reads(
@@ -166,7 +166,7 @@ class StateBuilder:
             job.found.append(list(parts[0]))
             return
         found = {message.id: message for part in parts for message in part}
-        job.found.append(sorted(found.values(), key=lambda message: message.sequence))
+        job.found.append(sorted(found.values(), key=lambda message: message.seq))
 
     def collection(self, name: str) -> Sequence[Document]:
         if name not in self._collections:

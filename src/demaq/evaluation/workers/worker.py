@@ -91,7 +91,7 @@ class Worker:
         compiled = compile_program(load_program_texts(files))
         self._self_check = SelfCheck(native)
         self._evaluator = SaxonEvaluator(
-            compiled, simple=native.is_native, progress=progress, self_check=self._self_check
+            compiled, native=native.is_native, progress=progress, self_check=self._self_check
         )
         self._reports: list[NativeReport] = []
         self._evaluator.health.report = self._reports.append

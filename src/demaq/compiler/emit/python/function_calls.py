@@ -134,7 +134,7 @@ FUNCTIONS: Mapping[tuple[str, str, int], Callable[[list[PythonCode]], PythonCode
     (FN, "sum", 1): _sum,
     (FN, "data", 1): _data,
     (FN, "string", 1): string_of,
-    (XS, "string", 1): lambda args: string_of(args) if not args[0].is_list else _not_simple("xs:string of nothing"),
+    (XS, "string", 1): lambda args: string_of(args) if not args[0].is_list else _not_native("xs:string of nothing"),
     (XS, "double", 1): _cast("double", Type.DOUBLE),
     (XS, "integer", 1): _cast("integer", Type.INTEGER),
     (FN, "max", 1): _extreme("max"),
@@ -152,5 +152,5 @@ FUNCTIONS: Mapping[tuple[str, str, int], Callable[[list[PythonCode]], PythonCode
 """Each is given the values of all its arguments."""
 
 
-def _not_simple(reason: str) -> PythonCode:
+def _not_native(reason: str) -> PythonCode:
     raise NotTranslatable(reason)

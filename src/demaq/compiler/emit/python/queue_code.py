@@ -72,7 +72,7 @@ def intake_text(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> I
     )
 
 
-def why_not_simple(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> str | None:
+def why_not_native(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> str | None:
     """Why the rules of a queue are left to Saxon; None where they are simple."""
     try:
         queue_text(name, plan, modules)
