@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from demaq.compiler.context import contexts
 from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.queue_code import queue_text
 from demaq.compiler.planner import make_plan
@@ -124,12 +123,11 @@ def _compile(rules: Sequence[str], head: str, found: Comparison) -> tuple[Compil
 
 def _native(rules: list[str], checked: Program, found: Comparison) -> tuple[list[str], bool]:
     """The rules that are translated, and whether that is all of them."""
-    modules = contexts(checked.modules)
-    plan = make_plan(checked, modules)
+    plan = make_plan(checked)
     kept: list[str] = []
     for number, rule in enumerate(rules):
         try:
-            queue_text(f"q{number}", plan, modules)
+            queue_text(f"q{number}", plan)
             kept.append(rule)
         except NotTranslatable as reason:
             found.left[rule] = str(reason)

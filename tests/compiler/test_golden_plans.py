@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from demaq.compiler.context import contexts
 from demaq.compiler.emit.xquery.blocks import BlockEmitter
 from demaq.compiler.emit.xquery.rule_filter import batch_query
 from demaq.compiler.explain import explain
@@ -25,10 +24,8 @@ def test_the_plan_is_the_recorded_one(program: Path, accept_golden: bool) -> Non
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_the_emitted_query_is_the_recorded_one(program: Path, accept_golden: bool) -> None:
-    loaded = load_program(program)
-    modules = contexts(loaded.modules)
-    plan = make_plan(loaded, modules)
-    texts = [block.text[block.text.rindex("\n[") + 1 :] for block in BlockEmitter(plan, modules).blocks()]
+    plan = make_plan(load_program(program))
+    texts = [block.text[block.text.rindex("\n[") + 1 :] for block in BlockEmitter(plan).blocks()]
     queries = [f"(: {queue} :) {batch_query(item)}" for queue, item in plan.queues.items() if item.rules]
     compare(program.with_suffix(".xq"), "\n\n".join([*texts, *queries]) + "\n", accept_golden)
 

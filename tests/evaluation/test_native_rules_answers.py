@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from demaq.compiler.context import contexts
 from demaq.compiler.emit.python.queue_code import why_not_native
 from demaq.documents import Document, parse_document
 from demaq.evaluation.native.values import NeedsSaxon, copied, decimal_text, double, double_text, entries, total
@@ -134,7 +133,7 @@ def test_an_odd_message_is_left_to_saxon(tmp_path: Path, body: str):
 )
 def test_it_is_told_why_rules_are_not_simple(tmp_path: Path, text: str, reason: str | None):
     compiled = compile_program(program(tmp_path, text))
-    assert why_not_native("q", compiled.plan, contexts(compiled.plan.program.modules)) == reason
+    assert why_not_native("q", compiled.plan) == reason
 
 
 def test_an_expression_is_translated_once_however_often_its_value_is_used(tmp_path: Path):

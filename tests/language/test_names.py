@@ -74,13 +74,13 @@ def test_a_variable_is_bound_by_the_nearest_binding_that_reaches_it(text, expect
 def test_a_function_is_known_by_namespace_name_and_number_of_arguments(text, expected):
     _, names = resolve(text)
 
-    assert names.problems == []
+    assert names.problems == ()
     assert list(names.functions.values()) == [expected]
 
 
 def element_names(text: str) -> list[tuple[str | None, str]]:
     query, names = resolve(text)
-    assert names.problems == []
+    assert names.problems == ()
     return [names.elements[node] for node in ast.walk(query) if node in names.elements]
 
 
@@ -117,7 +117,7 @@ def test_the_default_element_namespace_is_that_of_types_too():
 
     _, names = resolve(text)
 
-    assert names.problems == []
+    assert names.problems == ()
     assert list(names.types.values()) == [(XS, "integer")]
 
 
@@ -157,7 +157,7 @@ def test_the_parts_of_an_application_are_known_by_one_name():
     names = resolve_module(module)
 
     assert errors == []
-    assert names.problems == []
+    assert names.problems == ()
     assert sorted(names.parts.values()) == sorted(
         ["Q{urn:p}q", "r", "demaq:errors", "x", "Q{urn:p}q", "Q{urn:p}q", "demaq:id", "Q{urn:p}q"]
     )

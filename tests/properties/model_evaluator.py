@@ -7,7 +7,6 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
-from demaq.compiler.context import contexts
 from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
 from demaq.documents import Document
@@ -37,7 +36,7 @@ class ModelEvaluator(SaxonEvaluator):
 
     def __init__(self, meeting: Meeting) -> None:
         program = load_text(meeting.text)
-        self.plan: Plan = make_plan(program, contexts(program.modules))
+        self.plan: Plan = make_plan(program)
         compiled: Any = SimpleNamespace(plan=self.plan)
         self.compiled = compiled
         self.program = program

@@ -335,7 +335,7 @@ def compare(seed: int) -> bool:
     slicings = {slicing.name: slicing.property for slicing in compiled.plan.program.slicings.values()}
     state = MemoryState(plain, slicings, NOW)
     state.add_to_collection("k", parse_document(document(random)))
-    intakes = {queue: NativeProperties(intake_text(queue, compiled.plan, compiled.modules)) for queue in ("s", "q")}
+    intakes = {queue: NativeProperties(intake_text(queue, compiled.plan)) for queue in ("s", "q")}
     arrived = []
     for _ in range(4):
         for queue, intake in intakes.items():

@@ -34,16 +34,16 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
         known = context.names.functions.get(node)
         if known is None:
             continue
-        read = _read(known[:2], context.literal(node), rule, AS_WRITTEN)
+        read = _read(known[:2], context.literal_part(node), rule, AS_WRITTEN)
         if read is not None:
             sites[node] = read
             reads[read] = None
         elif known[:2] == (QS, "property"):
-            properties[context.literal(node) or "*"] = None
+            properties[context.literal_part(node) or "*"] = None
             other_properties = other_properties or known[2] == 2
-        for action in context.actions_of(known):
+        for action in context.actions(known):
             note_action(action)
-        for uri, local, literal in sorted(context.used_by(known), key=str):
+        for uri, local, literal in sorted(context.ambient_calls(known), key=str):
             inner = _read((uri, local), literal, rule, IN_FUNCTION)
             if inner is not None:
                 reads[inner] = None

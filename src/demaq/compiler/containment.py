@@ -170,7 +170,7 @@ class _ContainmentFinder:
             return False
         if known in FOCUS_FUNCTIONS and focus is FocusKind.MESSAGE:
             return False
-        declared = self.context.declared.get(known)
+        declared = self.names.declared.get(known)
         if declared is None or known in self._functions_seen:
             return True
         self._functions_seen.add(known)

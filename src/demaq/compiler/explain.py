@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from demaq.compiler.context import contexts
 from demaq.compiler.emit.python.queue_code import why_not_native
 from demaq.compiler.plan import (
     AnyQueue,
@@ -84,13 +83,9 @@ def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers) -> list[str]:
     if item.picks:
         asked = f", {len(item.always)} always" if item.always else ""
         lines.append(f"  a filter picks the rules to ask by {len(item.picks)} features{asked}")
-    reason = _why_not_native(plan, item)
+    reason = why_not_native(item.queue, plan)
     lines.append(f"  left to Saxon: {reason}" if reason is not None else "  all of them are native")
     return lines
-
-
-def _why_not_native(plan: Plan, item: QueuePlan) -> str | None:
-    return why_not_native(item.queue, plan, contexts(plan.program.modules))
 
 
 def _queue_json(plan: Plan, item: QueuePlan, answers: Answers) -> dict[str, Any]:
@@ -103,7 +98,7 @@ def _queue_json(plan: Plan, item: QueuePlan, answers: Answers) -> dict[str, Any]
             str(feature): [item.rules[position].rule.name for position in positions]
             for feature, positions in item.picks.items()
         },
-        "leftToSaxon": _why_not_native(plan, item) if item.rules else None,
+        "leftToSaxon": why_not_native(item.queue, plan) if item.rules else None,
     }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from demaq.compiler.context import CompilerContext
 from demaq.language import ast
 from demaq.language.program.program import Program, Rule
 
@@ -164,7 +165,11 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
+    """How a program is evaluated: the plans of its queues and rules, and the indexes they use."""
+
     program: Program = field(repr=False)
+    modules: tuple[CompilerContext, ...] = field(repr=False)
+    """The modules of the program, in its order, with what the compiler knows about them."""
     queues: Mapping[str, QueuePlan]
     rules: Mapping[str, RulePlan]
     indexes: tuple[Index, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from demaq.compiler.analysis import analyse
-from demaq.compiler.context import CompilerContext, contexts
+from demaq.compiler.context import make_contexts
 from demaq.compiler.plan import Feature, Plan, QueuePlan, Requirement, RulePlan
 from demaq.compiler.rewrites import REWRITES, Indexes
 from demaq.language.program.program import Program
@@ -18,8 +18,8 @@ FILTER_FROM_RULES = 8
 _COST = {"root": 1, "element": 2, "attribute": 3}
 
 
-def make_plan(program: Program, known: tuple[CompilerContext, ...] | None = None) -> Plan:
-    modules = known or contexts(program.modules)
+def make_plan(program: Program) -> Plan:
+    modules = make_contexts(program.modules)
     indexes = Indexes()
     rules: dict[str, RulePlan] = {}
     with deep_recursion():
@@ -30,7 +30,7 @@ def make_plan(program: Program, known: tuple[CompilerContext, ...] | None = None
                 plan = rewrite(plan, context, indexes)
             rules[rule.name] = plan
     queues = _merge(program, rules)
-    return Plan(program=program, queues=queues, rules=rules, indexes=tuple(indexes.known.values()))
+    return Plan(program=program, modules=modules, queues=queues, rules=rules, indexes=tuple(indexes.known.values()))
 
 
 def _merge(program: Program, rules: dict[str, RulePlan]) -> dict[str, QueuePlan]:

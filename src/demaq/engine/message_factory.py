@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from demaq.compiler.context import contexts
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.engine.error_routing import SYSTEM, Failure, RefusedMessage, error_body, level_property, route
@@ -60,7 +59,7 @@ class MessageFactory:
         declared = self.program.queues[queue]
         if not self._is_native or declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
-        intake = compile_properties(queue, self.plan, contexts(self.program.modules), self._health)
+        intake = compile_properties(queue, self.plan, self._health)
         return intake if intake is not None and intake.is_linear else None
 
     def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from lxml.etree import _Element
 
-from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.queue_code import IntakeText, PropertyText, intake_text
 from demaq.compiler.plan import Plan
@@ -92,12 +91,10 @@ class NativeProperties:
         return tuple([(number, entry) for number, values in self._indexes for entry in values(root)])
 
 
-def compile_properties(
-    queue: str, plan: Plan, modules: Sequence[CompilerContext], health: NativeHealth
-) -> NativeProperties | None:
+def compile_properties(queue: str, plan: Plan, health: NativeHealth) -> NativeProperties | None:
     """That of a queue, if what is computed of its messages is simple."""
     try:
-        return NativeProperties(intake_text(queue, plan, modules), queue, health)
+        return NativeProperties(intake_text(queue, plan), queue, health)
     except NotTranslatable:
         return None
 

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from lxml.etree import _Element
 
-from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.queue_code import QueueText, queue_text
 from demaq.compiler.emit.python.rule_code import RuleText
@@ -171,7 +170,6 @@ class NativeRules:
     def __init__(
         self,
         plan: Plan,
-        modules: Sequence[CompilerContext],
         schemas: QueueSchemas,
         health: NativeHealth,
         self_check: SelfCheck | None = None,
@@ -180,7 +178,6 @@ class NativeRules:
         self.health = health
         self._self_check = self_check
         self._plan = plan
-        self._modules = modules
         self._schemas = schemas
         self._queues: dict[str, NativeQueue | None] = {}
         self._intakes: dict[str, NativeProperties | None] = {}
@@ -188,7 +185,7 @@ class NativeRules:
     def received(self, arrival: PropertyRequest) -> Received | None:
         """What a message from outside is, if that is simple."""
         if arrival.queue not in self._intakes:
-            self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self._modules, self.health)
+            self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self.health)
         intake = self._intakes[arrival.queue]
         told = None if intake is None or arrival.explicit else intake.told(arrival.document, arrival.inherited)
         if told is None:
@@ -202,7 +199,7 @@ class NativeRules:
             return None
         if name not in self._queues:
             try:
-                self._queues[name] = NativeQueue(queue_text(name, self._plan, self._modules))
+                self._queues[name] = NativeQueue(queue_text(name, self._plan))
             except NotTranslatable:
                 self._queues[name] = None
         return self._queues[name]

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from demaq.compiler.containment import tells_parsed_from_made
-from demaq.compiler.context import CompilerContext, contexts
 from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter, property_entry, runtime_query
 from demaq.compiler.emit.xquery.property_queries import MadeProperty, intake_query
 from demaq.compiler.emit.xquery.rule_filter import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
@@ -44,12 +43,11 @@ class CompiledQueue:
 class CompiledProgram:
     """Everything of a plan that Saxon evaluates. Raises a ProgramError (with `others`) for what Saxon refuses."""
 
-    def __init__(self, plan: Plan, modules: tuple[CompilerContext, ...], saxon: Saxon) -> None:
+    def __init__(self, plan: Plan, saxon: Saxon) -> None:
         self.plan = plan
-        self.modules = modules
         self.saxon = saxon
-        self.emitter = BlockEmitter(plan, modules)
-        self.hands_nodes_on = not tells_parsed_from_made(modules)
+        self.emitter = BlockEmitter(plan)
+        self.hands_nodes_on = not tells_parsed_from_made(plan.modules)
         """Whether rules may be shown what others have just made, before it is text and parsed again."""
         self.functions: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str], Block] = {}
@@ -201,8 +199,7 @@ def in_dependency_order(program: Program, queue: str) -> list[Property]:
 
 def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledProgram:
     with deep_recursion():
-        modules = contexts(program.modules)
-        return CompiledProgram(make_plan(program, modules), modules, saxon or Saxon())
+        return CompiledProgram(make_plan(program), saxon or Saxon())
 
 
 def static_check(program: Program) -> list[Diagnostic]:

@@ -111,7 +111,7 @@ class SaxonEvaluator:
         self.self_check = self_check
         self._native: NativeRules | None = None
         if native:
-            self._native = NativeRules(compiled.plan, compiled.modules, self.schemas, self.health, self_check)
+            self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check)
         self._arrivals = PropertyEvaluator(compiled, self.records, self._answers, self._native)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})

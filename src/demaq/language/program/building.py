@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from demaq.language import ast
@@ -21,6 +23,7 @@ from demaq.language.program.program import (
     Slicing,
     basic_if_mailbox,
 )
+from demaq.language.resolving.names import FunctionKey
 from demaq.system_properties import SYSTEM_PROPERTIES, is_system_property
 
 T = TypeVar("T")
@@ -28,12 +31,13 @@ T = TypeVar("T")
 
 def build_program(draft: Draft) -> Program:
     slicings = {name: _slicing(declared) for name, declared in draft.slicings.items()}
-    properties = {name: _property(declared) for name, declared in draft.properties.items()}
+    constants: dict[ast.Node, FunctionKey] = {}
+    properties = {name: _property(declared, constants) for name, declared in draft.properties.items()}
     for slicing in slicings.values():
         if is_system_property(slicing.property):
             properties[slicing.property] = _system_property(slicing.property, draft)
     return Program(
-        modules=tuple([_module(module) for module in draft.modules]),
+        modules=tuple([_module(module, constants) for module in draft.modules]),
         queues={name: _queue(declared) for name, declared in draft.queues.items()},
         properties=properties,
         slicings=slicings,
@@ -42,11 +46,11 @@ def build_program(draft: Draft) -> Program:
     )
 
 
-def _module(module: DraftModule) -> ModuleContext:
+def _module(module: DraftModule, constants: Mapping[ast.Node, FunctionKey]) -> ModuleContext:
     return ModuleContext(
         name=module.tree.name,
         tree=module.tree,
-        names=module.names,
+        names=replace(module.names, functions={**module.names.functions, **constants}) if constants else module.names,
         errorqueue=module.part(module.tree.errorqueue),
         libraries=tuple([library.tree for library in module.libraries]),
         library_names=tuple([library.names for library in module.libraries]),
@@ -97,12 +101,13 @@ def _gateway(decl: ast.QueueDecl, module: DraftModule) -> Gateway:
     )
 
 
-def _property(declared: Declared[ast.PropertyDecl]) -> Property:
+def _property(declared: Declared[ast.PropertyDecl], constants: dict[ast.Node, FunctionKey]) -> Property:
+    """Return a property. `constants` receives the calls that stand for boolean constants, with what they call."""
     decl, module = _known(declared.decl), _known(declared.module)
     values: dict[str, ast.Expr | None] = {}
     for part in decl.parts:
         word = boolean_constant(decl, part, module.names)
-        value = part.value if word is None else _boolean(word, part, module)
+        value = part.value if word is None else _boolean(word, part, constants)
         for queue in part.queues:
             values[_known(module.part(queue))] = value
     return Property(
@@ -115,11 +120,11 @@ def _property(declared: Declared[ast.PropertyDecl]) -> Property:
     )
 
 
-def _boolean(word: str, part: ast.PropertyQueues, module: DraftModule) -> ast.Expr:
-    """`value true` is the constant, though the grammar reads an element's name."""
+def _boolean(word: str, part: ast.PropertyQueues, constants: dict[ast.Node, FunctionKey]) -> ast.Expr:
+    """Return `true()` for `value true`, which the grammar reads as the name of an element."""
     at = _known(part.value).at
     call = ast.FunctionCall(at, ast.Name(at, word, None, FN), ())
-    module.names.functions[call] = (FN, word, 0)
+    constants[call] = (FN, word, 0)
     return call
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from demaq.language import ast
 from demaq.language.recursion import deep_recursion
-from demaq.language.resolving.names import Names, is_annotated
+from demaq.language.resolving.names import Names, NamesBuilder, is_annotated
 from demaq.language.resolving.prolog_names import Declarations, default_function_of, prefixes_of
 from demaq.language.resolving.resolver import Focus, Resolver
 from demaq.language.resolving.scope import Scope
@@ -25,12 +25,11 @@ def resolve_module(
     """Resolve one file of an application, given the library modules it imports (others may be among them)."""
     with deep_recursion():
         resolver = _prepare(module.prolog, libraries, None, suggestions)
-        names = resolver.names
         if module.errorqueue is not None:
             resolver.part(module.errorqueue)
         for statement in module.statements:
             _resolve_statement(resolver, statement)
-    return names
+    return resolver.names.build()
 
 
 def resolve_query(
@@ -44,7 +43,7 @@ def resolve_query(
         if query.body is not None:
             resolver.focus = Focus.INNER
             resolver.visit(query.body)
-    return resolver.names
+    return resolver.names.build()
 
 
 def _prepare(
@@ -54,7 +53,7 @@ def _prepare(
     suggestions: Suggestions | None,
 ) -> Resolver:
     """A resolver that has read the prolog: prefixes, declarations, then their bodies."""
-    names, scope = Names(), Scope()
+    names, scope = NamesBuilder(), Scope()
     resolver = Resolver(names, scope, suggestions or Suggestions())
     declarations = Declarations(resolver, library.uri if library is not None else None)
     if library is not None:
@@ -84,7 +83,7 @@ def _prepare(
     return resolver
 
 
-def _import(library: ast.Query, uri: str, names: Names) -> None:
+def _import(library: ast.Query, uri: str, names: NamesBuilder) -> None:
     """Make what a library module declares and does not keep private known to its importer."""
     prefixes, default_function = prefixes_of(library), default_function_of(library)
     for declaration in library.prolog:

@@ -14,7 +14,7 @@ from demaq.language import ast, function_library
 from demaq.language.diagnostics import error, warning
 from demaq.language.namespaces import ARRAY, ERR, FN, MAP, MATH, QS, XS, part_name
 from demaq.language.parsing.characters import REFERENCE, referenced_character
-from demaq.language.resolving.names import Names
+from demaq.language.resolving.names import NamesBuilder
 from demaq.language.resolving.scope import DEFAULT_ELEMENT, Key, Scope
 from demaq.language.resolving.suggestions import Suggestions
 from demaq.source import SourceLocation
@@ -37,7 +37,7 @@ class Focus(Enum):
 class Resolver:
     """One pass over the expressions of one module. What it finds goes into `names`."""
 
-    def __init__(self, names: Names, scope: Scope, suggestions: Suggestions) -> None:
+    def __init__(self, names: NamesBuilder, scope: Scope, suggestions: Suggestions) -> None:
         self.names = names
         self.scope = scope
         self.suggestions = suggestions

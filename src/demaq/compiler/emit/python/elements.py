@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lxml import etree
 
@@ -73,7 +73,7 @@ class ElementEmitter:
         self,
         node: ast.Node,
         name: ast.Name,
-        known: dict[ast.Node, tuple[str | None, str]],
+        known: Mapping[ast.Node, tuple[str | None, str]],
         namespaces: dict[str, str],
     ) -> str:
         """A new name as lxml knows it; the namespace of its prefix is added to those of the element."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from demaq.compiler.emit.python.code import (
@@ -274,7 +274,7 @@ def within(loop: PythonCode, made: PythonCode) -> PythonCode:
     )
 
 
-def _tag(test: ast.NameTest, known: dict[ast.Node, tuple[str | None, str]]) -> str:
+def _tag(test: ast.NameTest, known: Mapping[ast.Node, tuple[str | None, str]]) -> str:
     """A name as lxml knows it."""
     uri, local = known.get(test, (None, "*"))
     if uri is None and local == "*":

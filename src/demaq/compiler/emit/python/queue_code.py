@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.rule_code import RuleText, index_text, is_linear, property_text, rule_text
 from demaq.compiler.plan import Plan, RulePlan
@@ -37,7 +36,7 @@ class QueueText:
     """Of the queues that the rules put messages into."""
 
 
-def queue_text(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> QueueText:
+def queue_text(name: str, plan: Plan) -> QueueText:
     """Raises NotSimple where one of the rules is not, or what is computed of the messages they make."""
     queue = plan.queues[name]
     if queue.picks:
@@ -45,21 +44,21 @@ def queue_text(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> Que
     rules: list[tuple[RulePlan, RuleText]] = []
     for rule in queue.rules:
         try:
-            rules.append((rule, rule_text(rule, plan.program, modules[rule.rule.module])))
+            rules.append((rule, rule_text(rule, plan.program, plan.modules[rule.rule.module])))
         except (NotTranslatable, RecursionError) as reason:
             raise NotTranslatable(f"in rule {rule.rule.name}, {_said(reason)}") from None
     targets = dict.fromkeys([write.queue for rule in queue.rules for write in rule.enqueues])
-    return QueueText(rules=tuple(rules), intakes={target: intake_text(target, plan, modules) for target in targets})
+    return QueueText(rules=tuple(rules), intakes={target: intake_text(target, plan) for target in targets})
 
 
-def intake_text(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> IntakeText:
+def intake_text(queue: str, plan: Plan) -> IntakeText:
     """Raises NotSimple where an expression is not."""
     declared = [prop for prop in plan.program.properties_of(queue) if prop.decl is not None]
     properties: list[PropertyText] = []
     for prop in declared:
         assert prop.module is not None, "somebody has declared it"
         try:
-            computed = property_text(prop, prop.values[queue], modules[prop.module])
+            computed = property_text(prop, prop.values[queue], plan.modules[prop.module])
         except (NotTranslatable, RecursionError) as reason:
             raise NotTranslatable(f"in property {prop.name}, {_said(reason)}") from None
         properties.append(PropertyText(property=prop, computed=computed))
@@ -67,15 +66,15 @@ def intake_text(queue: str, plan: Plan, modules: Sequence[CompilerContext]) -> I
     expressions = [*[prop.values[queue] for prop in declared], *[index.expr for index in indexes]]
     return IntakeText(
         properties=tuple(properties),
-        indexes=tuple([(index.number, index_text(index, modules[index.module])) for index in indexes]),
+        indexes=tuple([(index.number, index_text(index, plan.modules[index.module])) for index in indexes]),
         is_linear=all([is_linear(expr) for expr in expressions if expr is not None]),
     )
 
 
-def why_not_native(name: str, plan: Plan, modules: Sequence[CompilerContext]) -> str | None:
+def why_not_native(name: str, plan: Plan) -> str | None:
     """Why the rules of a queue are left to Saxon; None where they are simple."""
     try:
-        queue_text(name, plan, modules)
+        queue_text(name, plan)
     except NotTranslatable as reason:
         return str(reason)
     return None

@@ -6,14 +6,15 @@ a block holds is an array of functions; the evaluator takes it apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from typing import TypeAlias, TypeVar
 
 from demaq.compiler.containment import paths_from_message
-from demaq.compiler.context import CompilerContext, FunctionKey
+from demaq.compiler.context import CompilerContext
+from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.compiler.emit.xquery.lower import Lowering, ambient_name, refuse_unknown_collation
 from demaq.compiler.emit.xquery.qualify import Qualifier
 from demaq.compiler.emit.xquery.vocabulary import (
@@ -31,7 +32,7 @@ from demaq.compiler.emit.xquery.vocabulary import (
     runtime,
     xs,
 )
-from demaq.compiler.plan import Index, Plan, RulePlan
+from demaq.compiler.plan import Index, Plan, Read, RulePlan
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.namespaces import PREFIXES
@@ -39,9 +40,9 @@ from demaq.language.parser import parse_query
 from demaq.language.printing.printer import print_mapped
 from demaq.language.printing.source_map import SourceMap
 from demaq.language.program.bodies import NODE_UPDATES
-from demaq.language.program.program import Property
+from demaq.language.program.program import Property, Rule
 from demaq.language.recursion import deep_recursion
-from demaq.language.resolving.names import Names
+from demaq.language.resolving.names import FunctionKey, Names
 from demaq.language.resolving.resolve import resolve_query
 from demaq.source import NOWHERE, SourceLocation
 
@@ -75,9 +76,9 @@ def property_entry(prop: Property, value: ast.Expr) -> Entry:
 class BlockEmitter:
     """Turns what a plan needs evaluated into blocks."""
 
-    def __init__(self, plan: Plan, modules: Sequence[CompilerContext]) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.modules = modules
+        self._names = [EmittedNames(context.names) for context in plan.modules]
         self.sites = Sites()
         self.errors: list[ProgramError] = []
         self.alone: set[Entry] = set()
@@ -87,7 +88,7 @@ class BlockEmitter:
         """All functions of the plan, module by module. What cannot be emitted is in `errors`."""
         found: list[Block] = []
         with deep_recursion():
-            for context in self.modules:
+            for context in self.plan.modules:
                 functions: list[Function] = []
                 for make in self._makers(context):
                     functions.extend(self._tried(make) or [])
@@ -108,7 +109,7 @@ class BlockEmitter:
 
     def single_blocks(self, block: Block) -> list[Block]:
         """The functions of a block, each in a block of its own: to find out which of them is wrong."""
-        context = self.modules[block.module]
+        context = self.plan.modules[block.module]
         wanted = set(block.entries)
         found: list[Block] = []
         with deep_recursion():
@@ -122,7 +123,7 @@ class BlockEmitter:
     def prolog_block(self, module: int) -> Block:
         """A block without functions: what is wrong with it is wrong with the prolog."""
         with deep_recursion():
-            return self._block(module, self._prolog(self.modules[module]), [])
+            return self._block(module, self._prolog(self.plan.modules[module]), [])
 
     def variables_block(self, module: int) -> Block:
         """The global variables of a module, each as a function that says how it fails.
@@ -130,7 +131,7 @@ class BlockEmitter:
         Saxon catches no error of a global variable, nor does it say where one happened.
         """
         with deep_recursion():
-            prolog = self._prolog(self.modules[module])
+            prolog = self._prolog(self.plan.modules[module])
             variables = [item for item in prolog if isinstance(item, ast.VarDecl)]
             functions = [
                 (("variable", str(number)), item.at, _failure_of(item, item.value))
@@ -152,6 +153,17 @@ class BlockEmitter:
             entries=tuple([entry for entry, _, _ in functions]),
             places=tuple([place for _, place, _ in functions]),
         )
+
+    def _lowering(
+        self,
+        context: CompilerContext,
+        rule: Rule | None = None,
+        reads: Mapping[ast.Node, Read] | None = None,
+        from_message: frozenset[ast.Path] | None = None,
+        in_property: bool = False,
+    ) -> Lowering:
+        names = self._names[context.number]
+        return Lowering(self.plan.program, context, names, self.sites, rule, reads, from_message, in_property)
 
     # functions
 
@@ -175,11 +187,11 @@ class BlockEmitter:
         inside = from_message is not None
         # A rule that meets other messages may meet itself among them: then it must be the same document everywhere.
         whole = None if plan.reads_other_messages else from_message
-        lowering = Lowering(self.plan.program, context, self.sites, rule, plan.sites, whole)
+        lowering = self._lowering(context, rule, plan.sites, whole)
         number = str(rule.number)
         found: list[Function] = []
         if plan.needs_state:
-            first = Lowering(self.plan.program, context, self.sites, rule, plan.sites, from_message)
+            first = self._lowering(context, rule, plan.sites, from_message)
             found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
         head = self._rule_head(plan, f"{STATE}?message" if plan.reads_other_messages else _message(inside))
         body = lowering.expr(rule.body)
@@ -223,7 +235,7 @@ class BlockEmitter:
         found: list[Function] = []
         for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
             refuse_deep_nesting(value)
-            lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+            lowering = self._lowering(context, in_property=True)
             known = _known_context(value, context)
             head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
             function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {_made(prop.type)} }}"))
@@ -233,7 +245,7 @@ class BlockEmitter:
         return found
 
     def _index(self, index: Index, context: CompilerContext) -> list[Function]:
-        lowering = Lowering(self.plan.program, context, self.sites, in_property=True)
+        lowering = self._lowering(context, in_property=True)
         head = f"function({MESSAGE}) {{ {MESSAGE} ! "
         function = ast.Template(NOWHERE, (head, lowering.expr(index.expr), " }"))
         return [(("index", str(index.number)), index.expr.at, function)]
@@ -267,9 +279,9 @@ class BlockEmitter:
         body: list[ast.Decl] = [item for item in runtime_functions("runtime.xq") if item.name.local == "collation"]
         if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
             body += runtime_functions("updates.xq")
-        lowering = Lowering(self.plan.program, context, self.sites)
-        for library, names in zip(context.module.libraries, context.library_names, strict=True):
-            qualifier = Qualifier(_library_names(context, names))
+        lowering = self._lowering(context)
+        for library, names in zip(context.module.libraries, context.module.library_names, strict=True):
+            qualifier = Qualifier(self._names[context.number], names.prefixes)
             body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
         body.extend(self._declarations(tree.prolog, context, context.module.names, lowering, None))
         variables = [item for item in body if isinstance(item, ast.VarDecl)]
@@ -361,20 +373,6 @@ def _failure_of(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
     return ast.Template(NOWHERE, (f"{head}try {{ (array {{ ", bound, tail))
 
 
-def _library_names(context: CompilerContext, names: Names) -> Names:
-    """A library's own prefixes over the meanings that the whole module's query shares."""
-    merged = context.names
-    return Names(
-        functions=merged.functions,
-        variables=merged.variables,
-        elements=merged.elements,
-        attributes=merged.attributes,
-        types=merged.types,
-        parts=merged.parts,
-        prefixes=dict(names.prefixes),
-    )
-
-
 _RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-functions/map")
 
 
@@ -392,7 +390,7 @@ def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
     text = resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
     library = parse_query(text, NOWHERE.file)
     names = resolve_query(library)
-    qualifier = Qualifier(names)
+    qualifier = Qualifier(EmittedNames(names), names.prefixes)
     return tuple(
         [
             qualifier.function(item, RUNTIME, item.name.local)

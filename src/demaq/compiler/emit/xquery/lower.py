@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from demaq.compiler.context import CLOCK, CompilerContext, FunctionKey
+from demaq.compiler.context import CLOCK, CompilerContext
 from demaq.compiler.emit.xquery import update_calls
+from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.compiler.emit.xquery.vocabulary import (
     KNOWN,
     MESSAGE,
@@ -37,6 +38,7 @@ from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
 from demaq.language.program.program import Program, Rule
+from demaq.language.resolving.names import FunctionKey
 from demaq.source import NOWHERE, SourceLocation
 from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, SYSTEM_PROPERTIES
 
@@ -57,6 +59,7 @@ class Lowering:
         self,
         program: Program,
         context: CompilerContext,
+        names: EmittedNames,
         sites: Sites,
         rule: Rule | None = None,
         reads: Mapping[ast.Node, Read] | None = None,
@@ -65,7 +68,7 @@ class Lowering:
     ) -> None:
         self.program = program
         self.context = context
-        self.names = context.names
+        self.names = names
         self.sites = sites
         self.rule = rule
         self.reads = reads or {}
@@ -107,14 +110,9 @@ class Lowering:
             values.append(new)
         if not changed:
             return node
-        again = type(node)(node.at, *values)
-        self._same_names(node, again)
-        return again
-
-    def _same_names(self, old: ast.Node, new: ast.Node) -> None:
-        known = self.names.functions.get(old)
-        if known is not None:
-            self.names.functions[new] = known
+        made = type(node)(node.at, *values)
+        self.names.copy_function(node, made)
+        return made
 
     def template(self, at: SourceLocation, *parts: str | ast.Expr) -> ast.Template:
         return ast.Template(at, parts)
@@ -122,7 +120,7 @@ class Lowering:
     # functions
 
     def call(self, node: ast.FunctionCall) -> ast.Node:
-        known = self.names.functions.get(node)
+        known = self.names.function(node)
         if known is None or not self._is_special(known):
             return self._with_safe_collation(node, known)
         if any([isinstance(arg, ast.Placeholder) for arg in node.args]):
@@ -131,7 +129,7 @@ class Lowering:
         return self._special(node, known, node.args)
 
     def reference(self, node: ast.NamedFunctionRef) -> ast.Node:
-        known = self.names.functions.get(node)
+        known = self.names.function(node)
         if known is None or not (self._is_special(known) or self._takes_collation(known)):
             return node
         return self._as_inline_function(node.at, node.name, known)
@@ -144,14 +142,14 @@ class Lowering:
         for call in node.calls:
             if isinstance(call.function, ast.Name):
                 made = ast.FunctionCall(call.at, call.function, (operand, *call.args))
-                self._same_names(call, made)
+                self.names.copy_function(call, made)
                 operand = made
             else:
                 operand = ast.Postfix(call.at, call.function, (ast.Arguments(call.at, (operand, *call.args)),))
         return self.node(operand)
 
     def _needs_call(self, call: ast.ArrowCall) -> bool:
-        known = self.names.functions.get(call)
+        known = self.names.function(call)
         return known is not None and (self._is_special(known) or self._takes_collation(known))
 
     def _takes_collation(self, known: FunctionKey) -> bool:
@@ -160,7 +158,7 @@ class Lowering:
     def _is_special(self, known: FunctionKey) -> bool:
         if known[0] == QS or known[:2] in CLOCK or known[:2] in ((FN, "collection"), (FN, "trace")):
             return True
-        return known in self.context.declared and self.context.is_ambient(known)
+        return known in self.context.names.declared and self.context.is_ambient(known)
 
     def _args(self, args: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
         return tuple([self.expr(arg) for arg in args])
@@ -182,7 +180,7 @@ class Lowering:
         """A reference to a special function as a function that calls it."""
         params = [ast.Name(at, f"a{n}", None, RUNTIME) for n in range(known[2])]
         call = ast.FunctionCall(at, name, tuple([ast.VarRef(at, param) for param in params]))
-        self.names.functions[call] = known
+        self.names.set_function(call, known)
         body = self.expr(call)
         return ast.InlineFunction(at, (), tuple([ast.Param(at, param, None) for param in params]), None, body)
 

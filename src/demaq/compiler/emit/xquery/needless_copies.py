@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS, XS
-from demaq.language.resolving.names import Names
 
 _DOWN = frozenset({"child", "descendant", "attribute"})
 _HERE = frozenset({"self", "descendant-or-self"})
@@ -24,7 +24,7 @@ _ELSEWHERE = (ast.InlineFunction, ast.NamedFunctionRef, ast.Copy, ast.TransformW
 """What leads to expressions that are not looked at here, or to other copies."""
 
 
-def is_needless(node: ast.Copy, names: Names) -> bool:
+def is_needless(node: ast.Copy, names: EmittedNames) -> bool:
     """Whether the one copy that an expression makes may be the original while its updates are collected."""
     if len(node.bindings) != 1:
         return False
@@ -32,14 +32,14 @@ def is_needless(node: ast.Copy, names: Names) -> bool:
     return all([_is_harmless(part, binding, names) for part in ast.walk(node.modify)])
 
 
-def _is_harmless(node: ast.Node, copy: ast.CopyBinding, names: Names) -> bool:
+def _is_harmless(node: ast.Node, copy: ast.CopyBinding, names: EmittedNames) -> bool:
     match node:
         case ast.AxisStep():
             return node.axis in _DOWN or node.axis in _HERE
         case ast.OperatorChain():
             return _OPERATORS.isdisjoint(node.operators)
         case ast.FunctionCall():
-            known = names.functions.get(node)
+            known = names.function(node)
             return known is not None and (known[0] in (QS, XS) or (known[0] == FN and known[1] not in _TELLING))
         case ast.Insert(where="before" | "after") | ast.Delete() | ast.Replace(value_of=False):
             return _place(node.target, copy, names) == "below"
@@ -48,7 +48,7 @@ def _is_harmless(node: ast.Node, copy: ast.CopyBinding, names: Names) -> bool:
     return not isinstance(node, _ELSEWHERE)
 
 
-def _place(target: ast.Expr, copy: ast.CopyBinding, names: Names) -> Literal["self", "below"] | None:
+def _place(target: ast.Expr, copy: ast.CopyBinding, names: EmittedNames) -> Literal["self", "below"] | None:
     """Where the nodes of an expression surely are: in the copy, perhaps itself, or below it."""
     match target:
         case ast.VarRef():

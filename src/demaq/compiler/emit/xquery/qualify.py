@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.language import ast
 from demaq.language.namespaces import XML
-from demaq.language.resolving.names import Names
 
 
 class Qualifier:
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: EmittedNames, prefixes: Mapping[str, str]) -> None:
         self.names = names
+        self.prefixes = prefixes
 
     def node(self, node: ast.Node) -> ast.Node:
         match node:
             case ast.NameTest() if node.local != "*" or node.prefix != "*":
                 return self._name_test(node)
             case ast.FunctionCall():
-                known = self.names.functions.get(node)
+                known = self.names.function(node)
                 name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
                 made: ast.Node = ast.FunctionCall(node.at, name, tuple([self.expr(arg) for arg in node.args]))
                 return self._keep(node, made)
             case ast.NamedFunctionRef():
-                known = self.names.functions.get(node)
+                known = self.names.function(node)
                 name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
                 return self._keep(node, ast.NamedFunctionRef(node.at, name, node.arity))
             case ast.ArrowCall() if isinstance(node.function, ast.Name):
-                known = self.names.functions.get(node)
+                known = self.names.function(node)
                 name = node.function if known is None else ast.Name(node.function.at, known[1], None, known[0])
                 return self._keep(node, ast.ArrowCall(node.at, name, tuple([self.expr(arg) for arg in node.args])))
             case ast.Name():
@@ -55,22 +58,20 @@ class Qualifier:
         return ast.VarDecl(declaration.at, (), name, made.type, declaration.external, made.value)
 
     def _keep(self, old: ast.Node, new: ast.Node) -> ast.Node:
-        known = self.names.functions.get(old)
-        if known is not None:
-            self.names.functions[new] = known
+        self.names.copy_function(old, new)
         return new
 
     def _name(self, name: ast.Name) -> ast.Name:
-        known = self.names.types.get(name)
+        known = self.names.resolved.types.get(name)
         if known is not None:
             return ast.Name(name.at, known[1], None, known[0])
-        uri = self.names.prefixes.get(name.prefix) if name.prefix else None
+        uri = self.prefixes.get(name.prefix) if name.prefix else None
         return name if uri is None else ast.Name(name.at, name.local, None, uri)
 
     def _name_test(self, test: ast.NameTest) -> ast.NameTest:
-        known = self.names.elements.get(test) or self.names.attributes.get(test)
-        if known is None and test.prefix in self.names.prefixes:
-            known = (self.names.prefixes[test.prefix or ""], test.local)  # the name of an error
+        known = self.names.resolved.elements.get(test) or self.names.resolved.attributes.get(test)
+        if known is None and test.prefix in self.prefixes:
+            known = (self.prefixes[test.prefix or ""], test.local)  # the name of an error
         if known is None or known[0] is None:
             return test
         return ast.NameTest(test.at, known[1], None, known[0])
@@ -87,7 +88,7 @@ class Qualifier:
             prefix = name.prefix or ""
             if prefix in ("xmlns", "xml") or prefix in declared or (not prefix and name is not node.name):
                 continue
-            uri = self.names.prefixes.get(prefix, "")
+            uri = self.prefixes.get(prefix, "")
             if uri != XML:
                 needed[prefix] = uri
         extra = [
@@ -98,12 +99,12 @@ class Qualifier:
             )
             for prefix, uri in needed.items()
         ]
-        outer = self.names.prefixes
+        outer = self.prefixes
         if declared:
-            self.names.prefixes = {**outer, **_declared_here(node)}
+            self.prefixes = {**outer, **_declared_here(node)}
         attributes = [ast.DirectAttribute(item.at, item.name, self._parts(item.parts)) for item in node.attributes]
         content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.node(item) for item in node.content]
-        self.names.prefixes = outer
+        self.prefixes = outer
         return ast.DirectElement(node.at, node.name, (*extra, *attributes), tuple(content))  # type: ignore[arg-type]
 
     def _parts(self, parts: tuple[ast.RawText | ast.Enclosed, ...]) -> tuple[ast.RawText | ast.Enclosed, ...]:

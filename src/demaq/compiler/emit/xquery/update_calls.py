@@ -6,9 +6,9 @@ from typing import Protocol
 
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.xquery import needless_copies
+from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.compiler.emit.xquery.vocabulary import RUNTIME, SITE, Sites, declared, fn, literal
 from demaq.language import ast
-from demaq.language.resolving.names import Names
 from demaq.source import SourceLocation
 
 _INSERTS = {
@@ -25,7 +25,7 @@ class LowersExpressions(Protocol):
     """The pass that lowers what stands inside an update expression."""
 
     context: CompilerContext
-    names: Names
+    names: EmittedNames
     sites: Sites
 
     def expr(self, node: ast.Expr) -> ast.Expr: ...
