@@ -492,8 +492,8 @@ def test_every_default_in_the_reference_is_the_real_one(operator: Operator):
 def test_the_limits_of_who_may_send_in_the_reference_are_the_real_ones():
     text = Page(PROJECT / "docs" / "reference" / "settings.md").text
     limits = {
-        "failures that cost nothing": f"{throttle.FREE_FAILURES} | each further one from an address doubles the time to wait, from {throttle.FIRST_SECONDS:g} s",
-        "the longest time that guessed passwords of an address are not looked at": f"{throttle.SECONDS_MAX:g} s",
+        "failures that cost nothing": f"{throttle.FREE_FAILURES} | each further one from an address doubles the time to wait, from {throttle.BACKOFF.seconds_first:g} s",
+        "the longest time that guessed passwords of an address are not looked at": f"{throttle.BACKOFF.seconds_max:g} s",
         "the longest time that the answer to a failure is held back": f"{authentication.ANSWER_DELAY_SECONDS_MAX:g} s",
         "after how long failures are forgotten": f"{throttle.FORGET_SECONDS / 60:g} minutes",
         "addresses and names of users that are remembered for it": f"{throttle.REMEMBERED_MAX:,} each",

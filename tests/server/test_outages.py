@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from demaq.backoff import Backoff
 from demaq.errors import StoreError
 from demaq.outage_log import OVER_AFTER_SECONDS, OutageLog
 from demaq.server.node import Node
@@ -57,7 +58,7 @@ def test_a_node_whose_store_fails_again_and_again_says_so_once_and_goes_on_soon_
             return run_round()
 
         monkeypatch.setattr(node.engine, "run_round", fail)
-        monkeypatch.setattr("demaq.server.node.PAUSE_SECONDS_MAX", 0.05)
+        monkeypatch.setattr("demaq.server.node.BACKOFF", Backoff(0.05, 0.05))
         node.start()
         node.enqueue("a", "<m/>")
         wait_until(lambda: node.outage is not None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from demaq.backoff import Backoff
 from demaq.cli.main import demaq as command
 from demaq.cli.main import run
 from demaq.errors import OperatorError
@@ -177,7 +178,7 @@ class Unreliable(Somewhere):
 def test_rounds_are_evaluated_beside_the_node_until_spark_works_again(
     monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
-    monkeypatch.setattr(pipelines, "RECOVERY_SECONDS_FIRST", 0.01)
+    monkeypatch.setattr(pipelines, "RECOVERY_BACKOFF", Backoff(0.01, 10.0))
     started: list[Unreliable] = []
 
     def start() -> Any:

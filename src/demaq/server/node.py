@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from demaq.backoff import Backoff
 from demaq.compiler.planner import make_plan
 from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.collection_documents import collection_texts
@@ -86,10 +87,10 @@ GARBAGE_STEP = 500
 """So many messages are removed at once, between two rounds."""
 GARBAGE_STEP_ASKED = 1000
 """The same where somebody asks for it."""
-PAUSE_SECONDS_FIRST = 0.1
-PAUSE_SECONDS_MAX = 2.0
-"""How long the node waits after a fault of the system before it tries again: each time twice as long. Not longer,
-because a store that is back may be filled by senders meanwhile."""
+BACKOFF = Backoff(seconds_first=0.2, seconds_max=2.0)
+"""After a fault of the system. Not longer, because a store that is back may be filled by senders meanwhile."""
+PAUSE_SECONDS_WHEN_STOPPING = 0.1
+"""The same for a node that is to stop."""
 OUTAGE = "waiting to try again after a fault"
 """What senders hear: the fault itself may name hosts and folders."""
 WATCHES_MAX = 10
@@ -428,7 +429,7 @@ class Node:
             except Exception as error:
                 faults += 1
                 busy = faults < FAULTS_MAX_WHEN_STOPPING
-                self._pause(error, min(PAUSE_SECONDS_FIRST * 2**faults, PAUSE_SECONDS_MAX))
+                self._pause(error, BACKOFF.delay_seconds(faults))
             if self._stopping.is_set() and not (self._draining and (busy or self.engine.apart or not stopping)):
                 return
             if not busy and self.fault is None:
@@ -455,7 +456,7 @@ class Node:
             self.outage = None
             _log.warning("%s; trying again in %g s", error, seconds)
         if self._stopping.is_set():
-            time.sleep(PAUSE_SECONDS_FIRST)
+            time.sleep(PAUSE_SECONDS_WHEN_STOPPING)
         else:
             self._stopping.wait(seconds)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from demaq.backoff import Backoff
 from demaq.errors import OperatorError
 from demaq.evaluation.delegating import Delegating
 from demaq.evaluation.outcomes import Outcome, StateReader
@@ -31,9 +32,8 @@ PROBES = 3
 """So many empty jobs tell what a job costs."""
 MESSAGE_SECONDS_FIRST = 0.0005
 """What a message is taken to cost before any was seen."""
-RECOVERY_SECONDS_FIRST = 0.5
-RECOVERY_SECONDS_MAX = 10.0
-"""When Spark is asked whether it works again: each time after twice as long."""
+RECOVERY_BACKOFF = Backoff(seconds_first=0.5, seconds_max=10.0)
+"""Between two questions whether Spark works again."""
 WEIGHT = 0.3
 """How much the newest round says about what a message costs."""
 WORTH_IT = 0.8
@@ -244,9 +244,9 @@ class Pipeline(Delegating):
 
     def _recover(self) -> None:
         """Ask Spark until it works again; where it has ended, start it anew."""
-        seconds = RECOVERY_SECONDS_FIRST
-        while not self._closing.wait(seconds):
-            seconds = min(2 * seconds, RECOVERY_SECONDS_MAX)
+        attempt = 1
+        while not self._closing.wait(RECOVERY_BACKOFF.delay_seconds(attempt)):
+            attempt += 1
             spark = self._spark
             try:
                 if spark is None or spark.has_ended():

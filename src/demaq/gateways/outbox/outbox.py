@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
+from demaq.backoff import Backoff
 from demaq.engine.delivery import Ended
 from demaq.engine.engine import Engine
 from demaq.errors import AlreadyProcessed, MessageError, OperatorError
@@ -41,9 +42,8 @@ CHARACTERS_MAX = 64_000_000
 IDLE_SECONDS_MAX = 30.0
 PAUSE_SECONDS_MIN = 0.001
 """So long others have the event loop, whatever is to be done."""
-FAULT_SECONDS_FIRST = 0.1
-FAULT_SECONDS_MAX = 2.0
-"""After a fault of the store it is tried again this much later: each time twice as long."""
+STORE_BACKOFF = Backoff(seconds_first=0.1, seconds_max=2.0)
+"""After a fault of the store."""
 NOTE_ATTEMPTS_MAX = 5
 """So often an answer that makes the system fail is tried to be stored, before it is an error."""
 OTHER_SIDE = ("disconnectedTransport", "nameResolution", "timeout", "connectionClosed")
@@ -155,11 +155,10 @@ class Outbox:
                     pause = min(pause, await self._advance(gateway))
                 faults = 0
             except Exception as fault:
-                pause = _fault_seconds(faults)
                 faults += 1
                 if not self._stopping:
                     self._outages.note_failure(fault)
-                    await asyncio.sleep(pause)
+                    await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
                 continue
             try:
                 await asyncio.wait_for(self._work.wait(), max(pause, PAUSE_SECONDS_MIN))
@@ -266,8 +265,8 @@ class Outbox:
             try:
                 await self._postpone(gateway, attempt, refusal)
             except OperatorError as fault:
-                await self._pause(fault, faults)
                 faults += 1
+                await self._pause(fault, faults)
                 continue
             if due.lane is not None:
                 gateway.note_put_off(due.lane, due.seq, attempt.number, None)
@@ -279,8 +278,8 @@ class Outbox:
             try:
                 return await self._texts.do(seq)
             except OperatorError as fault:
-                await self._pause(fault, faults)
                 faults += 1
+                await self._pause(fault, faults)
 
     async def _tried(self, message: StoredMessage, to: Destination) -> Delivered | DeliveryFailed:
         settings = self._settings.outgoing(message.queue)
@@ -298,6 +297,7 @@ class Outbox:
         """What became of it is stored as soon as that is possible: a fault here must not make it be sent again."""
         faults = 0
         while True:
+            faults += 1
             try:
                 await self._note(gateway, message, tried, result)
                 return
@@ -307,15 +307,14 @@ class Outbox:
                 await self._pause(fault, faults)
             except Exception as fault:
                 _log.exception("noting what became of message %s failed", message.seq)
-                await asyncio.sleep(_fault_seconds(faults))
-                if faults + 1 == NOTE_ATTEMPTS_MAX:
+                await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
+                if faults == NOTE_ATTEMPTS_MAX:
                     reason = f"what came back cannot be stored: {type(fault).__name__}: {fault}"
                     result = DeliveryFailed(kind="systemError", reason=reason, status=result.status, again=False)
-            faults += 1
 
     async def _pause(self, fault: OperatorError, faults: int) -> None:
         self._outages.note_failure(fault)
-        await asyncio.sleep(_fault_seconds(faults))
+        await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
 
     async def _note(
         self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
@@ -414,10 +413,6 @@ class Outbox:
         if postponed:
             self._store.postpone(postponed)  # does no harm where it is done twice
         return [None] * len(notes)
-
-
-def _fault_seconds(faults: int) -> float:
-    return float(min(FAULT_SECONDS_FIRST * 2**faults, FAULT_SECONDS_MAX))
 
 
 def _is_about_other_side(result: DeliveryFailed) -> bool:

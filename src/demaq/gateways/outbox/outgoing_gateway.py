@@ -7,6 +7,7 @@ import time
 from datetime import datetime
 from typing import NamedTuple
 
+from demaq.backoff import Backoff
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
 from demaq.gateways.outbox.peers import Peer
@@ -216,8 +217,7 @@ class OutgoingGateway:
                 settings.connections,
                 settings.rate_per_second,
                 settings.breaker_failures,
-                settings.retry_first_seconds,
-                settings.breaker_pause_seconds,
+                Backoff(settings.retry_first_seconds, settings.breaker_pause_seconds),
                 time.monotonic,
             )
         return known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from demaq.backoff import Backoff
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
 
 JITTER = 0.5
@@ -21,15 +22,13 @@ class Peer:
         connections: int,
         rate_per_second: float | None,
         failures_max: int,
-        pause_seconds_first: float,
-        pause_seconds_max: float,
+        backoff: Backoff,
         clock: Callable[[], float],
     ) -> None:
         self._connections = connections
         self._interval = 0.0 if rate_per_second is None else 1.0 / rate_per_second
         self._failures_max = failures_max
-        self._pause_first = pause_seconds_first
-        self._pause_max = pause_seconds_max
+        self._backoff = backoff
         self._clock = clock
         self._busy = 0
         self._free_at = 0.0
@@ -38,7 +37,8 @@ class Peer:
         """How many attempts have failed since the last one that did not."""
         self._closed_until: float | None = None
         """While it is not worth trying, until when; then one message is let through to see."""
-        self._pause = pause_seconds_first
+        self._closings = 0
+        """How often in a row it was left alone."""
         self._is_probing = False
         self._last: DeliveryFailed | None = None
 
@@ -86,20 +86,19 @@ class Peer:
             is_back = self._closed_until is not None
             self._failures = 0
             self._closed_until = None
-            self._pause = self._pause_first
+            self._closings = 0
             return is_back
         self._failures += 1
         self._last = failure
         if self._closed_until is not None or self._failures >= self._failures_max:
-            self._closed_until = self._clock() + self._pause
-            self._pause = min(self._pause * 2, self._pause_max)
+            self._closings += 1
+            self._closed_until = self._clock() + self._backoff.delay_seconds(self._closings)
         return False
 
 
 def pause_seconds(
     attempt: int, first: float, longest: float, asked: float | None, chance: Callable[[], float] = random.random
 ) -> float:
-    """How long to wait behind an attempt: each time twice as long, and at least as long as the other side asks for."""
-    doubled = min(first * 2.0 ** min(attempt - 1, 60), longest)
-    pause = doubled * (1 - JITTER * chance())
+    """Return how long to wait after an attempt, the first of which is 1: at least as long as the peer asks for."""
+    pause = Backoff(first, longest, JITTER).delay_seconds(attempt, chance)
     return pause if asked is None else max(pause, min(asked, RETRY_AFTER_SECONDS_MAX))

@@ -29,7 +29,7 @@ from demaq.gateways.security.authorization_header import Password, Token, creden
 from demaq.gateways.security.client_certificates import PeerCertificate
 from demaq.gateways.security.credential_file import TOKENS, USERS, CredentialFile, Entry
 from demaq.gateways.security.passwords import password_hash, password_matches
-from demaq.gateways.security.throttle import Slowing, network_of
+from demaq.gateways.security.throttle import Throttle, network_of
 from demaq.gateways.security.tokens import token_hash
 
 AuthKind = Literal["basic", "bearer", "certificate"]
@@ -136,9 +136,9 @@ class Authenticator:
             if "bearer" in gateway.auth and gateway.tokens not in self._token_files:
                 self._token_files[gateway.tokens] = CredentialFile(gateway.tokens, TOKENS, clock)
         self._remembered = _Remembered(clock)
-        self._failing_addresses = Slowing(clock)
-        self._failing_users = Slowing(clock)
-        self._guessing_addresses = Slowing(clock)
+        self._failing_addresses = Throttle(clock)
+        self._failing_users = Throttle(clock)
+        self._guessing_addresses = Throttle(clock)
         # Somebody who is not there takes as long as somebody who is: names cannot be found out by the clock.
         self._nobody = password_hash(secrets.token_urlsafe()) if self._user_files else ""
         self._pool: ThreadPoolExecutor | None = None
@@ -227,7 +227,7 @@ class Authenticator:
         entry = self._remembered.get(key)
         if entry is not None and file.holds(entry):
             return self._admit(queue, entry, "basic", address)
-        wait = self._guessing_addresses.remaining(network_of(address))
+        wait = self._guessing_addresses.remaining_seconds(network_of(address))
         if wait > 0:
             return self._too_early(queue, "slowed", wait)
         entry = file.by_name(shown.user)
@@ -236,8 +236,8 @@ class Authenticator:
     def _judge(self, queue: str, check: _SlowCheck, matches: bool, address: str) -> Identity | Denied:
         entry = check.entry
         if entry is None or not matches:
-            self._guessing_addresses.failed(network_of(address))
-            delay = self._failing_users.failed(check.password.user)
+            self._guessing_addresses.note_failure(network_of(address))
+            delay = self._failing_users.note_failure(check.password.user)
             return self._deny(queue, address, "wrong", "this is not a user and their password", delay=delay)
         self._remembered.put(check.key, entry)
         return self._admit(queue, entry, "basic", address)
@@ -263,7 +263,7 @@ class Authenticator:
     ) -> Denied:
         self.failures[queue, reason] += 1
         if reason != "missing":  # many clients show their credentials only when they are asked for them
-            delay = max(delay, self._failing_addresses.failed(network_of(address)))
+            delay = max(delay, self._failing_addresses.note_failure(network_of(address)))
         delay = min(delay, ANSWER_DELAY_SECONDS_MAX)
         challenge = _challenge(self._gateways[queue].auth) if status == 401 else None
         return Denied(status=status, reason=reason, message=message, www_authenticate=challenge, delay_seconds=delay)

@@ -1,4 +1,4 @@
-"""Slow down whoever fails again and again.
+"""Delay attempts after repeated failures.
 
 The first failures cost nothing: people mistype. Each further one doubles the time to wait, up to a bound, and after a
 while without any all is forgotten. What is remembered is bounded too: those whose last failure is longest ago go first.
@@ -11,24 +11,25 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from demaq.backoff import Backoff
+
 FREE_FAILURES = 3
-FIRST_SECONDS = 1.0
-SECONDS_MAX = 60.0
+BACKOFF = Backoff(seconds_first=1.0, seconds_max=60.0)
 FORGET_SECONDS = 900.0
 REMEMBERED_MAX = 10_000
 IPV6_PREFIX = 64
 """So much of an IPv6 address is one customer's: the rest they choose as they like."""
 
 
-class Slowing:
-    """How often each of some names has failed of late, and how long it has to wait."""
+class Throttle:
+    """Counts recent failures by name, and computes how long each has to wait."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # count and when the last one was
 
-    def failed(self, name: str) -> float:
-        """Note a failure. The answer is for how many seconds the next attempt should wait."""
+    def note_failure(self, name: str) -> float:
+        """Count a failure and return for how many seconds the next attempt should wait."""
         count = self._count(name) + 1
         self._failures[name] = (count, self._clock())
         self._failures.move_to_end(name)
@@ -36,8 +37,8 @@ class Slowing:
             self._failures.popitem(last=False)
         return _pause(count)
 
-    def remaining(self, name: str) -> float:
-        """For how many seconds from now on an attempt comes too early."""
+    def remaining_seconds(self, name: str) -> float:
+        """Return for how many more seconds an attempt comes too early."""
         count = self._count(name)
         return max(0.0, self._failures[name][1] + _pause(count) - self._clock()) if count else 0.0
 
@@ -53,7 +54,7 @@ class Slowing:
 
 
 def network_of(address: str) -> str:
-    """What counts as one address: an IPv4 address, or the network of an IPv6 one."""
+    """Return what counts as one address: an IPv4 address, or the network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -66,8 +67,4 @@ def network_of(address: str) -> str:
 
 
 def _pause(count: int) -> float:
-    doublings = count - FREE_FAILURES - 1
-    if doublings < 0:
-        return 0.0
-    # Beyond a few doublings the bound is reached: no power of a large number is computed.
-    return min(FIRST_SECONDS * 2.0 ** min(doublings, 16), SECONDS_MAX)
+    return BACKOFF.delay_seconds(count - FREE_FAILURES)

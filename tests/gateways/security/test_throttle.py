@@ -1,49 +1,52 @@
-"""Whoever fails again and again waits longer and longer, and no longer than that."""
+"""Repeated failures delay the next attempt, up to a bound."""
 
 from __future__ import annotations
 
 from demaq.gateways.security.throttle import (
-    FIRST_SECONDS,
+    BACKOFF,
     FORGET_SECONDS,
     FREE_FAILURES,
     REMEMBERED_MAX,
-    SECONDS_MAX,
-    Slowing,
+    Throttle,
     network_of,
 )
 from tests.gateways.security.clock import HandClock
 
 
 def test_the_first_failures_are_free_and_then_the_time_doubles_up_to_a_bound():
-    slowing = Slowing(HandClock())
-    pauses = [slowing.failed("a") for _ in range(2000)]
+    throttle = Throttle(HandClock())
+    pauses = [throttle.note_failure("a") for _ in range(2000)]
 
     assert pauses[:FREE_FAILURES] == [0.0] * FREE_FAILURES
-    assert pauses[FREE_FAILURES : FREE_FAILURES + 3] == [FIRST_SECONDS, 2 * FIRST_SECONDS, 4 * FIRST_SECONDS]
-    assert pauses[-1] == SECONDS_MAX
+    assert pauses[FREE_FAILURES : FREE_FAILURES + 3] == [
+        BACKOFF.seconds_first,
+        2 * BACKOFF.seconds_first,
+        4 * BACKOFF.seconds_first,
+    ]
+    assert pauses[-1] == BACKOFF.seconds_max
 
 
 def test_the_time_runs_down_and_failures_are_forgotten():
     clock = HandClock()
-    slowing = Slowing(clock)
+    throttle = Throttle(clock)
     for _ in range(FREE_FAILURES + 2):
-        slowing.failed("a")
+        throttle.note_failure("a")
 
-    assert slowing.remaining("a") == 2 * FIRST_SECONDS
-    assert slowing.remaining("b") == 0
-    clock.go_on(FIRST_SECONDS)
-    assert slowing.remaining("a") == FIRST_SECONDS
+    assert throttle.remaining_seconds("a") == 2 * BACKOFF.seconds_first
+    assert throttle.remaining_seconds("b") == 0
+    clock.go_on(BACKOFF.seconds_first)
+    assert throttle.remaining_seconds("a") == BACKOFF.seconds_first
     clock.go_on(FORGET_SECONDS)
-    assert slowing.remaining("a") == 0
-    assert slowing.failed("a") == 0
+    assert throttle.remaining_seconds("a") == 0
+    assert throttle.note_failure("a") == 0
 
 
 def test_what_is_remembered_is_bounded():
-    slowing = Slowing(HandClock())
+    throttle = Throttle(HandClock())
     for number in range(REMEMBERED_MAX + 500):
-        slowing.failed(str(number))
+        throttle.note_failure(str(number))
 
-    assert len(slowing) == REMEMBERED_MAX
+    assert len(throttle) == REMEMBERED_MAX
 
 
 def test_a_customer_with_a_network_of_their_own_is_one_address():
