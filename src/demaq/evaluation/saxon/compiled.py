@@ -7,7 +7,7 @@ from typing import Any
 
 from demaq.compiler.containment import tells_parsed_from_made
 from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter, property_entry, runtime_query
-from demaq.compiler.emit.xquery.property_queries import MadeProperty, intake_query
+from demaq.compiler.emit.xquery.property_queries import describe_property, intake_query
 from demaq.compiler.emit.xquery.rule_filter import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
@@ -139,10 +139,6 @@ class CompiledProgram:
         value = prop.values[queue]
         return self.saxon.empty() if value is None else self.functions[property_entry(prop, value)]
 
-    def _is_alone(self, prop: Property, queue: str) -> bool:
-        value = prop.values[queue]
-        return value is not None and property_entry(prop, value) in self.emitter.alone
-
     def _intakes(self) -> Any:
         """For each queue with properties or indexes: what makes those of a new message."""
         saxon, program = self.saxon, self.plan.program
@@ -157,23 +153,15 @@ class CompiledProgram:
                 for index in self.plan.indexes_of(queue)
             ]
             if properties or indexes:
-                queries[queue] = intake_query([self._made(prop, queue) for prop in properties], bool(indexes))
+                queries[queue] = intake_query(
+                    [describe_property(prop, queue, self.emitter.alone) for prop in properties], bool(indexes)
+                )
                 values = saxon.array([self._value(prop, queue) for prop in properties])
                 arguments[queue] = values, saxon.array(indexes)
         if not queries:
             return saxon.map({})
         makers = saxon.functions(runtime_query(f"[{', '.join(queries.values())}]"), RUNTIME_URI)
         return saxon.map({queue: f.call(list(arguments[queue])).head for queue, f in zip(queries, makers, strict=True)})
-
-    def _made(self, prop: Property, queue: str) -> MadeProperty:
-        return MadeProperty(
-            name=prop.name,
-            type=prop.type,
-            is_fixed=prop.variant == "fixed",
-            is_inherited=prop.variant == "inherited",
-            is_computed=prop.values[queue] is not None,
-            is_alone=self._is_alone(prop, queue),
-        )
 
 
 def in_dependency_order(program: Program, queue: str) -> list[Property]:

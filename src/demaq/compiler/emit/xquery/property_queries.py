@@ -10,10 +10,12 @@ that is known when a program is compiled is decided then: it is done for every m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from demaq.compiler.emit.xquery.blocks import Entry, property_entry
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, declared, literal
+from demaq.language.program.program import Property
 
 _KEY_IS_NOT_TEXT = frozenset({"dateTime", "dateTimeStamp", "date", "time", "float", "double"})
 
@@ -29,6 +31,19 @@ class MadeProperty:
     is_computed: bool
     is_alone: bool
     """Whether the document alone decides what is computed."""
+
+
+def describe_property(prop: Property, queue: str, alone: Collection[Entry]) -> MadeProperty:
+    """Return how a property of a queue's messages is made; `alone` has those that the document alone decides."""
+    value = prop.values[queue]
+    return MadeProperty(
+        name=prop.name,
+        type=prop.type,
+        is_fixed=prop.variant == "fixed",
+        is_inherited=prop.variant == "inherited",
+        is_computed=value is not None,
+        is_alone=value is not None and property_entry(prop, value) in alone,
+    )
 
 
 def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
