@@ -123,7 +123,7 @@ class Page:
 
 def all_pages() -> list[Page]:
     """Everything we wrote for readers."""
-    paths = [PROJECT / "README.md", PROJECT / "CHANGELOG.md"]
+    paths = [PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     paths += sorted((PROJECT / "docs").rglob("*.md")) + sorted((PROJECT / "examples").rglob("*.md"))
     return [Page(path) for path in paths]
 

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import PROJECT, Page, all_pages
+from tests.skeleton.test_house import MAY_IMPORT, TOP
 
 SOURCES = PROJECT / "src" / "demaq"
 GLOSSARY = Page(PROJECT / "docs" / "reference" / "glossary.md")
+CONTRIBUTING = Page(PROJECT / "CONTRIBUTING.md")
 LIFE = Page(PROJECT / "docs" / "explanation" / "life-of-a-message.md")
 
 _FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
-_NAMES = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`((?:,? (?:and )?`[\w.]+`)+)")
+_NAMES = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`((?:,? (?:and )?`(?!\w+\.py`)[\w.]+`)+)")
 """A file, and the names that follow it: `store/protocol.py`, `Step` and `Committed`."""
 _ROW = re.compile(r"^  +(\w+) +((?:[\w-]+/)*[\w-]+\.py)  ", re.MULTILINE)
 """A row of a text block: a name, its file, what it does."""
@@ -121,3 +123,23 @@ def test_the_picture_names_classes_of_the_walk():
     assert len(shown) >= 7
     assert {name for text in shown for name in text.split(" · ")} - walked == set()
     assert "prefers-color-scheme: dark" in picture
+
+
+def test_contributors_are_shown_the_layers_in_their_order():
+    layers = re.findall(r"^\| `(\w+)` \| ", CONTRIBUTING.section("Where things are"), re.MULTILINE)
+
+    assert layers == [name for name in MAY_IMPORT if name != TOP]
+
+
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    section = Page(PROJECT / "README.md").section("Measured beside hand-written code")
+    measured = Page(PROJECT / "docs" / "reference" / "benchmarks.md").text
+    rows = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    figures = [figure for row in rows for cell in row.split("|")[2:] for figure in re.findall(r"\d[\d,.]*\d", cell)]
+
+    assert len(figures) >= 17
+    assert [figure for figure in figures if figure not in measured] == []
+    applications = [PROJECT / "bench" / "demaq_bench" / "applications" / f"w{n}.dmq" for n in (1, 2, 3)]
+    rules = sum([len(path.read_text().splitlines()) for path in applications])
+    baseline = len((PROJECT / "bench" / "demaq_bench" / "baseline.py").read_text().splitlines())
+    assert f"{rules} lines of rules, {baseline} lines of Python" in section
