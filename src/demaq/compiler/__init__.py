@@ -1,1 +1,1 @@
-"""The compiler: a checked program to a plan, a plan to XQuery that Saxon runs."""
+"""The compiler: from a checked program to a plan, and from a plan to XQuery (for Saxon) and Python (native rules)."""

@@ -1,4 +1,4 @@
-"""What one rule does, as written: its conditions, what it reads, what it writes. The rewrites make something of it."""
+"""Analyse one rule as written: its conditions, reads and writes. This is the plan that the rewrites start from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IN_FUNCTION = "it is read inside a declared function"
 
 
 def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
-    """The rule's plan before any rewrite: every read of a queue is a scan."""
+    """Return the rule's plan before any rewrite: every read of a queue is a scan."""
     sites: dict[ast.Node, Read] = {}
     reads: dict[Read, None] = {}
     properties: dict[str, None] = {}
@@ -78,7 +78,7 @@ def _write(queue: str, actions: list[ast.Enqueue], context: CompilerContext) -> 
 
 
 def _conditions(body: ast.Expr) -> list[ast.Expr]:
-    """What must hold for the rule to act: the `if`s around everything it does."""
+    """Return the conditions of all `if`s that enclose the rule's actions; the rule acts only if all of them hold."""
     found: list[ast.Expr] = []
     while isinstance(body, ast.If) and (body.otherwise is None or _is_nothing(body.otherwise)):
         found.extend(conjuncts(body.condition))

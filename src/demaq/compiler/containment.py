@@ -1,8 +1,8 @@
-"""Which rules can be shown a message inside its batch, and which need it as a document of its own.
+"""Decide which rules may be given a message inside its batch, and which need it as a document of its own.
 
-A batch of messages is parsed as one document, because parsing is most of what a message costs. A rule that only goes
-down from the message cannot tell the difference; one that goes up, sideways out of it, or hands the document node
-around could, and gets a copy.
+Messages of a batch are parsed as one document, because parsing dominates the cost of a message. A rule that only uses
+downward axes from the message sees no difference. A rule that navigates upwards or sideways out of the message, or that
+passes the document node on, would see it, and gets a copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TELLS_PARSED_FROM_MADE = frozenset(
 
 
 def tells_parsed_from_made(contexts: Iterable[CompilerContext]) -> bool:
-    """Whether a program could tell a document that was parsed from one that a rule has just made."""
+    """Return whether a program can distinguish a parsed document from one that a rule has constructed."""
     for context in contexts:
         used = [key for key in context.names.functions.values() if key[0] == FN]
         if not _TELLS_PARSED_FROM_MADE.isdisjoint([local for _, local, _ in used]):
@@ -48,9 +48,9 @@ class FocusKind(Enum):
 
 
 def paths_from_message(body: ast.Expr, context: CompilerContext) -> frozenset[ast.Path] | None:
-    """The paths that begin with `/` at the message, for an expression that never leaves the message by its top.
+    """Return the paths that begin with `/` at the message if the expression never navigates out of the message.
 
-    None for one that might, or whose paths from the root could be about other trees as well.
+    Return None if it might, or if a path from the root could start in another tree than the message.
     """
     finder = _ContainmentFinder(context)
     return frozenset(finder.from_message) if finder.ok(body, FocusKind.MESSAGE) else None
@@ -86,12 +86,12 @@ class _ContainmentFinder:
             case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
                 if not self._function(node, focus):
                     return False
-            case ast.TransformWith():  # what it changes is a copy, and a copy is no part of the message
+            case ast.TransformWith():  # the copy is no part of the message
                 return self.ok(node.operand, focus) and (node.modify is None or self.ok(node.modify, FocusKind.WITHIN))
         return self._all(ast.children(node), focus)
 
     def _mapped(self, operands: Sequence[ast.Expr], focus: FocusKind) -> bool:
-        """Each operand is evaluated with what the one before it selects."""
+        """Return whether all operands of `!` are contained; each has the items of the one before as its focus."""
         for operand in operands:
             if not self.ok(operand, focus):
                 return False
@@ -99,7 +99,7 @@ class _ContainmentFinder:
         return True
 
     def _variable(self, node: ast.VarRef) -> bool:
-        """A global variable may hold a function, and what that does is written where the variable is declared."""
+        """Check the value of a global variable: it may hold a function, which is called where the variable is used."""
         binder = self.names.variables.get(node)
         if not isinstance(binder, ast.VarDecl) or binder in self._variables_seen:
             return True
@@ -120,7 +120,7 @@ class _ContainmentFinder:
         here = focus
         if path.separators[0]:
             if focus is FocusKind.WITHIN:
-                return False  # the root of whatever the focus is: perhaps the message's, perhaps not
+                return False  # the root of an item that may or may not belong to the message
             if focus is FocusKind.MESSAGE:
                 self.from_message.append(path)
         for step in path.steps:
@@ -140,7 +140,7 @@ class _ContainmentFinder:
         return known is not None and known[:2] == (QS, "message") and isinstance(node, ast.FunctionCall)
 
     def _is_state(self, node: ast.Node) -> bool:
-        """Whether an expression surely selects nodes of other documents than the message."""
+        """Return whether an expression certainly selects nodes of documents other than the message."""
         while True:
             match node:
                 case ast.Postfix():

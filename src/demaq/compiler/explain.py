@@ -1,4 +1,4 @@
-"""A plan in words an author understands: which rules are asked, what they read and how, what they write."""
+"""Describe a plan to its author: which rules are evaluated, what they read and how, what they write."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WITHOUT_RULES = {"outgoingGateway": "messages are sent", "echo": "messages come
 
 
 Answers: TypeAlias = Mapping[str, Sequence[str]]
-"""For incoming gateways the queues that answer their senders."""
+"""For each incoming gateway, the queues that answer its senders."""
 
 
 def explain(plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None) -> str:
-    """The plan of an application, of one rule, or of one queue."""
+    """Return the plan of an application, of one rule, or of one queue, as text."""
     if rule is not None:
         return "\n".join(_rule_lines(plan, plan.rules[rule]))
     paragraphs: list[list[str]] = []
@@ -48,7 +48,7 @@ def explain(plan: Plan, rule: str | None = None, queue: str | None = None, answe
 def explain_json(
     plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None
 ) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same as data for JSON."""
     rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
     queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
     return {
@@ -164,7 +164,7 @@ def _read(read: Read) -> str:
 
 
 def _errors(plan: Plan, item: RulePlan) -> str:
-    """Where the errors of a rule end: rule, queue, module, system."""
+    """Return the queue that errors of a rule go to: that of the rule, of its queue, of its module, or the system's."""
     rule, program = item.rule, plan.program
     if rule.errorqueue:
         return rule.errorqueue
@@ -214,7 +214,7 @@ def _index(index: Index) -> str:
 
 
 def _key(key: ast.Expr) -> str:
-    """A key as it is computed; one that only names a variable shows what the variable stands for."""
+    """Return a key as it is computed; a key that is only a variable is shown as the variable's expression."""
     if isinstance(key, ast.Flwor) and isinstance(key.result, ast.VarRef) and len(key.clauses) == 1:
         clause = key.clauses[0]
         if isinstance(clause, ast.LetClause):

@@ -1,11 +1,12 @@
-"""What a message must have for a condition to hold: a root, elements, attributes, constants.
+"""Infer what a message must have for a condition to hold: its root, elements, attributes, constants.
 
     //offerRequest                     needs an element offerRequest
     /order[@type = "rush"]/customer    needs the root order, a type attribute with the value rush, a customer
     //a or //b                         needs an a or a b
     not(//cancelled)                   needs nothing
 
-Only what surely follows is found; a message that lacks it cannot make the condition true, so the rule is not asked.
+The inference is conservative: a message that lacks a required feature cannot make the condition true, so the rule need
+not be evaluated.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _ALTERNATIVES_MAX = 64
 
 
 def required_features(condition: ast.Expr, names: Names, plain_strings: bool = True) -> list[Requirement]:
-    """Requirements that every message fulfils for which the condition, with the message as focus, is true.
+    """Return requirements that every message fulfils for which the condition, with the message as focus, is true.
 
-    `plain_strings` while strings are equal only when they are the same, as under the default collation.
+    `plain_strings` says that strings are equal only if they are identical, as under the default collation.
     """
     return _FeatureFinder(names, plain_strings).of(condition, True)
 
@@ -37,7 +38,7 @@ class _FeatureFinder:
         self.plain_strings = plain_strings
 
     def of(self, expr: ast.Expr, at_document: bool) -> list[Requirement]:
-        """What must be there for an expression to be true; `at_document` while the focus is the message itself."""
+        """Return what an expression needs to be true; `at_document` says that the focus is the message itself."""
         match expr:
             case ast.OperatorChain(operators=("and", *_)):
                 found: list[Requirement] = []
@@ -106,11 +107,11 @@ class _FeatureFinder:
     # nodes that must exist
 
     def _nodes(self, expr: ast.Expr, at_document: bool) -> list[Requirement]:
-        """What must be there for an expression to select any node of the message."""
+        """Return what an expression needs to select any node of the message."""
         return self._message_nodes(expr, at_document) or []
 
     def _message_nodes(self, expr: ast.Expr, at_document: bool) -> list[Requirement] | None:
-        """The same; None where the expression selects something else, or who knows what."""
+        """Return the same, or None if the expression does not certainly select nodes of the message."""
         match expr:
             case ast.AxisStep():
                 return self._step(expr, at_document)
@@ -121,7 +122,7 @@ class _FeatureFinder:
             case ast.FunctionCall() if calls(expr, self.names, "message", QS):
                 return []
             case ast.FunctionCall() if calls(expr, self.names, "data", arity=1):
-                return self._message_nodes(expr.args[0], at_document)  # string() of nothing would be a value
+                return self._message_nodes(expr.args[0], at_document)  # not for string(), which is never empty
             case ast.Postfix():
                 base = self._message_nodes(expr.base, at_document)
                 if base is None or not all([isinstance(suffix, ast.Predicate) for suffix in expr.suffixes]):
@@ -146,7 +147,7 @@ class _FeatureFinder:
                 here_is_document = False
                 continue
             if not first:
-                return found  # whatever is done with the nodes so far, they must be there
+                return found  # whatever the step does with the nodes so far, they must exist
             base = self._message_nodes(step, at_document)
             if base is None:
                 return None
@@ -183,7 +184,10 @@ class _FeatureFinder:
         return None
 
     def _last_named_step(self, expr: ast.Expr) -> tuple[str, str, str] | None:
-        """The element or attribute whose value an expression gives; `x/text()` gives but a part and does not count."""
+        """Return the element or attribute that gives the value of an expression, if any.
+
+        Not for `x/text()`, which may be a part of the value of x.
+        """
         if isinstance(expr, ast.FunctionCall) and self.names.functions.get(expr) == (FN, "data", 1):
             return self._last_named_step(expr.args[0])
         if isinstance(expr, ast.Path):
@@ -194,7 +198,7 @@ class _FeatureFinder:
 
 
 def _constants(expr: ast.Expr) -> list[str]:
-    """The strings an expression consists of, if it is nothing but strings."""
+    """Return the strings an expression consists of, or none if it is anything else."""
     if isinstance(expr, ast.StringLiteral):
         return [expr.value]
     if isinstance(expr, ast.Sequence):
@@ -204,7 +208,7 @@ def _constants(expr: ast.Expr) -> list[str]:
 
 
 def without_implied(requirements: Sequence[Requirement]) -> list[Requirement]:
-    """Requirements that do not follow from others: who needs a type with the value rush needs a type."""
+    """Return the requirements that are not implied by others: a type with the value rush implies a type."""
     kept: list[Requirement] = []
     for candidate in dict.fromkeys(requirements):
         others = [other for other in requirements if other != candidate]
@@ -224,7 +228,7 @@ def _is_at_least(feature: Feature, other: Feature) -> bool:
 
 
 def best_requirement(requirements: Sequence[Requirement]) -> Requirement:
-    """The one that tells most: few alternatives, and a value rather than a name."""
+    """Return the most selective requirement: few alternatives, and a value rather than a name."""
     return min(requirements, key=_vagueness)
 
 

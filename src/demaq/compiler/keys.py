@@ -4,9 +4,10 @@
     for $i in qs:queue("invoices") where $i//customerID = $c …     by //customerID
     let $all := qs:queue("invoices") return $all[//customerID = $c]   the same, through the variable
 
-The read is only narrowed: the rule still applies its own predicate to what the index found. So an index entry too many
-does no harm, and steps of a path may drop their predicates when they become an index. A key may depend on whatever is
-known before the rule runs: the message, its properties, its slice key; never on what is looked up or on other state.
+Invariant: the read is only narrowed. The rule still applies its own predicate to what the index found, so superfluous
+index entries are harmless, and steps of a path may drop their predicates when they become an index. A key may depend on
+everything known before the rule runs: the message, its properties, its slice key; never on what is looked up or on
+other state.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from demaq.language.resolving.names import Names
 from demaq.source import SourceLocation
 
 Steps = tuple[tuple[str, ast.Expr], ...]
-"""Steps behind the document node, each with its separator."""
+"""Steps from the document node, each with its separator."""
 
 _DOWN = ("child", "descendant", "descendant-or-self", "self", "attribute")
 _BOOLEAN_FUNCTIONS = ("not", "exists", "empty", "boolean", "contains", "starts-with", "ends-with", "matches", "true")
@@ -30,14 +31,14 @@ _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Documents whose path has one of the values of the key expression."""
+    """An index path and the expression that computes the values to look up."""
 
     path: ast.Expr
     value: ast.Expr
 
 
 class KeyFinder:
-    """Looks for keys in one rule's body."""
+    """Finds the keys of reads in one rule's body."""
 
     def __init__(
         self,
@@ -56,9 +57,9 @@ class KeyFinder:
                 self.uses.setdefault(binder, []).append(reference)
 
     def keys(self, node: ast.Expr, steps: Steps | None = ()) -> list[Key] | None:
-        """Keys that together find every message the rule can be interested in, or None where only a scan does.
+        """Return keys that together find every message the rule can select, or None if only a scan does.
 
-        `steps` lead from the document node to the items of the expression; None where that is not known.
+        `steps` lead from the document node to the items of the expression; None if they are unknown.
         """
         parent = self.above.get(node)
         match parent:
@@ -74,7 +75,7 @@ class KeyFinder:
                 return self._through_quantifier(parent, steps)
         return None
 
-    # how the items of a read travel
+    # where the items of a read are filtered
 
     def _through_postfix(self, node: ast.Postfix, steps: Steps | None) -> list[Key] | None:
         for suffix in node.suffixes:
@@ -86,13 +87,13 @@ class KeyFinder:
             if key is not None:
                 return [key]
             if not self._is_boolean(suffix.condition):
-                return None  # by position: which messages are left out would matter
+                return None  # a positional predicate: leaving out messages would change which one it selects
         return self.keys(node, steps)
 
     def _through_path(self, node: ast.Path, steps: Steps | None) -> list[Key] | None:
         for separator, step in zip(node.separators[1:], node.steps[1:], strict=True):
             if not isinstance(step, ast.AxisStep):
-                return None  # who knows whose items these are
+                return None  # these items may come from anywhere
             if step.axis not in _DOWN:
                 steps = None
                 continue
@@ -106,7 +107,7 @@ class KeyFinder:
 
     def _through_let(self, binding: ast.LetBinding, steps: Steps | None) -> list[Key] | None:
         if binding.type is not None and binding.type.occurrence != "*":
-            return None  # fewer messages might be too few
+            return None  # the type may demand more messages than the index finds
         found: list[Key] = []
         for use in self.uses.get(binding, []):
             keys = self.keys(use, steps)
@@ -144,9 +145,9 @@ class KeyFinder:
     # conditions
 
     def _in_condition(self, condition: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> Key | None:
-        """A conjunct `path = value`; the path starts at the item, which is the focus or a variable.
+        """Return the key of a conjunct `path = value` whose path starts at the item, which is the focus or a variable.
 
-        A value from the message is better than a constant, which may be the same for half of the queue.
+        A value from the message is preferred to a constant, which may be the same for half of the queue.
         """
         constant: Key | None = None
         for conjunct in conjuncts(condition):
@@ -164,10 +165,10 @@ class KeyFinder:
         return constant
 
     def _indexed_path(self, expr: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> ast.Expr | None:
-        """The path from the document node, as an expression of its own."""
+        """Return the path from the document node, as a self-contained expression."""
         if isinstance(expr, ast.FunctionCall) and len(expr.args) == 1:
             known = self.names.functions.get(expr)
-            if known in ((FN, "data", 1), (XS, "string", 1)):  # string() of nothing is something
+            if known in ((FN, "data", 1), (XS, "string", 1)):  # not fn:string, which is never empty
                 return self._indexed_path(expr.args[0], steps, variable)
         if isinstance(expr, ast.Path) and expr.separators[0] and variable is None:
             inner: Steps | None = tuple(zip(expr.separators, expr.steps, strict=True))
@@ -215,7 +216,7 @@ class KeyFinder:
         return False
 
     def _is_boolean(self, condition: ast.Expr) -> bool:
-        """Whether a predicate surely does not select by position."""
+        """Return whether a predicate certainly does not select by position."""
         if isinstance(condition, (ast.Path, ast.AxisStep, ast.Quantified)):
             last = condition.steps[-1] if isinstance(condition, ast.Path) else condition
             return isinstance(last, (ast.AxisStep, ast.Quantified))
@@ -229,7 +230,7 @@ class KeyFinder:
     # values
 
     def _is_known_before(self, value: ast.Expr, variable: ast.Node | None) -> bool:
-        """Whether the value depends neither on the item looked up nor on state."""
+        """Return whether a value depends neither on the item looked up nor on state."""
         if self.reads_state(value):
             return False
         if variable is None:
@@ -239,7 +240,7 @@ class KeyFinder:
         return not any([self.names.variables.get(reference) is variable for reference in variables(value)])
 
     def _focus_is_message(self, node: ast.Node) -> bool:
-        """Whether nothing between the rule's body and the node sets another focus."""
+        """Return whether nothing between the rule's body and the node sets another focus."""
         child, parent = node, self.above.get(node)
         while parent is not None:
             if isinstance(parent, (ast.Predicate, ast.InlineFunction, ast.FunctionDecl)):
@@ -252,7 +253,7 @@ class KeyFinder:
         return True
 
     def _with_bindings(self, value: ast.Expr) -> ast.Expr | None:
-        """The value with the variables it needs bound in front of it, so that it stands alone."""
+        """Return the value with the variables it needs bound around it, or None if one cannot be bound there."""
         needed: dict[ast.Node, None] = {}
         roots: list[ast.Expr] = [value]
         pending = variables(value)
@@ -261,7 +262,7 @@ class KeyFinder:
             if isinstance(binder, ast.VarDecl) or binder in needed:
                 continue
             if binder is not None and any([self._is_inside(binder, root) for root in roots]):
-                continue  # bound within the key, or within a binding that is taken whole
+                continue  # bound inside the key, or inside a binding that is copied as a whole
             if not isinstance(binder, (ast.LetBinding, ast.ForBinding, ast.QuantifiedBinding)):
                 return None
             if self.reads_state(binder.expr) or self._is_regrouped(binder):
@@ -283,7 +284,7 @@ class KeyFinder:
         return False
 
     def _is_regrouped(self, binder: ast.Node) -> bool:
-        """Whether the variable belongs to a FLWOR that groups, where it means something else further down."""
+        """Return whether a variable belongs to a FLWOR with grouping, where its meaning changes in later clauses."""
         clause = self.above.get(binder)
         flwor = self.above.get(clause) if clause is not None else None
         if not isinstance(flwor, ast.Flwor):

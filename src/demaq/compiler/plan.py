@@ -1,6 +1,6 @@
-"""What the engine has to do for a message: which rules to ask, what each reads and writes, what can be decided first.
+"""The plan: which rules run for a message, what each reads and writes, and what is decided before state is read.
 
-A plan is plain data. The rewrites improve it, `explain` puts it into words, `emit` turns it into XQuery.
+A plan is plain data. The rewrites improve it, `explain` describes it, `emit` translates it to XQuery and Python.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from demaq.compiler.context import CompilerContext
 from demaq.language import ast
 from demaq.language.program.program import Program, Rule
 
-# --- what is read ----------------------------------------------------------------------------------------------------
+# --- reads -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """The values of a path in the messages of a queue, kept so that messages are found by value.
+    """An index over the values of a path in the messages of a queue.
 
-    A hidden computed property: every message of the queue has an entry for each value of the path.
+    It is a hidden computed property: every message of the queue has an entry for each value of the path.
     """
 
     number: int
@@ -32,7 +32,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLookup:
-    """One index asked for the values of a key that is computed from the message before the rule runs."""
+    """A lookup in one index, of the values of a key that is computed from the message before the rule runs."""
 
     index: Index
     key: ast.Expr = field(repr=False)
@@ -47,7 +47,7 @@ class SliceRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueByKey:
-    """Messages of a queue that some index finds: those of all the lookups together."""
+    """The messages of a queue that at least one of the lookups finds."""
 
     queue: str
     lookups: tuple[IndexLookup, ...]
@@ -57,7 +57,7 @@ class QueueByKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeQueue:
-    """All messages of a queue; `None` is the queue the message is in."""
+    """A scan of a queue; None is the queue of the message."""
 
     queue: str | None
     reason: str
@@ -65,12 +65,12 @@ class WholeQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyQueue:
-    """A queue whose name is computed when the rule runs."""
+    """A scan of a queue whose name is computed when the rule runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRead:
-    """A collection; `None` where its name is computed when the rule runs."""
+    """A collection; None if its name is computed when the rule runs."""
 
     collection: str | None
 
@@ -78,7 +78,7 @@ class CollectionRead:
 Read: TypeAlias = SliceRead | QueueByKey | WholeQueue | AnyQueue | CollectionRead
 
 
-# --- what a message must have ----------------------------------------------------------------------------------------
+# --- requirements ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Feature:
 
 
 Requirement: TypeAlias = frozenset[Feature]
-"""Of these features a message needs at least one."""
+"""A message needs at least one of these features."""
 
 
 # --- rules and queues ------------------------------------------------------------------------------------------------
@@ -111,31 +111,31 @@ class Write:
     queue: str
     properties: tuple[str, ...]
     always: tuple[str, ...] = ()
-    """Those of them that it sets whenever it enqueues there."""
+    """The properties that it always sets there."""
     timer_targets: tuple[str, ...] | None = ()
-    """Where messages of an echo queue come back, as the rule says; None where that is computed."""
+    """The target queues of messages in an echo queue, if all are literals; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulePlan:
     rule: Rule
     conditions: tuple[ast.Expr, ...] = field(repr=False)
-    """All of these must hold before the rule does anything."""
+    """The rule acts only if all of these hold."""
     first: tuple[ast.Expr, ...] = field(repr=False)
-    """Those of them that need the message alone and are decided before any state is read."""
+    """The conditions that depend on the message alone; they are decided before any state is read."""
     requires: tuple[Requirement, ...]
-    """What a message must have for the conditions to hold."""
+    """What a message needs for the conditions to hold."""
     reads: tuple[Read, ...]
     sites: Mapping[ast.Node, Read] = field(repr=False)
-    """Which read each call of a reading function in the rule's own body stands for."""
+    """The read that each call of a reading function in the rule's own body stands for."""
     properties: tuple[str, ...]
-    """Properties of the message that the rule looks at."""
+    """The properties of the message that the rule reads; "*" if a name is computed."""
     other_properties: bool
-    """Whether it asks for properties of other messages."""
+    """Whether it reads properties of other messages."""
     enqueues: tuple[Write, ...]
     resets: tuple[str, ...]
     never: str | None = None
-    """Why the rule can never fire, if so."""
+    """The reason if the rule can never fire."""
 
     @property
     def needs_state(self) -> bool:
@@ -143,7 +143,7 @@ class RulePlan:
 
     @property
     def reads_other_messages(self) -> bool:
-        """Whether it can see messages besides its own."""
+        """Return whether the rule can read messages besides its own."""
         return any([not isinstance(read, CollectionRead) for read in self.reads])
 
     @property
@@ -153,14 +153,14 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlan:
-    """The rules a message of a queue is given to, in order, and how the candidates among them are picked."""
+    """The rules of a queue's messages, in order, and the filter that selects the candidates among them."""
 
     queue: str
     rules: tuple[RulePlan, ...]
     always: tuple[int, ...]
-    """Positions of rules that no feature rules out."""
+    """Positions of the rules that are candidates for every message."""
     picks: Mapping[Feature, tuple[int, ...]]
-    """Positions of the rules that come into question when a message has the feature."""
+    """Positions of the rules that are candidates if a message has the feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

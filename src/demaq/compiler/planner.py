@@ -1,4 +1,4 @@
-"""A program to its plan: analyse every rule, rewrite it, and merge the rules of each queue."""
+"""Plan a program: analyse every rule, rewrite its plan, and merge the rules of each queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from demaq.language.program.program import Program
 from demaq.language.recursion import deep_recursion
 
 FILTER_FROM_RULES = 8
-"""Asking a rule that does not fire costs about as much as looking for one feature: below this many, all are asked."""
+"""From how many rules on a queue has a filter.
+
+Evaluating a rule that does not fire costs about as much as testing one feature, so below this number all rules are
+evaluated.
+"""
 
 
 _COST = {"root": 1, "element": 2, "attribute": 3}
@@ -34,7 +38,7 @@ def make_plan(program: Program) -> Plan:
 
 
 def _merge(program: Program, rules: dict[str, RulePlan]) -> dict[str, QueuePlan]:
-    """One plan per queue: its own rules in declaration order, then those of every slicing its messages can be in."""
+    """Return one plan per queue: its own rules in declaration order, then those of the slicings on its messages."""
     by_target: dict[str, list[RulePlan]] = {}
     for plan in rules.values():
         if plan.never is None:
@@ -72,7 +76,7 @@ def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
 
 
 def _rarest(requirements: tuple[Requirement, ...], frequency: Counter[Feature]) -> Requirement:
-    """The requirement that the fewest other rules share; among equals the one that tells most."""
+    """Return the requirement that the fewest other rules share; among equals, the most selective one."""
 
     def cost(requirement: Requirement) -> tuple[int, int, list[str]]:
         shared = sum([frequency[feature] for feature in requirement])

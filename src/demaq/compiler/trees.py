@@ -1,4 +1,4 @@
-"""Questions about expressions that several parts of the compiler ask: parents, conjuncts, focus, free variables."""
+"""Functions on expressions that several parts of the compiler use: parents, conjuncts, focus, free variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from demaq.language.resolving.names import Names
 
 
 def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
-    """For every node below the root, the node directly above it."""
+    """Return the parent of every node below the root."""
     found: dict[ast.Node, ast.Node] = {}
     stack = [root]
     while stack:
@@ -21,7 +21,7 @@ def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
 
 
 def conjuncts(condition: ast.Expr) -> list[ast.Expr]:
-    """The parts of a condition that must all hold."""
+    """Return the operands of a conjunction, or the condition itself."""
     if isinstance(condition, ast.OperatorChain) and condition.operators[0] == "and":
         found: list[ast.Expr] = []
         for operand in condition.operands:
@@ -31,13 +31,13 @@ def conjuncts(condition: ast.Expr) -> list[ast.Expr]:
 
 
 def function_name(node: ast.Node, names: Names) -> tuple[str, str] | None:
-    """Namespace and local name of a called or referenced function."""
+    """Return namespace and local name of a called or referenced function."""
     known = names.functions.get(node)
     return None if known is None else (known[0], known[1])
 
 
 def calls(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
-    """Whether a node is a call of this function."""
+    """Return whether a node is a call of this function."""
     if not isinstance(node, ast.FunctionCall):
         return False
     known = names.functions.get(node)
@@ -45,7 +45,7 @@ def calls(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | 
 
 
 def uses_focus(expr: ast.Node, names: Names) -> bool:
-    """Whether an expression depends on the context item that surrounds it."""
+    """Return whether an expression depends on the context item that surrounds it."""
     stack: list[ast.Node] = [expr]
     while stack:
         node = stack.pop()
@@ -58,7 +58,7 @@ def uses_focus(expr: ast.Node, names: Names) -> bool:
         elif isinstance(node, ast.OperatorChain) and node.operators[0] == "!":
             stack.append(node.operands[0])
         elif isinstance(node, (ast.Predicate, ast.InlineFunction)):
-            continue  # a focus of its own, or none
+            continue  # these have a focus of their own, or none
         else:
             if isinstance(node, (ast.FunctionCall, ast.NamedFunctionRef)):
                 known = names.functions.get(node)

@@ -878,7 +878,7 @@ _node_fields: dict[type[Node], tuple[str, ...]] = {}
 
 
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
-    """The fields of a node class but for its place, in source order."""
+    """Return the fields of a node class but for its place, in source order."""
     known = _fields.get(kind)
     if known is None:
         known = _fields[kind] = tuple([f.name for f in fields(kind) if f.name not in ("at", "_below")])
@@ -886,7 +886,7 @@ def child_fields(kind: type[Node]) -> tuple[str, ...]:
 
 
 def node_fields(kind: type[Node]) -> tuple[str, ...]:
-    """Those of them that may hold nodes. Half of all nodes are names and literals, which have none."""
+    """Return those of them that may hold nodes. Half of all nodes are names and literals, which have none."""
     known = _node_fields.get(kind)
     if known is None:
         types = {f.name: str(f.type) for f in fields(kind)}
@@ -896,7 +896,7 @@ def node_fields(kind: type[Node]) -> tuple[str, ...]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below, in source order."""
+    """Return the nodes directly below, in source order."""
     below = node._below
     if below is None:
         found: list[Node] = []
@@ -913,7 +913,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, in source order, without recursion."""
+    """Yield the node and all below it, in source order, without recursion."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -922,7 +922,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def same_tree(left: object, right: object) -> bool:
-    """Whether two trees say the same, wherever they stand. Without recursion, so depth does not matter."""
+    """Return whether two trees say the same, wherever they stand. Without recursion, so depth does not matter."""
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()

@@ -22,7 +22,7 @@ class DiagnosticCode:
 
 
 def severity(code: str) -> Literal["error", "warning"]:
-    """Whether a code is an error's or a warning's."""
+    """Return whether a code is an error's or a warning's."""
     return "warning" if code.startswith("DQ1") else "error"
 
 

@@ -28,7 +28,7 @@ class Diagnostic:
         return ProgramError(self.message, self.at, self.hint, self.code)
 
     def render(self) -> str:
-        """The diagnostic as an author reads it."""
+        """Return the diagnostic as an author reads it."""
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
         if self.at is not None:
             lines += [f"  {self.at}", *_excerpt(self.at)]
@@ -68,7 +68,7 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _excerpt(at: SourceLocation) -> list[str]:
-    """The source line and carets under the offending text."""
+    """Return the source line and carets under the offending text."""
     text = at.source.line_text(at.line)
     first = at.column - 1
     length = max(1, min(at.end, at.start + len(text) - first) - at.start)

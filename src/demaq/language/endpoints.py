@@ -40,7 +40,7 @@ class Destination:
 
 
 def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
-    """Where an incoming gateway listens. Raises a ValueError with the reason.
+    """Return where an incoming gateway listens. Raises a ValueError with the reason.
 
     `http:/orders`, `/orders` and `http://any.host/orders` are the path `/orders`: the host is the node's own affair.
     """
@@ -65,7 +65,7 @@ def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
 
 
 def destination(address: str) -> Destination:
-    """Where a message goes. Raises a ValueError with the reason."""
+    """Return where a message goes. Raises a ValueError with the reason."""
     text = address.strip()
     scheme, colon, rest = text.partition(":")
     if not colon:

@@ -153,7 +153,7 @@ def is_known(uri: str, local: str) -> bool:
 
 
 def takes(uri: str, local: str, arity: int) -> bool:
-    """Whether a known function may be called with so many arguments."""
+    """Return whether a known function may be called with so many arguments."""
     if (uri, local) == CONCAT:
         return 2 <= arity <= MANY
     return arity in ARITIES.get((uri, local), ())
@@ -171,5 +171,5 @@ def arity_in_words(counts: tuple[int, ...]) -> str:
 
 
 def allowed_in_words(uri: str, local: str) -> str:
-    """How many arguments a known function takes, for a message."""
+    """Return how many arguments a known function takes, for a message."""
     return "2 arguments or more" if (uri, local) == CONCAT else arity_in_words(ARITIES[(uri, local)])

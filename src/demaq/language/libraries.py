@@ -30,7 +30,7 @@ class Libraries:
     """None where the file could not be read."""
 
     def imported_by(self, prolog: Sequence[ast.Decl], file: str) -> tuple[ast.Query, ...]:
-        """The library modules a prolog imports, directly or through others, each once, dependencies first."""
+        """Return the library modules a prolog imports, directly or through others, each once, dependencies first."""
         found: dict[ast.Query, None] = {}
         opened: set[Path] = set()
         stack = [_OpenImport(None, iter(self._files(prolog, file)))]
@@ -48,7 +48,7 @@ class Libraries:
         return tuple(found)
 
     def _files(self, prolog: Sequence[ast.Decl], file: str) -> list[Path]:
-        """The files that a prolog's imports name; whatever could be read of them is known from then on."""
+        """Return the files that a prolog's imports name; whatever could be read of them is known from then on."""
         found: list[Path] = []
         for declaration in prolog:
             if not isinstance(declaration, ast.ModuleImport):

@@ -51,12 +51,12 @@ class CheckedProgram:
 
 
 def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
-    """The program that the files make up. Raises the first error; its `others` are the rest."""
+    """Return the program that the files make up. Raises the first error; its `others` are the rest."""
     return _program_of(check_application(paths, static_check))
 
 
 def load_program_texts(files: Mapping[str, str]) -> Program:
-    """The program that modules make up whose texts are known already, by the names of their files."""
+    """Return the program that modules make up whose texts are known already, by the names of their files."""
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
     for file, text in files.items():
@@ -113,7 +113,7 @@ def _check_all(
 
 
 def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[ProgramError]) -> Program | None:
-    """The program without the rules that are wrong, if nothing else is."""
+    """Return the program without the rules that are wrong, if nothing else is."""
     if syntax_errors:
         return None
     spans: dict[Source, list[tuple[int, int, DraftRule]]] = {}
@@ -133,7 +133,7 @@ def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[Prog
 
 
 def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, DraftRule]]]) -> DraftRule | None:
-    """The rule in which something is wrong. Rules of a source stand one behind the other."""
+    """Return the rule in which something is wrong. Rules of a source stand one behind the other."""
     if item.at is None or item.at.source not in spans:
         return None
     rules = spans[item.at.source]
@@ -144,7 +144,7 @@ def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, Draf
 
 
 def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:
-    """What all names mean, in the modules and in the libraries they import."""
+    """Return what all names mean, in the modules and in the libraries they import."""
     suggestions = Suggestions()
     libraries = Libraries()
     resolved: dict[ast.Query, Library] = {}

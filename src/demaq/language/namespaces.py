@@ -31,7 +31,7 @@ PREFIXES = {
 
 
 def part_name(uri: str | None, local: str) -> str:
-    """The one name under which a queue, property, slicing, rule or collection is known everywhere.
+    """Return the one name under which a queue, property, slicing, rule or collection is known everywhere.
 
     Unprefixed names are themselves, names of the system are `demaq:local`, others carry their namespace.
     """

@@ -64,7 +64,7 @@ def read_application(
 
 
 def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files meant: a file stands for itself, a folder for the .dmq files in it and below."""
+    """Return the files meant: a file stands for itself, a folder for the .dmq files in it and below."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[Path, Path] = {}
     for item in given:
@@ -83,7 +83,7 @@ def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike
 
 
 def read_source(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark."""
+    """Return the text of a file in UTF-8, with or without a byte order mark."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -92,7 +92,7 @@ def read_source(path: Path) -> str:
 
 
 def decoded_source(data: bytes, file: str) -> str:
-    """The text of a module from its bytes."""
+    """Return the text of a module from its bytes."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

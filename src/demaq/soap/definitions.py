@@ -27,11 +27,11 @@ class Definitions:
     _parts: dict[str, dict[str, etree._Element]] = field(default_factory=lambda: {kind: {} for kind in _NAMED})
 
     def all(self, kind: str) -> dict[str, etree._Element]:
-        """All of a kind: message, portType, binding or service."""
+        """Return all of a kind: message, portType, binding or service."""
         return self._parts[kind]
 
     def named(self, kind: str, at: etree._Element, attribute: str) -> tuple[str, etree._Element]:
-        """What an attribute refers to, and its full name."""
+        """Return what an attribute refers to, and its full name."""
         written = at.get(attribute)
         if not written:
             unusable(f"line {at.sourceline}: {local_name(str(at.tag))} has no {attribute}")
@@ -52,7 +52,7 @@ class Definitions:
         return next(iter([path for path in self.read if self.files.root(path) is root])), service.get("name", "")
 
     def element(self, part: etree._Element) -> str:
-        """The name of the element of a part. Without prefix, WSDL's own namespace is never meant."""
+        """Return the name of the element of a part. Without prefix, WSDL's own namespace is never meant."""
         written = part.get("element", "")
         name = resolved(part, written)
         if ":" not in written and part.nsmap.get(None) == WSDL:

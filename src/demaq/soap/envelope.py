@@ -65,7 +65,7 @@ class Envelope:
 
 
 def version_of(tree: etree._ElementTree) -> str | None:
-    """The version of SOAP if a document is an envelope, None if it is any other document.
+    """Return the version of SOAP if a document is an envelope, None if it is any other document.
 
     Others have elements named Envelope as well: without a Body of its own namespace it is none of SOAP's.
     """
@@ -109,7 +109,7 @@ def write_envelope(version: str, body_text: str | None, headers: Iterable[str] =
 
 
 def without_declaration(text: str) -> str:
-    """The text of a document as it may stand inside another one."""
+    """Return the text of a document as it may stand inside another one."""
     match = _DECLARATION.match(text)
     return text[match.end() :] if match else text
 

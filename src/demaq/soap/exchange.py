@@ -53,7 +53,7 @@ class SoapAnswer:
 
 
 def asked(interface: Interface, envelope: Envelope, action: str | None = None) -> Asked:
-    """Which operation an envelope asks for, and the message for the queue. Checks it against the schema."""
+    """Return which operation an envelope asks for, and the message for the queue. Checks it against the schema."""
     operation = interface.operation(envelope.body_name, action)
     message = envelope.body if envelope.body is not None else _stand_in(operation.input)
     interface.check_input(Document(message).tree, operation)
@@ -61,7 +61,7 @@ def asked(interface: Interface, envelope: Envelope, action: str | None = None) -
 
 
 def answer_for(operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
-    """The answer that a message is. An element that the operation declares for a fault becomes a fault."""
+    """Return the answer that a message is. An element that the operation declares for a fault becomes a fault."""
     root = Document(message_text).tree.getroot()
     given = read_fault(root.getroottree())
     if given is not None:
@@ -108,7 +108,7 @@ def request_for(interface: Interface, message_text: str, headers: Iterable[str] 
 def response_of(
     interface: Interface, operation: Operation, status: int, content_type: str | None, data: bytes
 ) -> str | Fault | None:
-    """What came back: the document for the reply queue, a fault, or None where there is nothing to reply.
+    """Return what came back: the document for the reply queue, a fault, or None where there is nothing to reply.
 
     Raises a MessageError for anything that is no SOAP answer, or not the one that the WSDL promises.
     """
@@ -144,7 +144,7 @@ def _answer_tree(content_type: str | None, data: bytes, status: int) -> etree._E
 
 
 def _stand_in(body: SoapBody) -> str:
-    """The message that stands for an empty Body."""
+    """Return the message that stands for an empty Body."""
     namespace = body.element[1:].partition("}")[0] if body.element.startswith("{") else ""
     declared = f" xmlns={quoteattr(namespace)}" if namespace else ""
     return f"<{local_name(body.element)}{declared}/>"

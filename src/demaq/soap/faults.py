@@ -44,7 +44,7 @@ class Fault:
 
     @property
     def reason(self) -> str:
-        """The reason in English, else in whatever language comes first."""
+        """Return the reason in English, else in whatever language comes first."""
         return _main_reason(self)[1]
 
 
@@ -232,7 +232,7 @@ def _read_1_2(fault: etree._Element, namespace: str) -> Fault:
 
 
 def _code(element: etree._Element | None) -> str | None:
-    """A code of SOAP's own by its word, any other one with its namespace."""
+    """Return a code of SOAP's own by its word, any other one with its namespace."""
     if element is None:
         return None
     name = resolved(element, element.text or "")
@@ -251,7 +251,7 @@ def _words(element: etree._Element | None) -> str:
 
 
 def _content(detail: etree._Element | None) -> str | None:
-    """All of it but blanks around elements: each element as it may stand anywhere."""
+    """Return all of it but blanks around elements: each element as it may stand anywhere."""
     if detail is None:
         return None
     has_text = any([text and text.strip() for text in [detail.text, *[child.tail for child in detail]]])

@@ -71,7 +71,7 @@ class Interface:
     """The files that the interface is made of."""
 
     def operation(self, body: str | None, action: str | None = None) -> Operation:
-        """The operation that a request asks for: by the element in its Body, then by the action."""
+        """Return the operation that a request asks for: by the element in its Body, then by the action."""
         fitting = [one for one in self.operations if _in_envelope(one.input) == body]
         if len(fitting) > 1:
             fitting = [one for one in fitting if action and one.action == action] or fitting
@@ -85,7 +85,7 @@ class Interface:
         return fitting[0]
 
     def operation_of_message(self, element: str, action: str | None = None) -> Operation:
-        """The operation that a message in an outgoing gateway asks for."""
+        """Return the operation that a message in an outgoing gateway asks for."""
         for one in self.operations:
             if one.input.is_empty and one.input.element == element:
                 return one

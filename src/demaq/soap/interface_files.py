@@ -31,7 +31,7 @@ class Files:
         self._roots: dict[Path, etree._Element] = {}
 
     def root(self, path: Path, named_in: Path | None = None) -> etree._Element:
-        """The root element of a file. Says which file names it where it cannot be read."""
+        """Return the root element of a file. Says which file names it where it cannot be read."""
         if path not in self._roots:
             if len(self._roots) >= FILES_MAX:
                 unusable(f"it is made of more than {FILES_MAX} files")
@@ -39,11 +39,11 @@ class Files:
         return self._roots[path]
 
     def paths(self) -> list[Path]:
-        """What was read, in that order."""
+        """Return what was read, in that order."""
         return list(self._roots)
 
     def path(self, location: str, named_in: Path) -> Path | None:
-        """Where a location written in a file points to; None if that is on the network."""
+        """Return where a location written in a file points to; None if that is on the network."""
         if _URL.match(location):
             return None
         return Path(os.path.normpath(named_in.parent / unquote(location.partition("#")[0])))

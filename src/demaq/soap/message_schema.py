@@ -52,7 +52,7 @@ class Schema:
         self._lock = Lock()
 
     def violation(self, root: etree._Element) -> str | None:
-        """What is wrong with a document, or None."""
+        """Return what is wrong with a document, or None."""
         with self._lock:
             if self._schema.validate(root):
                 return None
@@ -84,11 +84,11 @@ class InterfaceSchemas:
         self._collect(root, file, root.get("targetNamespace"), is_member=True)
 
     def declares(self, element: str) -> bool:
-        """Whether some schema has a global element of that name."""
+        """Return whether some schema has a global element of that name."""
         return element in self._elements
 
     def compiled(self, part_types: Mapping[str, str]) -> Schema:
-        """All schemas as one, and an element of the namespace PARTS for each part, by its type."""
+        """Return all schemas as one, and an element of the namespace PARTS for each part, by its type."""
         documents = {_XML_LOCATION: XML_ATTRIBUTES}
         for namespace in self._members:
             documents[self._location(namespace)] = self._namespace_document(namespace)

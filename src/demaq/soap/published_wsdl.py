@@ -46,7 +46,7 @@ class WsdlSource:
 
     @property
     def key(self) -> tuple[Path, str, str]:
-        """What tells the port from all others, whichever WSDL it was reached from."""
+        """Return what tells the port from all others, whichever WSDL it was reached from."""
         return *self.port_in, self.port
 
     def served(self, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes:
@@ -130,7 +130,7 @@ class WsdlSource:
             etree.SubElement(side, clark(soap, "body"), {"use": "literal"})
 
     def _directions(self, operation: str) -> list[str]:
-        """Whether an operation of the portType is asked, answered, or both."""
+        """Return whether an operation of the portType is asked, answered, or both."""
         for path in [self.path, *self.names]:
             for port_type in self.files.root(path).iter(clark(WSDL, "portType")):
                 for one in port_type.iterchildren(clark(WSDL, "operation")):
@@ -163,7 +163,7 @@ def _place_ports(
 
 
 def _reference(name: str) -> tuple[str, dict[str, str]]:
-    """A full name as an attribute has it, and the prefix to declare for that."""
+    """Return a full name as an attribute has it, and the prefix to declare for that."""
     namespace = name[1:].partition("}")[0] if name.startswith("{") else ""
     return (f"of:{local_name(name)}", {"of": namespace}) if namespace else (name, {})
 

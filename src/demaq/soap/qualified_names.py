@@ -42,17 +42,17 @@ def local_name(name: str) -> str:
 
 
 def resolved(element: etree._Element, written: str) -> str:
-    """The name that `prefix:local` stands for where it is written. An unknown prefix is no namespace at all."""
+    """Return the name that `prefix:local` stands for where it is written. An unknown prefix is no namespace at all."""
     prefix, _, local = written.strip().rpartition(":")
     namespace = XML if prefix == "xml" else element.nsmap.get(prefix or None)
     return clark(namespace, local)
 
 
 def shown(text: str) -> str:
-    """A text from outside as it may stand in an error."""
+    """Return a text from outside as it may stand in an error."""
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 def elements_of(parent: etree._Element, at_most: int | None = None) -> list[etree._Element]:
-    """The child elements, or the first of them: no comments, no processing instructions."""
+    """Return the child elements, or the first of them: no comments, no processing instructions."""
     return list(islice(parent.iterchildren("*"), at_most))

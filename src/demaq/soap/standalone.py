@@ -22,7 +22,7 @@ _NEAR_MISSES_MAX = 50
 
 
 def standalone(element: etree._Element) -> str:
-    """The text of an element with the namespaces that are in scope and may be needed."""
+    """Return the text of an element with the namespaces that are in scope and may be needed."""
     parent = element.getparent()
     inherited = parent.nsmap if parent is not None else {}
     if len(inherited) > NAMESPACES_MAX:

@@ -10,24 +10,24 @@ _MEDIA_TYPES = {SOAP_1_1: "text/xml", SOAP_1_2: "application/soap+xml"}
 
 
 def content_type(version: str, action: str | None = None) -> str:
-    """The content type of an envelope. SOAP 1.2 has the action in it, SOAP 1.1 in a header of its own."""
+    """Return the content type of an envelope. SOAP 1.2 has the action in it, SOAP 1.1 in a header of its own."""
     if version == SOAP_1_2 and action:
         return f"{_MEDIA_TYPES[version]}; charset=utf-8; action={_quoted(action)}"
     return f"{_MEDIA_TYPES[version]}; charset=utf-8"
 
 
 def action_headers(version: str, action: str | None) -> dict[str, str]:
-    """The headers of a request besides its content type."""
+    """Return the headers of a request besides its content type."""
     return {"SOAPAction": _quoted(action or "")} if version == SOAP_1_1 else {}
 
 
 def media_type(header: str | None) -> str:
-    """The type itself in lower case, without parameters."""
+    """Return the type itself in lower case, without parameters."""
     return (header or "").partition(";")[0].strip().lower()
 
 
 def action_of(content_type_header: str | None, soap_action: str | None) -> str | None:
-    """The action of a request: the header SOAPAction, quoted or not, or the parameter of the content type."""
+    """Return the action of a request: the header SOAPAction, quoted or not, or the parameter of the content type."""
     if soap_action is not None:
         action = soap_action.strip()
         if len(action) > 1 and action[0] == action[-1] and action[0] in "\"'":

@@ -153,7 +153,7 @@ class _BindingReader:
         return named[0] if named else None
 
     def _pairs(self, port_type: etree._Element) -> list[tuple[etree._Element, etree._Element | None]]:
-        """The operations of the portType, each with what the binding says of it."""
+        """Return the operations of the portType, each with what the binding says of it."""
         tag = clark(WSDL, "operation")
         abstract = list(port_type.iterchildren(tag))
         if self._binding is None:
@@ -217,7 +217,7 @@ class _BindingReader:
         return SoapBody(element=self._definitions.element(parts[0]))
 
     def _details(self, bound: etree._Element | None, direction: str) -> etree._Element | None:
-        """What the binding says of the Body."""
+        """Return what the binding says of the Body."""
         side = bound.find(clark(WSDL, direction)) if bound is not None else None
         if side is None:
             return None

@@ -1,4 +1,4 @@
-"""How a plan gets better. Each rewrite is a function from a rule's plan to a rule's plan, in a file of its own."""
+"""The rewrites that improve the plan of a rule, in order. Each is a function from plan to plan, in its own module."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ Rewrite = Callable[[RulePlan, CompilerContext, Indexes], RulePlan]
 REWRITES: tuple[Rewrite, ...] = (
     mark_rules_that_never_fire,
     look_up_by_key,
-    decide_message_part_first,  # after the look-ups: what they leave is what needs state
+    decide_message_part_first,  # after the lookups, which change what needs state
     require_features,
 )
 

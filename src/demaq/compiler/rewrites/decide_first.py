@@ -1,12 +1,12 @@
-"""Decide what needs nothing but the message before any state is read.
+"""Decide conditions that depend on the message alone before any state is read.
 
     if (//order and qs:slice()/paid) then …
 becomes
     first   //order
     then    read the slice, decide the whole
 
-The whole condition is evaluated again with the state, so a part that fails here is left for then: an error is raised
-only where the author's own order of evaluation may raise it.
+The whole condition is evaluated again with the state. A part that fails here counts as undecided, so that an error is
+raised only if the author's own order of evaluation may raise it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Read only those messages of a queue that a key finds, instead of scanning it.
+"""Read only the messages of a queue that an index finds, instead of scanning the queue.
 
     qs:queue("invoices")[//customerID = $c]
 becomes
-    index 1: //customerID of invoices, asked for the values of $c, computed from the message before the rule runs
+    index 1: lookup in //customerID of invoices of the values of $c, computed from the message before the rule runs
 
 Safe because the rule's own predicate is still applied to what the index finds (see `keys`).
 """
@@ -21,7 +21,7 @@ from demaq.language.resolving.names import Names
 
 @dataclass(slots=True)
 class Indexes:
-    """All indexes of the program: equal paths on one queue share one."""
+    """All indexes of the program; equal paths on one queue share one."""
 
     known: dict[tuple[str, str], Index] = field(default_factory=dict)
 
@@ -36,7 +36,7 @@ class Indexes:
 
 def look_up_by_key(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
     if not context.plain_strings:
-        return plan  # under another collation values are equal that no index would put together
+        return plan  # under another collation, equal values may have different index entries
     if not any([isinstance(read, WholeQueue) for read in plan.sites.values()]):
         return plan
     finder = KeyFinder(plan.rule.body, context.names, parents(plan.rule.body), context.reads_state)
@@ -67,7 +67,7 @@ def _narrow(
 
 
 def path_text(path: ast.Expr, names: Names) -> str:
-    """A path with its names spelled out, so that equal paths have equal texts."""
+    """Return a path with its names expanded, so that equal paths have equal texts."""
     assert isinstance(path, ast.Path)
     pieces: list[str] = []
     for separator, step in zip(path.separators, path.steps, strict=True):

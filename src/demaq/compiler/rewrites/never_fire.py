@@ -1,6 +1,6 @@
-"""Do not ask rules whose condition is false whatever the message is.
+"""Skip rules whose condition is false for every message.
 
-if (false()) then …        never asked
+if (false()) then …        never evaluated
 """
 
 from __future__ import annotations

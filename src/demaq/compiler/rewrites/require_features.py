@@ -1,4 +1,4 @@
-"""Note what a message must have for a rule to come into question, so that most rules are never asked.
+"""Record what a message must have for a rule to be a candidate, so that most rules are not evaluated at all.
 
 if (/order[@type = "rush"]) then …      needs the root order, an attribute type with the value rush
 """
@@ -13,7 +13,7 @@ from demaq.compiler.plan import Requirement, RulePlan
 from demaq.compiler.rewrites.look_up_by_key import Indexes
 
 REQUIREMENTS_MAX = 40
-"""More would tell no more, and each is compared with each."""
+"""More requirements select no better, and removing the implied ones is quadratic."""
 
 
 def require_features(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:

@@ -64,7 +64,7 @@ class Absences:
         return sorted(facts.elements) or [ANYTHING]
 
     def _asks_for_presence(self, expr: ast.Expr, facts: _Facts) -> bool:
-        """Whether the expression is true because something is there, and not because it is missing."""
+        """Return whether the expression is true because something is there, and not because it is missing."""
         if facts.counts:
             return False
         match expr:

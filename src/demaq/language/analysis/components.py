@@ -9,7 +9,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def strong_components(onward: Mapping[N, Sequence[N]]) -> dict[N, int]:
-    """A number for every node: two nodes have the same one when each can be reached from the other."""
+    """Return a number for every node: two nodes have the same one when each can be reached from the other."""
     component: dict[N, int] = {}
     index: dict[N, int] = {}
     lowest: dict[N, int] = {}

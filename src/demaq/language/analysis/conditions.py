@@ -39,7 +39,7 @@ class Event:
 
 
 def branch_events(expr: ast.Expr) -> list[Event]:
-    """The branches of an updating expression in source order. Runs inside `deep_recursion`."""
+    """Return the branches of an updating expression in source order. Runs inside `deep_recursion`."""
     reader = _ConditionReader()
     reader.read(expr, BranchCondition(None, None, None, True))
     return reader.events

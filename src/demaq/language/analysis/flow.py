@@ -56,7 +56,7 @@ class Flow:
                         yield Edge(target, behind, enqueue, body.names, rule)
 
     def sources(self, rule: DraftRule) -> tuple[str, ...]:
-        """The queues whose messages a rule fires for."""
+        """Return the queues whose messages a rule fires for."""
         if rule.target is None:
             return ()
         if rule.on_slicing:
@@ -64,7 +64,7 @@ class Flow:
         return (rule.target,) if rule.target in self.draft.queues else ()
 
     def bodies_of(self, rule: DraftRule) -> list[Body]:
-        """The rule's own body and those of all functions it calls."""
+        """Return the rule's own body and those of all functions it calls."""
         found: dict[Body, None] = {rule.body: None}
         waiting = [rule.body]
         while waiting:

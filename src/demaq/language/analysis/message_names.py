@@ -104,7 +104,7 @@ class _NameReader:
         return focus
 
     def _selected(self, expr: ast.Node, focus: _Focus) -> _Focus:
-        """What an expression selects."""
+        """Return what an expression selects."""
         match expr:
             case ast.ContextItem():
                 return focus

@@ -25,7 +25,7 @@ class Requirement:
 
 
 def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
-    """What surely is true of the message when the condition holds."""
+    """Return what surely is true of the message when the condition holds."""
     found: list[Requirement] = []
     waiting = [condition]
     while waiting:
@@ -47,7 +47,7 @@ def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
 
 
 def requirement_of(expr: ast.Expr, names: Names) -> Requirement | None:
-    """What a path asks for where the context item is the message's document node."""
+    """Return what a path asks for where the context item is the message's document node."""
     separator, step, is_last = first_step(expr, names)
     if step is None or not isinstance(step.test, ast.NameTest):
         return None
@@ -72,7 +72,7 @@ def first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | None, 
 
 
 def starts_at_message_call(expr: ast.Path, names: Names) -> bool:
-    """Whether a path begins with qs:message(), and so means the message wherever it stands."""
+    """Return whether a path begins with qs:message(), and so means the message wherever it stands."""
     first = expr.steps[0]
     return isinstance(first, ast.FunctionCall) and names.functions.get(first) == (QS, "message", 0)
 

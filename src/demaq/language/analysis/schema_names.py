@@ -93,7 +93,7 @@ class _SchemaReader:
 
 
 def _takes_anything(element: etree._Element) -> bool:
-    """Whether an element has the type that allows all content."""
+    """Return whether an element has the type that allows all content."""
     written = element.get("type")
     if written is not None:
         return written.rpartition(":")[2] == "anyType"

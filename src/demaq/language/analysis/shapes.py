@@ -46,7 +46,7 @@ UNKNOWN = Shape(None, frozenset(), None)
 
 
 def shape_of(expr: ast.Expr, names: Names) -> Shape:
-    """The shape of the message that an expression builds. Runs inside `deep_recursion`."""
+    """Return the shape of the message that an expression builds. Runs inside `deep_recursion`."""
     builder = _built_by(expr, names)
     if builder is None:
         return UNKNOWN
@@ -58,7 +58,7 @@ def shape_of(expr: ast.Expr, names: Names) -> Shape:
 
 
 def is_own_message(expr: ast.Expr, names: Names) -> bool:
-    """Whether what is enqueued is the message being processed, unchanged."""
+    """Return whether what is enqueued is the message being processed, unchanged."""
     expr = follow(expr, names)
     if isinstance(expr, ast.FunctionCall):
         return names.functions.get(expr) == (QS, "message", 0)
@@ -66,7 +66,7 @@ def is_own_message(expr: ast.Expr, names: Names) -> bool:
 
 
 def follow(expr: ast.Expr, names: Names) -> ast.Expr:
-    """What a variable bound by `let` stands for; any other expression is itself."""
+    """Return what a variable bound by `let` stands for; any other expression is itself."""
     while isinstance(expr, ast.VarRef):
         binder = names.variables.get(expr)
         if not isinstance(binder, ast.LetBinding):

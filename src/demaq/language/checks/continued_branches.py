@@ -48,7 +48,7 @@ def _hint(continuation: ast.Continuation) -> str:
 
 
 def _excerpt(text: str) -> str:
-    """A part of the program on one line, without its middle where it is long."""
+    """Return a part of the program on one line, without its middle where it is long."""
     text = " ".join(text.split())
     if len(text) <= EXCERPT_LENGTH_MAX:
         return text

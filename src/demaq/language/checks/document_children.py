@@ -18,7 +18,7 @@ from demaq.language.resolving.names import Names
 
 
 def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
-    """The condition says what the root is, and a step behind it asks for another one."""
+    """Yield the condition says what the root is, and a step behind it asks for another one."""
     for rule in draft.rules:
         names = rule.module.names
         if len({read.name for read in root_reads(rule.decl.body, names)}) < 2:
@@ -42,7 +42,7 @@ def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def roots_read_as_descendants(draft: Draft) -> Iterator[Diagnostic]:
-    """One rule reads the same name as `//name` and as the root: one of them is a slip."""
+    """Yield one rule reads the same name as `//name` and as the root: one of them is a slip."""
     for rule in draft.rules:
         names = rule.module.names
         reads = [read for read in root_reads(rule.decl.body, names) if read.is_all]
@@ -81,7 +81,7 @@ def root_reads(expr: ast.Node, names: Names) -> list[Requirement]:
 
 
 def _below(node: ast.Node, on_message: bool) -> list[tuple[ast.Node, bool]]:
-    """The parts of a node, each with whether the context item is still the message."""
+    """Return the parts of a node, each with whether the context item is still the message."""
     match node:
         case ast.Path():
             if node.separators[0] == "" and not isinstance(node.steps[0], ast.AxisStep):

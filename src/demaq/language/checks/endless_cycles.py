@@ -67,7 +67,7 @@ def _steps(rule: DraftRule, queue: str) -> Iterator[_Step]:
 
 
 def _narrowed(around: Hub, scope: BranchCondition, names: Names) -> Hub | None:
-    """What is asked of a message to get into a scope; None where that cannot be said surely."""
+    """Return what is asked of a message to get into a scope; None where that cannot be said surely."""
     condition = scope.condition
     if condition is None or scope.holds is None:
         return None
@@ -83,7 +83,7 @@ def _narrowed(around: Hub, scope: BranchCondition, names: Names) -> Hub | None:
 
 
 def _only_requirement(condition: ast.Expr, names: Names) -> Requirement | None:
-    """The element whose presence is all that a condition asks for."""
+    """Return the element whose presence is all that a condition asks for."""
     condition = follow(condition, names)
     if isinstance(condition, ast.FunctionCall) and names.functions.get(condition) == (FN, "exists", 1):
         condition = follow(condition.args[0], names)
@@ -120,7 +120,7 @@ def _forwarded_to_itself(rule: DraftRule, queue: str) -> Iterator[Diagnostic]:
 
 
 def _on_cycles(steps: list[_Step]) -> list[_Step]:
-    """The steps that lie on a cycle: they lead to a hub from which their own can be reached again."""
+    """Return the steps that lie on a cycle: they lead to a hub from which their own can be reached again."""
     offered = {step.at for step in steps}
     onward: dict[Hub, list[Hub]] = {hub: [] for hub in offered}
     for step in steps:

@@ -30,7 +30,7 @@ def fed_slicings(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _joins(draft: Draft, rule: DraftRule, enqueue: ast.Enqueue, property_name: str) -> bool:
-    """Whether the new message gets the slicing's property without being told its value."""
+    """Return whether the new message gets the slicing's property without being told its value."""
     parts = rule.module.names.parts
     queue = parts.get(enqueue.queue)
     queues = draft.queues_of(property_name)

@@ -63,7 +63,7 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
-    """Whatever the settings of a node are; what depends on them is said when it starts."""
+    """Yield whatever the settings of a node are; what depends on them is said when it starts."""
     for _, queue in _queue_statements(draft):
         reason = why_not_started([using.extension for using in queue.using])
         if queue.kind in _GATEWAYS and reason is not None:
@@ -76,7 +76,7 @@ def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def endpoints(draft: Draft) -> Iterator[Diagnostic]:
-    """An address can be understood, and no two gateways listen at the same one."""
+    """Yield an address can be understood, and no two gateways listen at the same one."""
     taken: dict[InboundAddress, str] = {}
     for _, queue in _queue_statements(draft):
         if queue.kind == "outgoingGateway" and queue.endpoint is not None:

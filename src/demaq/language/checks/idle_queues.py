@@ -29,7 +29,7 @@ def unread_queues(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def ruled_mailboxes(draft: Draft) -> Iterator[Diagnostic]:
-    """A mailbox is a basic queue: rules may be for it, but then they process what clients expect to take."""
+    """Yield a mailbox is a basic queue: rules may be for it, but then they process what clients expect to take."""
     rules: dict[str, str] = {}
     flow = Flow(draft)
     for rule in draft.rules:

@@ -46,7 +46,7 @@ def _missed(
 
 
 def _vocabularies(draft: Draft) -> dict[str, Vocabulary]:
-    """The elements of the messages of each queue about which that is known."""
+    """Return the elements of the messages of each queue about which that is known."""
     found: dict[str, Vocabulary] = {}
     for name, declared in draft.queues.items():
         queue, module = declared.decl, declared.module

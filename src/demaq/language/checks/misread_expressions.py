@@ -77,7 +77,7 @@ def _unequal(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
 
 
 def _is_several(expr: ast.Expr, names: Names, depth: int) -> bool:
-    """Whether an expression by its form is for several items: descendants, whole queues and slices, lists."""
+    """Return whether an expression by its form is for several items: descendants, whole queues and slices, lists."""
     if depth > 9:
         return False
     match expr:
@@ -97,7 +97,7 @@ def _is_several(expr: ast.Expr, names: Names, depth: int) -> bool:
 
 
 def _is_positional(step: ast.Expr) -> bool:
-    """Whether a step ends with a predicate that picks one item: `[1]`, `[last()]`."""
+    """Return whether a step ends with a predicate that picks one item: `[1]`, `[last()]`."""
     last: ast.Node | None = None
     if isinstance(step, ast.AxisStep) and step.predicates:
         last = step.predicates[-1].condition
@@ -144,7 +144,7 @@ def _path(node: ast.Path) -> Iterator[Diagnostic]:
 
 
 def _reads_like_comment(text: str, end: int, step: ast.Expr) -> bool:
-    """Whether `//` and one word stand at the end of a line, apart from what is in front."""
+    """Return whether `//` and one word stand at the end of a line, apart from what is in front."""
     between = text[end : step.at.start]
     is_apart = re.fullmatch(r"[ \t]+//[ \t]+", between) is not None
     return is_apart and re.match(r"[ \t]*(?:\n|$)", text[step.at.end :]) is not None

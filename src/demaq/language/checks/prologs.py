@@ -28,7 +28,7 @@ _DECLARED_TWICE = {
 
 
 def global_variables(draft: Draft) -> Iterator[Diagnostic]:
-    """A global variable is computed once, without a message and without a snapshot of the queues."""
+    """Yield a global variable is computed once, without a message and without a snapshot of the queues."""
     for body in draft.bodies:
         if body.role != "variable":
             continue
@@ -69,7 +69,7 @@ def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
-    """Each setting of a prolog is declared once, and so is each decimal format."""
+    """Yield each setting of a prolog is declared once, and so is each decimal format."""
     for prolog in _prologs(draft):
         seen: set[str] = set()
         for declaration in prolog:
@@ -103,7 +103,7 @@ def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def types_of_updating_functions(draft: Draft) -> Iterator[Diagnostic]:
-    """An updating function returns nothing, so it has no type to declare (Update Facility 1.0, 2.2.3)."""
+    """Yield an updating function returns nothing, so it has no type to declare (Update Facility 1.0, 2.2.3)."""
     for prolog in _prologs(draft):
         for declaration in prolog:
             if isinstance(declaration, ast.FunctionDecl) and declaration.returns and is_updating(declaration):

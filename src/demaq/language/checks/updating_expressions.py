@@ -118,7 +118,7 @@ class _Checker:
         return self._joined((*[case.result for case in node.cases], node.default), "a typeswitch")
 
     def _joined(self, parts: tuple[ast.Expr, ...], what: str) -> Category:
-        """All parts are updating or vacuous, or all have values or are vacuous."""
+        """Return all parts are updating or vacuous, or all have values or are vacuous."""
         updating = False
         valued: ast.Expr | None = None
         for part in parts:
@@ -267,7 +267,7 @@ class _Checker:
             )
 
     def _stored_root(self, node: ast.Expr) -> str | None:
-        """What an expression starts from, if that is surely no copy; variables are followed."""
+        """Return what an expression starts from, if that is surely no copy; variables are followed."""
         seen: set[ast.Node] = set()
         while node not in seen:
             seen.add(node)
@@ -328,7 +328,7 @@ class _Checker:
 
 
 def _words(node: ast.Node) -> str:
-    """How an update begins, as the author wrote it."""
+    """Return how an update begins, as the author wrote it."""
     match node:
         case ast.Enqueue():
             return "do enqueue"
@@ -340,7 +340,7 @@ def _words(node: ast.Node) -> str:
 
 
 def _start_of(node: ast.Node) -> SourceLocation:
-    """The place of a node that may go over many lines, cut behind its first."""
+    """Return the place of a node that may go over many lines, cut behind its first."""
     at = node.at
     end_of_line = at.source.text.find("\n", at.start, at.end)
     return at if end_of_line < 0 else SourceLocation(at.source, at.start, end_of_line)

@@ -24,7 +24,7 @@ _BEHIND_QUEUE = (*_BEHIND_RESET, "with", "create", "return")
 
 class Actions(Grammar):
     def begins_update(self) -> bool:
-        """Whether the current word begins an updating expression: `insert node`, `do enqueue`, `copy $c` …"""
+        """Return whether the current word begins an updating expression: `insert node`, `do enqueue`, `copy $c` …"""
         following = self.peek()
         match self.value:
             case "insert" | "delete":

@@ -22,7 +22,7 @@ class Branches(Grammar):
         """Whether what is being read ends where the rule's body ends: no bracket and no keyword will close it."""
 
     def rule_body(self) -> ast.Expr:
-        """The body of a rule. Other expressions never stand at its top."""
+        """Return the body of a rule. Other expressions never stand at its top."""
         self.ifs_open = 0
         self._at_top = True
         body = self.branch("for", self.start)

@@ -41,7 +41,7 @@ _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def referenced_character(match: re.Match[str]) -> str | None:
-    """What a reference stands for, or None where it stands for no XML character."""
+    """Return what a reference stands for, or None where it stands for no XML character."""
     named, decimal, hexadecimal = match.groups()
     if named:
         return _NAMED[named]

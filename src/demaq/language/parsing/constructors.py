@@ -160,7 +160,7 @@ class Constructors(Grammar):
     def _closed_content(
         self, start: int, name: ast.Name, offset: int
     ) -> tuple[tuple[ast.RawText | ast.Enclosed | ast.CData | ast.Expr, ...], int]:
-        """The content. Where it goes wrong behind the beginning of another statement, the end tag is missing."""
+        """Return the content. Where it goes wrong behind the beginning of another statement, the end tag is missing."""
         try:
             return self._content(start, name, offset)
         except ProgramError as error:
@@ -253,7 +253,7 @@ class Constructors(Grammar):
     # computed
 
     def is_computed_constructor(self) -> bool:
-        """Whether the current name begins `element a {`, `text {` and their kin."""
+        """Return whether the current name begins `element a {`, `text {` and their kin."""
         if self.value in ("element", "attribute", "processing-instruction", "namespace"):
             kind, value, _ = self.peek_token()
             if value == "{":

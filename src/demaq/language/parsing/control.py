@@ -211,7 +211,7 @@ class Control(Types):
         return ast.If(self.since(start), condition, then, otherwise)
 
     def _updates_or_foreign_calls_seen(self) -> tuple[int, int]:
-        """Whether a function of another module is updating, checks of the application tell."""
+        """Return whether a function of another module is updating, checks of the application tell."""
         return (self.updates_seen, self.foreign_calls_seen) if self.in_rule else (self.actions_seen, 0)
 
     def switch(self) -> ast.Expr:

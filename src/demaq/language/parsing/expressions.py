@@ -351,7 +351,7 @@ class Expressions(Control, Constructors, Actions, Branches):
             self.fail("an action begins with `do`", hint="do enqueue MESSAGE into QUEUE")
 
     def _begins_primary(self, following: str) -> bool:
-        """Whether the current name, with what follows it, is a constructor and no step."""
+        """Return whether the current name, with what follows it, is a constructor and no step."""
         value = self.value
         if following == "{":
             return value in ("map", "array", "ordered", "unordered") or self.is_computed_constructor()

@@ -33,13 +33,13 @@ class Stop:
 
     @property
     def before(self) -> str:
-        """The word or character that ends in front of the token."""
+        """Return the word or character that ends in front of the token."""
         match = _LAST_TOKEN.search(self.text, max(0, self.last_end - 60), self.last_end)
         return match.group() if match else ""
 
     @property
     def is_separate(self) -> bool:
-        """Whether there is white space between the token and the one before it."""
+        """Return whether there is white space between the token and the one before it."""
         return self.last_end < self.start
 
 
@@ -259,7 +259,7 @@ def _semicolon(stop: Stop) -> Mistake | None:
 
 
 def _missing_comma(stop: Stop) -> Mistake | None:
-    """An action or a conditional where a list would have to go on."""
+    """Return an action or a conditional where a list would have to go on."""
     word = re.compile(r"\w+").match(stop.text, stop.start)
     if word is None or not (_ACTION.match(stop.text, stop.start) or _CONTROL.match(stop.text, stop.start)):
         return None
@@ -305,7 +305,7 @@ def _lower_case(value: str, start: int, end: int) -> Mistake:
 
 
 def _infix(stop: Stop) -> Mistake | None:
-    """A word between two operands that is no operator."""
+    """Return a word between two operands that is no operator."""
     if stop.kind == "name" and stop.value in _INFIX and stop.expected.startswith(("`)`", "`]`", "`}`", "`else`")):
         hint = _INFIX[stop.value]
         return Mistake(f"`{stop.value}` is not an operator", stop.start, stop.end, hint)

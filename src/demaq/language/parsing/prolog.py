@@ -44,7 +44,7 @@ _SETTERS = {
 
 class Prolog(Expressions):
     def query(self) -> ast.Query:
-        """A whole main or library module."""
+        """Return a whole main or library module."""
         self.go_to(0)
         start = self.start
         version = self._version()

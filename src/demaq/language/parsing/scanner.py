@@ -105,7 +105,7 @@ class Scanner:
             self._fail_bad_token()
 
     def peek(self, count: int = 1) -> str:
-        """The text of the token behind the current one (or further on)."""
+        """Return the text of the token behind the current one (or further on)."""
         return self.peek_token(count)[1]
 
     def peek_token(self, count: int = 1) -> tuple[str, str, int]:
@@ -163,7 +163,7 @@ class Scanner:
     # places and names
 
     def here(self) -> SourceLocation:
-        """The current token's place."""
+        """Return the current token's place."""
         return SourceLocation(self.source, self.start, self.end)
 
     def since(self, start: int) -> SourceLocation:
@@ -286,7 +286,7 @@ class Scanner:
         self.fail(f"expected {what}, found {self.found()}", hint)
 
     def stop(self, expected: str) -> Stop:
-        """The current token as one that cannot be used."""
+        """Return the current token as one that cannot be used."""
         return Stop(self.text, self.kind, self.value, self.start, self.end, self.last_end, expected)
 
     def fail_if_mistake(self, mistake: Mistake | None) -> None:

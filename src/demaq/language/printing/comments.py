@@ -35,7 +35,7 @@ _OMITTED = "();"
 
 
 def weave(stream: Stream, comments: Sequence[ast.Comment]) -> Stream:
-    """The stream with every comment in it, each exactly once and in their order."""
+    """Return the stream with every comment in it, each exactly once and in their order."""
     if not comments:
         return stream
     placed = _Placing(stream, comments).placed()
@@ -63,7 +63,7 @@ def _copy(stream: Stream, start: int, end: int, hard: set[int], woven: Stream) -
 
 
 def _next_break(stream: Stream, position: int) -> int | None:
-    """The first break before the next word."""
+    """Return the first break before the next word."""
     while position < len(stream) and not isinstance(stream[position], str):
         if stream[position] in BREAKS:
             return position
@@ -119,7 +119,7 @@ def _surrounded(comments: Sequence[ast.Comment], bare: str) -> list[_Surrounded]
 
 
 def _blank_line(text: str, offset: int, direction: int) -> bool:
-    """Whether an empty line comes next, going forward or backward from an offset."""
+    """Return whether an empty line comes next, going forward or backward from an offset."""
     ends = 0
     while 0 <= offset < len(text) and text[offset].isspace():
         ends += text[offset] == "\n"
@@ -128,7 +128,7 @@ def _blank_line(text: str, offset: int, direction: int) -> bool:
 
 
 def _without_comments(comments: Sequence[ast.Comment]) -> str:
-    """The source with blanks for comments, also for line ends in them: one begun behind code ends behind it."""
+    """Return the source with blanks for comments, also for line ends in them: one begun behind code ends behind it."""
     text = comments[0].at.source.text
     pieces: list[str] = []
     done = 0
@@ -180,7 +180,7 @@ class _Placing:
         self._from, self._offset = position, comment.end
 
     def _behind_words(self, comment: _Surrounded, until: int) -> int:
-        """The position behind the words of this gap that stood in front of the comment."""
+        """Return the position behind the words of this gap that stood in front of the comment."""
         text = "".join(self._bare[self._offset : comment.start].split())
         position, read = self._from, 0
         for index in range(self._from, until):
@@ -198,7 +198,7 @@ class _Placing:
         return position
 
     def _next_joint(self, position: int, until: int) -> int:
-        """The first position from here on where a comment may stand."""
+        """Return the first position from here on where a comment may stand."""
         before = position
         if position == 0:
             return position
@@ -228,7 +228,7 @@ class _Placing:
 
 
 def _skip_omitted(text: str, offset: int, word: str) -> int | None:
-    """Where the word stands at or behind the offset, with nothing but what the printer omits in between."""
+    """Return where the word stands at or behind the offset, with nothing but what the printer omits in between."""
     while not text.startswith(word, offset):
         if offset >= len(text) or text[offset] not in _OMITTED:
             return None

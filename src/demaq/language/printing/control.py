@@ -193,7 +193,7 @@ def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
 
 
 def _misread(then: ast.Expr, otherwise: ast.Expr) -> bool:
-    """Whether `do reset else key…` stands to be read as resetting a slicing named else."""
+    """Return whether `do reset else key…` stands to be read as resetting a slicing named else."""
     return ends_in_bare_reset(then) and begins_with_word(otherwise, "key")
 
 

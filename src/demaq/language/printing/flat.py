@@ -18,7 +18,7 @@ from demaq.source import NOWHERE, Source
 
 
 def flat(stream: Stream) -> str:
-    """Every break a space, except the ones that must be new lines."""
+    """Return every break a space, except the ones that must be new lines."""
     out: list[str] = []
     for item in stream:
         if isinstance(item, str):

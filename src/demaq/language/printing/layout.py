@@ -31,7 +31,7 @@ _LOOK_AHEAD_MAX = 1_000
 
 
 def pretty(stream: Stream, comments: Sequence[ast.Comment] = (), width: int = WIDTH) -> str:
-    """The canonical layout, with all comments. Formatting its own result changes nothing."""
+    """Return the canonical layout, with all comments. Formatting its own result changes nothing."""
     return _Layout(weave(stream, comments), width).text()
 
 
@@ -87,7 +87,7 @@ class _Layout:
         return self._joined()
 
     def _fits(self, start: int) -> bool:
-        """Whether the group that begins here, and what clings to its end, fits on the line."""
+        """Return whether the group that begins here, and what clings to its end, fits on the line."""
         column, depth, closed = self._column, 0, False
         for index in range(start, min(len(self._stream), start + _LOOK_AHEAD_MAX)):
             item = self._stream[index]

@@ -64,7 +64,7 @@ _LEVELS: Final[dict[type[ast.Expr], int]] = {
 
 
 def level(expr: ast.Expr) -> int:
-    """How tightly an expression binds. A Sequence brings its own parentheses."""
+    """Return how tightly an expression binds. A Sequence brings its own parentheses."""
     if isinstance(expr, ast.OperatorChain):
         return _OPERATORS[expr.operators[0]]
     if isinstance(expr, ast.TypeOperation):
@@ -73,7 +73,7 @@ def level(expr: ast.Expr) -> int:
 
 
 def tail(expr: ast.Expr) -> ast.Expr | None:
-    """The part without brackets of its own that an expression ends in, if there is one."""
+    """Return the part without brackets of its own that an expression ends in, if there is one."""
     if isinstance(expr, ast.Flwor | ast.Copy):
         return expr.result
     if isinstance(expr, ast.If):
@@ -84,7 +84,7 @@ def tail(expr: ast.Expr) -> ast.Expr | None:
 
 
 def ends_without_else(expr: ast.Expr) -> bool:
-    """Whether an `else` right behind the expression would be taken for its own."""
+    """Return whether an `else` right behind the expression would be taken for its own."""
     while not isinstance(expr, ast.If) or expr.otherwise is not None:
         following = tail(expr)
         if following is None:
@@ -94,14 +94,14 @@ def ends_without_else(expr: ast.Expr) -> bool:
 
 
 def ends_in_bare_reset(expr: ast.Expr) -> bool:
-    """Whether `else key` right behind the expression would be read as the slicing and key of its `do reset`."""
+    """Return whether `else key` right behind the expression would be read as the slicing and key of its `do reset`."""
     while (following := tail(expr)) is not None:
         expr = following
     return isinstance(expr, ast.Reset) and expr.slicing is None
 
 
 def begins_with_word(expr: ast.Expr, word: str) -> bool:
-    """Whether the first word of an expression is this one; parentheses are not looked at."""
+    """Return whether the first word of an expression is this one; parentheses are not looked at."""
     while (first := _first_part(expr)) is not None:
         expr = first
     if isinstance(expr, ast.AxisStep):

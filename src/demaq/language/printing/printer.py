@@ -30,12 +30,12 @@ WRITERS: Writers = {
 
 
 def print_query(node: ast.Query) -> str:
-    """A query on as few lines as can be; comments are left out."""
+    """Return a query on as few lines as can be; comments are left out."""
     return flat(_query_stream(node))
 
 
 def print_expr(expr: ast.Expr) -> str:
-    """An expression on one line (but for line ends inside its strings and constructors)."""
+    """Return an expression on one line (but for line ends inside its strings and constructors)."""
     printer = Printer(WRITERS)
     with deep_recursion():
         printer.expr(expr)
@@ -43,7 +43,7 @@ def print_expr(expr: ast.Expr) -> str:
 
 
 def print_node(node: ast.Node) -> str:
-    """A statement of a module, or a declaration of its prolog; comments are left out."""
+    """Return a statement of a module, or a declaration of its prolog; comments are left out."""
     printer = Printer(WRITERS)
     with deep_recursion():
         printer.node(node)
@@ -51,17 +51,17 @@ def print_node(node: ast.Node) -> str:
 
 
 def print_mapped(node: ast.Query) -> tuple[str, SourceMap]:
-    """A query for evaluation, and the map from its lines and columns to where they came from."""
+    """Return a query for evaluation, and the map from its lines and columns to where they came from."""
     return mapped(_query_stream(node))
 
 
 def format_query(node: ast.Query, width: int = WIDTH) -> str:
-    """A query for reading, with its comments."""
+    """Return a query for reading, with its comments."""
     return pretty(_query_stream(node), node.comments, width)
 
 
 def format_module(node: ast.Module, width: int = WIDTH) -> str:
-    """A module of an application in its canonical form, with its comments."""
+    """Return a module of an application in its canonical form, with its comments."""
     for statement in node.statements:
         if isinstance(statement, ast.BrokenStatement):
             raise ValueError(f"{statement.at}: a statement that could not be parsed cannot be printed")
@@ -83,7 +83,7 @@ _PASSES_MAX = 6
 
 
 def canonical_layout(module: ast.Module) -> str:
-    """A module of an application with its comments, laid out in the one canonical way."""
+    """Return a module of an application with its comments, laid out in the one canonical way."""
     text = format_module(module)
     for _ in range(_PASSES_MAX):
         again, errors = parse_module(text, module.at.file)

@@ -60,7 +60,7 @@ class DraftModule:
         return Path(self.tree.at.file).parent
 
     def part(self, name: ast.Name | None) -> str | None:
-        """What the name of a part stands for, where its prefix is known."""
+        """Return what the name of a part stands for, where its prefix is known."""
         return None if name is None else self.names.parts.get(name)
 
 
@@ -75,7 +75,7 @@ class Call:
 
     @property
     def literal(self) -> ast.StringLiteral | None:
-        """The first argument, where it is written out."""
+        """Return the first argument, where it is written out."""
         first = self.args[0] if self.args else None
         return first if isinstance(first, ast.StringLiteral) else None
 
@@ -156,7 +156,7 @@ def _note_update(node: ast.Node, on_copy: bool, body: Body) -> None:
 
 
 def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
-    """What each declared function does, through all functions it calls."""
+    """Return what each declared function does, through all functions it calls."""
     callers: dict[ast.FunctionDecl, list[ast.FunctionDecl]] = {}
     effects: dict[ast.FunctionDecl, Effect] = {}
     for body in bodies:
@@ -198,5 +198,5 @@ def _note_arrow(node: ast.Arrow, body: Body) -> None:
 
 
 def _modified(node: ast.Node) -> ast.Node | None:
-    """The part of an expression that changes a copy."""
+    """Return the part of an expression that changes a copy."""
     return node.modify if isinstance(node, (ast.Copy, ast.TransformWith)) else None

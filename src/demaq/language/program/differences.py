@@ -31,7 +31,7 @@ class ProgramDifference:
 
 
 def differences(old: Program, new: Program) -> list[ProgramDifference]:
-    """What leads from one program to the other, in the order in which a program is read."""
+    """Return what leads from one program to the other, in the order in which a program is read."""
     return [
         *_compared_modules(old, new),
         *_compared("queue", old.queues, new.queues, _queue_changes),
@@ -59,7 +59,7 @@ def property_changes(old: Program, before: Property, new: Program, after: Proper
 
 
 def _value(program: Program, prop: Property, queue: str) -> tuple[str, ...] | None:
-    """The expression that computes a property, with everything that may say what its names mean."""
+    """Return the expression that computes a property, with everything that may say what its names mean."""
     value = prop.values[queue]
     if value is None or prop.module is None:
         return None
@@ -153,5 +153,5 @@ def _became(pairs: list[tuple[str, object, object]]) -> list[str]:
 
 
 def _file(path: Path | None) -> str | None:
-    """A file by its name alone: an application that was moved is still the same."""
+    """Return a file by its name alone: an application that was moved is still the same."""
     return path.name if path is not None else None

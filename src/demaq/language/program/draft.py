@@ -70,7 +70,7 @@ class Draft:
     # asking
 
     def kind_of(self, queue: str | None) -> str | None:
-        """A queue's kind, or None where nothing is known about it. A mailbox is a basic queue."""
+        """Return a queue's kind, or None where nothing is known about it. A mailbox is a basic queue."""
         if queue == SYSTEM_ERRORS:
             return "basic"
         declared = self.queues.get(queue) if queue is not None else None
@@ -87,7 +87,7 @@ class Draft:
         return declared.decl.mode or "persistent"
 
     def queues_of(self, name: str) -> dict[str, ast.PropertyQueues] | None:
-        """Where a property is defined, each queue with the part that says so; None where that is unknown."""
+        """Return where a property is defined, each queue with the part that says so; None where that is unknown."""
         return self._queues_of.get(name)
 
     def slicing_property(self, slicing: str) -> str | None:
@@ -97,7 +97,7 @@ class Draft:
         return declared.module.part(declared.decl.property)
 
     def slicing_queues(self, slicing: str) -> tuple[str, ...] | None:
-        """The queues whose messages a slicing groups; None where that is unknown."""
+        """Return the queues whose messages a slicing groups; None where that is unknown."""
         property_name = self.slicing_property(slicing)
         if property_name is None:
             return None

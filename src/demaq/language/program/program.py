@@ -52,7 +52,7 @@ class Queue:
 
     @property
     def declared_kind(self) -> QueueKind | Literal["mailbox"]:
-        """The kind in the author's word, for people to read."""
+        """Return the kind in the author's word, for people to read."""
         return "mailbox" if self.decl is not None and self.decl.kind == "mailbox" else self.kind
 
 
@@ -117,11 +117,11 @@ class Program:
     rules: tuple[Rule, ...]
 
     def files(self) -> dict[str, str]:
-        """The text of every module by its file: all that is needed to load the program again."""
+        """Return the text of every module by its file: all that is needed to load the program again."""
         return {module.tree.at.file: module.tree.at.source.text for module in self.modules}
 
     def file_name(self, file: str) -> str:
-        """A file of the application as its author knows it: seen from the folder that holds all modules.
+        """Return a file of the application as its author knows it: seen from the folder that holds all modules.
 
         A library from elsewhere is known by its name alone, so that nobody learns where on a machine things are.
         """
@@ -130,9 +130,9 @@ class Program:
         return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
     def slicings_of(self, queue: str) -> tuple[Slicing, ...]:
-        """The slicings a message of this queue can be in."""
+        """Return the slicings a message of this queue can be in."""
         return tuple([s for s in self.slicings.values() if queue in self.properties[s.property].values])
 
     def properties_of(self, queue: str) -> tuple[Property, ...]:
-        """The properties a message of this queue can have."""
+        """Return the properties a message of this queue can have."""
         return tuple([p for p in self.properties.values() if queue in p.values])

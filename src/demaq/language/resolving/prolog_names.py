@@ -117,7 +117,7 @@ class Declarations:
 
 
 def prefixes_of(query: ast.Query) -> dict[str, str]:
-    """The prefixes a library module's prolog knows."""
+    """Return the prefixes a library module's prolog knows."""
     prefixes = dict(PREFIXES)
     if query.library is not None:
         prefixes[query.library.prefix] = query.library.uri

@@ -52,7 +52,7 @@ def _prepare(
     library: ast.NamespaceDecl | None,
     suggestions: Suggestions | None,
 ) -> Resolver:
-    """A resolver that has read the prolog: prefixes, declarations, then their bodies."""
+    """Return a resolver that has read the prolog: prefixes, declarations, then their bodies."""
     names, scope = NamesBuilder(), Scope()
     resolver = Resolver(names, scope, suggestions or Suggestions())
     declarations = Declarations(resolver, library.uri if library is not None else None)

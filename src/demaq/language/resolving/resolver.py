@@ -101,7 +101,7 @@ class Resolver:
     # prefixes
 
     def uri_of(self, name: ast.Name | ast.NameTest, default: str) -> str | None:
-        """The namespace of a name, or None (and a problem) where its prefix means nothing."""
+        """Return the namespace of a name, or None (and a problem) where its prefix means nothing."""
         if name.uri is not None:
             return name.uri
         if not name.prefix:
@@ -605,7 +605,7 @@ class Resolver:
 
 
 def _mentions(node: ast.OperatorChain, step: ast.AxisStep) -> bool:
-    """Whether another operand is the variable of that name, or begins with it: `id = $id` is no slip."""
+    """Return whether another operand is the variable of that name, or begins with it: `id = $id` is no slip."""
     assert isinstance(step.test, ast.NameTest)
     for operand in node.operands:
         first = operand

@@ -24,7 +24,7 @@ class Scope:
         self._trail: list[tuple[dict[str, str] | dict[Key, ast.Node | None], object, object]] = []
 
     def enter(self) -> int:
-        """A mark to go back to with `leave`."""
+        """Return a mark to go back to with `leave`."""
         return len(self._trail)
 
     def leave(self, mark: int) -> None:

@@ -31,11 +31,11 @@ class Suggestions:
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many names were compared that no further hint is given."""
+        """Return whether so many names were compared that no further hint is given."""
         return self._comparisons_left <= 0
 
     def closest(self, name: str, known: Iterable[str]) -> str | None:
-        """The known name most like this one, if one is like it."""
+        """Return the known name most like this one, if one is like it."""
         if self.exhausted:
             return None
         length = len(name)

@@ -1,7 +1,7 @@
-"""Rules that are simple enough to be Python: paths, comparisons, constructors, a choice, a loop.
+"""Emit native rules: Python functions on lxml trees, for rules of paths, comparisons, constructors, choices and loops.
 
-Whatever a rule says is evaluated by Saxon. Most rules say little, and for those the way into Saxon and back costs more
-than what they do. Here an expression becomes the text of a Python expression on lxml's trees, or is not simple. Nothing
-here is an approximation: what a translated expression cannot say exactly (an error above all) it leaves to Saxon, by
-raising `Odd` when it is evaluated.
+Saxon evaluates every rule. Most rules are small, and for these the call into Saxon costs more than the evaluation. Here
+an expression becomes the text of a Python expression, or `NotTranslatable` is raised. Translation is exact: what a
+translated expression cannot decide exactly (errors above all) is left to Saxon by raising `NeedsSaxon` when it is
+evaluated.
 """

@@ -1,4 +1,4 @@
-"""Translated expressions: Python text, and what is known about its value."""
+"""Translated expressions: Python source text and the static type of its value."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from enum import Enum, IntEnum
 
 
 class NotTranslatable(Exception):
-    """An expression that only Saxon evaluates; says which part of it is the reason."""
+    """Raised for an expression that only Saxon evaluates; the message names the construct that is the reason."""
 
 
 class Type(Enum):
-    """What the items of a value are, and how Python has them."""
+    """The type of the items of a value, and how it is represented in Python."""
 
     DOCUMENT = "document"
-    """A document node: its root element."""
+    """A document node, represented by its root element."""
     ELEMENT = "element"
     """An element of some message."""
     MADE = "made"
-    """A new element, which has no parent."""
+    """A constructed element, which has no parent."""
     ATTRIBUTE = "attribute"
-    """Its value. All attributes of a list have one name."""
+    """An attribute node, represented by its value. All attributes of a list have one name."""
     TEXT = "text"
-    """A text node: a string."""
+    """A text node, represented by a string."""
     UNTYPED = "untyped"
-    """A string, of type xs:untypedAtomic."""
+    """A value of type xs:untypedAtomic, represented by a string."""
     STRING = "string"
     INTEGER = "integer"
     DECIMAL = "decimal"
-    """A number that was written with a point, as the nearest double: only for who computes with doubles."""
+    """A decimal literal, represented by the nearest double; usable only in arithmetic with doubles."""
     DOUBLE = "double"
     NUMERIC = "numeric"
-    """An integer or a double: which one, only Python's type of the value says. The sum of nothing is an integer."""
+    """An integer or a double, known only at run time by its Python type. The sum of an empty sequence is an integer."""
     BOOLEAN = "boolean"
     EMPTY = "empty"
     """No items at all."""
     DONE = "done"
-    """No items: the expression does something."""
+    """No items: the expression performs actions."""
 
 
 class Order(IntEnum):
-    """What is known about the order of nodes. Each implies those before it."""
+    """What is known about the order of nodes. Each value implies the ones before it."""
 
     UNKNOWN = 0
-    """They may be in any order, and one may occur twice."""
+    """Any order, with duplicates."""
     SORTED = 1
-    """They are in document order, each once."""
+    """Document order, without duplicates."""
     FLAT = 2
-    """Besides, none is inside another."""
+    """Sorted, and no node is a descendant of another."""
 
 
 NODES = frozenset({Type.DOCUMENT, Type.ELEMENT, Type.MADE, Type.ATTRIBUTE, Type.TEXT})
@@ -61,56 +61,56 @@ _numbers = itertools.count()
 
 
 def new_name() -> str:
-    """A Python variable that nobody else uses."""
+    """Return a Python variable name that no other expression uses."""
     return f"v{next(_numbers)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonCode:
-    """One item, or a list of any number of them, with its static type.
+    """Python text for one item, or for a list of any number of items, with its static type.
 
-    What is not known is not assumed: whoever translates an expression says what can be proved about its value, and who
-    uses it refuses what is not proved.
+    Invariant: the flags state what has been proved about the value. A translation that needs more raises
+    NotTranslatable.
 
-    A list is an expression, or it is an item and the clauses of a comprehension around it, so that what goes over a
-    list that goes over a list can be one comprehension.
+    A list is either an expression, or an item and the clauses of a comprehension over it, so that nested loops become
+    one comprehension.
     """
 
     item: str
-    """A Python expression: of the item, or of the list where there are no clauses."""
+    """A Python expression for the item, or for the list if there are no clauses."""
     type: Type
     is_list: bool = False
     clauses: str = ""
-    """For a list: `for … in … if …`, what the item is in."""
+    """For a list: the clauses `for … in … if …` that the item is evaluated in."""
     order: Order = Order.UNKNOWN
-    """Of nodes; see also `is_sorted` and `is_flat`."""
+    """For nodes; see also `is_sorted` and `is_flat`."""
     is_iterator: bool = False
-    """Whether the list is not really one, but can be gone over once."""
+    """Whether `item` is an iterator, which can be consumed once."""
     is_single: bool = False
-    """Of a list: whether it holds one item at most."""
+    """For a list: whether it holds at most one item."""
     is_new: bool = False
-    """Of new elements: whether nobody else has them, so that they need not be copied."""
+    """For constructed elements: whether nothing else refers to them, so that they need not be copied."""
     name: str = ""
-    """Of attributes."""
+    """For attributes: their name."""
 
     @property
     def is_optional(self) -> bool:
-        """Whether there is one item at most."""
+        """Return whether there is at most one item."""
         return self.is_single or not self.is_list
 
     @property
     def is_sorted(self) -> bool:
-        """Whether nodes are in document order, each once."""
+        """Return whether nodes are in document order without duplicates."""
         return self.is_optional or self.order >= Order.SORTED
 
     @property
     def is_flat(self) -> bool:
-        """Whether, besides, no node is inside another."""
+        """Return whether nodes are sorted and none is a descendant of another."""
         return self.is_optional or self.order >= Order.FLAT
 
     @property
     def text(self) -> str:
-        """The item, or the list."""
+        """Return the expression for the item or for the list."""
         if self.clauses:
             return f"[{self.item} {self.clauses}]"
         return f"list({self.item})" if self.is_iterator else self.item
@@ -121,19 +121,22 @@ class PythonCode:
 
     @property
     def each(self) -> str:
-        """Something to go over once."""
+        """Return an expression that can be iterated over once."""
         if not self.is_list:
             return f"({self.item},)"
         return self.text if self.clauses else self.item
 
 
 def listed(text: str, type_: Type, order: Order = Order.UNKNOWN) -> PythonCode:
-    """A list by an expression for it."""
+    """Return the code of a list, given a Python expression for it."""
     return PythonCode(text, type_, is_list=True, order=order)
 
 
 def in_document_order(code: PythonCode) -> PythonCode:
-    """The same nodes sorted, each once. Attributes and texts have no identity here: they cannot be sorted."""
+    """Return the nodes in document order without duplicates.
+
+    Raises NotTranslatable for attributes and texts, which have no identity here.
+    """
     if code.is_sorted:
         return code
     if code.type not in (Type.ELEMENT, Type.DOCUMENT):
@@ -142,7 +145,7 @@ def in_document_order(code: PythonCode) -> PythonCode:
 
 
 def looped(code: PythonCode) -> PythonCode:
-    """The same as an item in clauses; the item is a variable."""
+    """Return the same items as a list with clauses, in which the item is a variable."""
     if code.clauses and code.item.isidentifier():
         return code
     name = new_name()
@@ -159,7 +162,7 @@ def looped(code: PythonCode) -> PythonCode:
 
 
 def mapped(code: PythonCode, item: str, type_: Type) -> PythonCode:
-    """An expression for each item: in it, braces stand for the item."""
+    """Return the list of an expression for each item; `{}` in it stands for the item."""
     if not code.is_list:
         return PythonCode(f"[{item.format(code.item)}]", type_, is_list=True, is_single=True)
     loop = code if code.clauses and item.count("{") <= 1 else looped(code)
@@ -174,7 +177,7 @@ def as_list(code: PythonCode) -> PythonCode:
 
 
 def either(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
-    """One of two values, by a condition."""
+    """Return a conditional expression."""
     if one.type is other.type is Type.EMPTY:
         raise NotTranslatable("a choice between nothing and nothing")
     if one.type is Type.EMPTY:
@@ -205,7 +208,7 @@ def _order(code: PythonCode) -> Order:
 
 
 def values(code: PythonCode) -> PythonCode:
-    """What is left of nodes when they are compared or computed with: a list of their values."""
+    """Return the atomized value: a list of the typed values of nodes, other items unchanged."""
     match code.type:
         case Type.DOCUMENT | Type.ELEMENT | Type.MADE:
             return mapped(code, "string_of({})", Type.UNTYPED)
@@ -217,7 +220,7 @@ def values(code: PythonCode) -> PythonCode:
 
 
 def texts(code: PythonCode) -> PythonCode:
-    """The values as a list of strings."""
+    """Return the atomized value as a list of strings."""
     found = values(code)
     match found.type:
         case Type.UNTYPED | Type.STRING | Type.EMPTY:
@@ -234,7 +237,7 @@ def texts(code: PythonCode) -> PythonCode:
 
 
 def text(code: PythonCode) -> str:
-    """The value as one string: the empty one for nothing."""
+    """Return the value as one string; an empty sequence is the empty string."""
     if not code.is_list and code.type in STRINGS:
         return code.item
     if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT, Type.MADE):
@@ -243,14 +246,17 @@ def text(code: PythonCode) -> str:
 
 
 def string_argument(code: PythonCode) -> str:
-    """The value for a parameter of type xs:string?, the empty string for nothing: only nodes are cast."""
+    """Return the value for a parameter of type xs:string?; an empty sequence is the empty string.
+
+    Only nodes are cast (XQuery 3.1, 3.1.5.2, function conversion rules).
+    """
     if code.type in NODES or code.type in STRINGS or code.type is Type.EMPTY:
         return text(code)
     raise NotTranslatable(f"{code.type.value} where a string is expected")
 
 
 def joined_texts(code: PythonCode, separator: str) -> str:
-    """All values as one string."""
+    """Return all values as one string, separated."""
     if not code.is_list and code.type is Type.DOUBLE:
         return f"double_text({code.item})"
     if not code.is_list and code.type is Type.INTEGER:
@@ -260,7 +266,7 @@ def joined_texts(code: PythonCode, separator: str) -> str:
 
 
 def numbers(code: PythonCode) -> PythonCode:
-    """Values as numbers: what has no type is a double."""
+    """Return the atomized values as numbers; untyped values become doubles."""
     found = values(code)
     if found.type in NUMBERS:
         return found
@@ -272,7 +278,7 @@ def numbers(code: PythonCode) -> PythonCode:
 
 
 def operands(left: PythonCode, right: PythonCode) -> tuple[PythonCode, PythonCode]:
-    """The numbers on both sides of an operator. A decimal becomes a double if the other one is a double for sure."""
+    """Return both operands as numbers. A decimal becomes a double if the other operand is certainly a double."""
     if values(left).type is Type.DECIMAL:
         return _as_doubles(left), _certain_doubles(right)
     if values(right).type is Type.DECIMAL:
@@ -292,14 +298,14 @@ def _certain_doubles(code: PythonCode) -> PythonCode:
 
 
 def at_most_one(code: PythonCode) -> PythonCode:
-    """A list that is odd where it holds more."""
+    """Return a list that raises NeedsSaxon at run time if it holds more than one item."""
     if code.is_optional:
         return as_list(code)
     return replace(listed(f"at_most_one({code.text})", code.type), is_single=True, name=code.name)
 
 
 def truth(code: PythonCode) -> str:
-    """A Python expression that is true or false as the value counts in a condition."""
+    """Return a Python expression for the effective boolean value (XQuery 3.1, 2.4.3)."""
     match code.type:
         case _ if code.type in NODES:
             return is_there(code)
@@ -315,7 +321,7 @@ def truth(code: PythonCode) -> str:
 
 
 def is_there(code: PythonCode) -> str:
-    """Whether there is any item."""
-    if not code.is_list:  # to make an item may fail, although it is there
+    """Return a Python expression for whether there is any item."""
+    if not code.is_list:  # evaluating the item may fail even though it exists
         return "True" if code.item.isidentifier() else f"bool([{code.item}])"
     return f"has({code.item})" if code.is_iterator and not code.clauses else code.text

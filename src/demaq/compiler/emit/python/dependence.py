@@ -1,7 +1,7 @@
-"""Conditions in loops that do not depend on the loop.
+"""Refuse conditions in loops that do not depend on the loop.
 
-Saxon asks these once, before the loop, and fails there even if the loop has no turn (XQuery 3.1, 2.3.4, allows it). A
-comprehension asks them in each turn. So they are left to Saxon, unless they cannot fail.
+Saxon evaluates these once, before the loop, and fails there even if the loop has no iteration (XQuery 3.1, 2.3.4,
+allows it). A comprehension evaluates them in each iteration. So they are left to Saxon unless they cannot fail.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from demaq.language.namespaces import FN
 from demaq.language.resolving.names import Names
 
 _OF_FOCUS = ("string", "data", "number", "string-length", "normalize-space", "position", "last")
-"""Functions that without an argument are about the context item."""
+"""Functions that use the context item if called without arguments."""
 _REASON = "a condition that does not depend on the loop it is in"
 
 
 def must_depend_on_focus(condition: ast.Expr, names: Names) -> None:
-    """Raises NotSimple where a part of a predicate says the same of every item."""
+    """Raises NotTranslatable if a conjunct of a predicate does not depend on the context item."""
     for part in _conjuncts(condition):
         if not _is_constant(part, names) and not _depends_on_focus(part, names):
             raise NotTranslatable(_REASON)
 
 
 def must_depend_on(condition: ast.Expr, binders: Collection[ast.Node], names: Names) -> None:
-    """Raises NotSimple where a part of a condition says the same whatever these variables are."""
+    """Raises NotTranslatable if a conjunct of a condition does not depend on these variables."""
     for part in _conjuncts(condition):
         if not _is_constant(part, names) and not uses(part, binders, names):
             raise NotTranslatable(_REASON)
 
 
 def uses(expr: ast.Node, binders: Collection[ast.Node], names: Names) -> bool:
-    """Whether an expression refers to a variable that one of these binds."""
+    """Return whether an expression refers to a variable that one of these nodes binds."""
     found = [names.variables.get(node) for node in ast.walk(expr) if isinstance(node, ast.VarRef)]
     return any([binder in binders for binder in found if binder is not None])
 
 
 def _conjuncts(condition: ast.Expr) -> Iterator[ast.Expr]:
-    """What must all hold: each may be asked by itself."""
+    """Yield the operands of a conjunction; each can be evaluated alone."""
     match condition:
         case ast.Sequence(items=[only]):
             yield from _conjuncts(only)
@@ -57,7 +57,7 @@ def _is_constant(expr: ast.Expr, names: Names) -> bool:
 
 
 def _depends_on_focus(expr: ast.Node, names: Names) -> bool:
-    """Whether an expression asks for the context item itself, not only in an inner focus."""
+    """Return whether an expression uses the context item itself, not only in an inner focus."""
     match expr:
         case ast.ContextItem() | ast.Root() | ast.AxisStep():
             return True

@@ -1,4 +1,4 @@
-"""New elements: a chain of calls, each of which adds to an element and hands it on."""
+"""Emit element constructors: nested calls, each of which adds to an element and returns it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ElementEmitter:
         self._names = names
         self._translate = translate
         self.makes_namespaces = False
-        """Whether there was an element or attribute with a namespace."""
+        """Whether an element or attribute with a namespace was emitted."""
 
     def element(self, node: ast.DirectElement, scope: FocusAndVariables) -> PythonCode:
         namespaces = self._declared(node)
@@ -58,7 +58,7 @@ class ElementEmitter:
         return PythonCode(text, Type.MADE, is_new=True)
 
     def _declared(self, node: ast.DirectElement) -> dict[str, str]:
-        """Namespaces that an element declares itself, by prefix."""
+        """Return the namespaces that an element declares itself, by prefix."""
         found: dict[str, str] = {}
         for attribute in node.attributes:
             if _is_declaration(attribute):
@@ -76,7 +76,7 @@ class ElementEmitter:
         known: Mapping[ast.Node, tuple[str | None, str]],
         namespaces: dict[str, str],
     ) -> str:
-        """A new name as lxml knows it; the namespace of its prefix is added to those of the element."""
+        """Return a name in lxml's notation, and add the namespace of its prefix to those of the element."""
         uri, local = known.get(node, (None, ""))
         if uri == "":
             return local
@@ -95,7 +95,7 @@ class ElementEmitter:
         return " + ".join(parts) or "''"
 
     def _with(self, made: str, expr: ast.Expr, scope: FocusAndVariables) -> str:
-        """An element with what an enclosed expression gives."""
+        """Return the element with the value of an enclosed expression added."""
         items = expr.items if isinstance(expr, ast.Sequence) else (expr,)
         codes = [self._translate(item, scope) for item in items]
         if len(codes) > 1 and any([code.type not in NODES and code.type is not Type.EMPTY for code in codes]):
@@ -128,7 +128,7 @@ class ElementEmitter:
 
 
 def _must_be_known(tag: str, attributes: list[str], namespaces: dict[str, str]) -> None:
-    """Names and namespaces that lxml refuses: libxml2 has an older notion of both than XQuery."""
+    """Raises NotTranslatable for names and namespaces that lxml refuses; XQuery allows more."""
     try:
         element = etree.Element(tag, None, namespaces)
         for name in attributes:
@@ -143,7 +143,7 @@ def _is_declaration(attribute: ast.DirectAttribute) -> bool:
 
 
 def sequence(codes: list[PythonCode]) -> PythonCode:
-    """Values one behind the other."""
+    """Return the concatenation of values."""
     codes = [code for code in codes if code.type is not Type.EMPTY]
     if not codes:
         return EMPTY
@@ -163,7 +163,7 @@ _AS_SPACE = str.maketrans({"\n": " ", "\t": " ", "\r": " "})
 
 
 def _characters(raw: str) -> str:
-    """What was written, with references and doubled braces resolved."""
+    """Return literal content with references and doubled braces resolved."""
     return _REFERENCE.sub(_referenced, raw.replace("{{", "{").replace("}}", "}"))
 
 

@@ -1,4 +1,4 @@
-"""What an expression stands in: the context item and variables."""
+"""The context that an expression is translated in: context item and variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FocusAndVariables:
     position: PythonCode | None = None
     last: PythonCode | None = None
     variables: Mapping[ast.Node, PythonCode] = field(default_factory=dict)
-    """By the node that binds them."""
+    """The values of variables, by the node that binds them."""
 
     def item(self) -> PythonCode:
         if self.context is None:

@@ -1,4 +1,4 @@
-"""Functions that translated expressions may call, by namespace, name and number of arguments."""
+"""Functions that native rules may call, by namespace, name and number of arguments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _any(found: PythonCode) -> str:
 
 
 def _sum(args: list[PythonCode]) -> PythonCode:
-    """The sum of nothing is the integer 0, whatever else would have been added."""
+    """Return the sum; that of an empty sequence is the integer 0, whatever the static type."""
     found = numbers(args[0])
     if found.type is Type.INTEGER:
         return PythonCode(f"sum({found.text})", Type.INTEGER)
@@ -76,7 +76,7 @@ def _joined(args: list[PythonCode]) -> PythonCode:
     separator = "''"
     if len(args) > 1:
         separator = string_argument(args[1])
-        if args[1].is_list:  # nothing is no separator
+        if args[1].is_list:  # an empty sequence is no separator
             separator = f"only({texts(args[1]).text})"
     return PythonCode(f"({separator}).join({texts(args[0]).text})", Type.STRING)
 
@@ -149,7 +149,7 @@ FUNCTIONS: Mapping[tuple[str, str, int], Callable[[list[PythonCode]], PythonCode
     (FN, "distinct-values", 1): _distinct,
     **{(FN, "concat", arity): concat for arity in range(2, 21)},
 }
-"""Each is given the values of all its arguments."""
+"""Each function is given the translated arguments."""
 
 
 def _not_native(reason: str) -> PythonCode:

@@ -1,4 +1,4 @@
-"""Comparisons and arithmetic on values whose types are known."""
+"""Emit comparisons and arithmetic on values whose types are known."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def compared(operator: str, left: PythonCode, right: PythonCode) -> PythonCode:
 
 
 def _compared_single(sign: str, left: PythonCode, right: PythonCode) -> PythonCode:
-    """`eq` and its kin, where both sides are there for sure: else there is no answer."""
+    """Return a value comparison (`eq`, `lt`, …). Raises NotTranslatable if an operand may be empty."""
     if left.is_list or right.is_list or left.type in NODES or right.type in NODES:
         raise NotTranslatable("a comparison of single values that may not be there")
     if left.type in NUMBERS and right.type in NUMBERS:
@@ -78,14 +78,14 @@ def computed(sign: str, left: PythonCode, right: PythonCode) -> PythonCode:
         return PythonCode(f"({left.text} {sign} {right.text})", kind)
     name = new_name()
     outer, inner = looped(one), looped(listed(name, other.type))
-    both = f"for {name} in ({other.text},) {outer.clauses} {inner.clauses}"  # the right one is evaluated in any case
+    both = f"for {name} in ({other.text},) {outer.clauses} {inner.clauses}"  # always evaluates the right operand
     return PythonCode(f"({outer.item} {sign} {inner.item})", kind, is_list=True, clauses=both, is_single=True)
 
 
 def _comparable(
     one: PythonCode, other: PythonCode, one_is_cast: bool = False, other_is_cast: bool = False
 ) -> tuple[PythonCode, PythonCode]:
-    """Numbers that Python compares as Saxon does: see `comparable`. What was cast for it is an ordinary double."""
+    """Return numbers that Python compares as Saxon does (see `comparable`); a cast value is an ordinary double."""
     is_alike = one.type is other.type and one.type is not Type.NUMERIC
     if is_alike and not one_is_cast and not other_is_cast:
         return one, other

@@ -1,4 +1,4 @@
-"""Paths, their steps and predicates."""
+"""Emit paths, their steps and predicates."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Paths:
         return found
 
     def own_step(self, node: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
-        """A step from the context item."""
+        """Return the code of a step from the context item."""
         return self._step(scope.item(), "/", node, scope)
 
     def mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
-        """An expression evaluated with each item in turn as context."""
+        """Return an expression evaluated with each item in turn as the context item."""
         if found.type in NO_VALUES:
             raise NotTranslatable("an expression for each item of nothing")
         if not found.is_list and found.item.isidentifier():
@@ -71,7 +71,10 @@ class Paths:
         return within(loop, made)
 
     def _mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
-        """The last step of a path, where it is an expression: nodes would be brought into document order."""
+        """Return the last step of a path if it is an expression.
+
+        Raises NotTranslatable for nodes, which would need sorting.
+        """
         _must_be_nodes(found)
         made = self.mapped(found, expr, scope)
         if made.type is Type.ELEMENT:
@@ -108,7 +111,7 @@ class Paths:
         return made
 
     def _elements(self, found: PythonCode, is_deep: bool, tag: str) -> PythonCode:
-        """Elements of a name: children, or all further down."""
+        """Return the elements with a name: children, or descendants if `is_deep`."""
         if is_deep:
             return _from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
         if found.type is Type.ELEMENT:
@@ -153,7 +156,10 @@ class Paths:
     def _elements_by_position(
         self, found: PythonCode, separator: str, step: ast.AxisStep, tag: str, scope: FocusAndVariables
     ) -> PythonCode:
-        """Positions count what one step finds from one node: behind `//`, the children of one parent."""
+        """Return the elements of a step with positional predicates.
+
+        Positions count what one step selects from one node: after `//`, the children of one parent.
+        """
         group = new_name()
         is_deep = step.axis == "descendant"
         if separator == "//":
@@ -178,7 +184,7 @@ class Paths:
     # predicates
 
     def filtered(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
-        """The items of a list that a predicate leaves."""
+        """Return the items of a list for which a predicate holds."""
         _must_be_nodes(found)
         condition = predicate.condition
         if isinstance(condition, ast.NumericLiteral) and condition.text.isdigit():
@@ -214,12 +220,12 @@ class Paths:
         return isinstance(predicate.condition, ast.NumericLiteral) or self._asks_for_position(predicate.condition)
 
     def _asks_for_position(self, condition: ast.Expr) -> bool:
-        """Whether a predicate asks, or one inside it."""
+        """Return whether a predicate, or one inside it, uses the position."""
         return any([self._names.functions.get(node) in _POSITIONS for node in ast.walk(condition)])
 
 
 def root_of(scope: FocusAndVariables) -> PythonCode:
-    """The document that the context item is in."""
+    """Return the document that contains the context item."""
     item = scope.item()
     if item.is_list or item.type not in (Type.DOCUMENT, Type.ELEMENT):
         raise NotTranslatable(f"the document of {item.type.value}")
@@ -232,26 +238,29 @@ def _must_be_nodes(found: PythonCode) -> None:
 
 
 def _descendants(found: PythonCode) -> str:
-    """The method that finds elements below: a document's root element is below it."""
+    """Return the lxml method that iterates over descendants; the root element is a descendant of its document."""
     return "iter" if found.type is Type.DOCUMENT else "iterdescendants"
 
 
 def _nothing_in(found: PythonCode) -> PythonCode:
-    """What a document has none of. An expression for the document might fail, so it must be a variable."""
+    """Return an empty sequence for what a document never has.
+
+    Evaluating the document must not fail: only a variable will do.
+    """
     if found.is_list or not found.item.isidentifier():
         raise NotTranslatable("attributes or text of documents")
     return EMPTY
 
 
 def _all_within(found: PythonCode) -> PythonCode:
-    """An element with all further down."""
+    """Return an element and all its descendants."""
     if found.is_list:
         raise NotTranslatable("attributes behind // from several elements")
     return _from(found, ".iter()", Order.SORTED)
 
 
 def _from(found: PythonCode, call: str, order: Order) -> PythonCode:
-    """Elements that lxml finds from elements, by this call of each: for one element they have the order."""
+    """Return the elements that a method of lxml selects from elements; for one element they have the given order."""
     if not found.is_list:
         return PythonCode(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True, order=order)
     loop = looped(found)
@@ -263,7 +272,7 @@ def _from(found: PythonCode, call: str, order: Order) -> PythonCode:
 
 
 def within(loop: PythonCode, made: PythonCode) -> PythonCode:
-    """What is made in each turn of a loop, all together."""
+    """Return what is evaluated in each iteration of a loop, concatenated."""
     inner = looped(made) if made.is_list else made
     return replace(
         inner,
@@ -275,7 +284,7 @@ def within(loop: PythonCode, made: PythonCode) -> PythonCode:
 
 
 def _tag(test: ast.NameTest, known: Mapping[ast.Node, tuple[str | None, str]]) -> str:
-    """A name as lxml knows it."""
+    """Return a name in lxml's notation."""
     uri, local = known.get(test, (None, "*"))
     if uri is None and local == "*":
         return "*"

@@ -1,4 +1,4 @@
-"""All the rules of a queue as Python, with what they need to know about the messages they make."""
+"""Emit all rules of a queue as Python, with the properties and index entries of the messages they make."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ from demaq.language.program.program import Property
 class PropertyText:
     property: Property
     computed: str | None
-    """A function that gives its values, where it is computed."""
+    """A function that returns its values, if it is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeText:
-    """How properties and index entries of a queue's new messages come about."""
+    """How properties and index entries of new messages of a queue are computed."""
 
     properties: tuple[PropertyText, ...]
     indexes: tuple[tuple[int, str], ...]
-    """By number, functions that give the entries of a message."""
+    """By the number of the index: a function that returns the entries of a message."""
     is_linear: bool
-    """Whether its time grows as the message does, so that it need not be watched."""
+    """Whether the time is linear in the size of the message, so that no time limit is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueText:
     rules: tuple[tuple[RulePlan, RuleText], ...]
     intakes: Mapping[str, IntakeText]
-    """Of the queues that the rules put messages into."""
+    """For each queue that the rules enqueue into."""
 
 
 def queue_text(name: str, plan: Plan) -> QueueText:
-    """Raises NotSimple where one of the rules is not, or what is computed of the messages they make."""
+    """Return the rules of a queue as Python.
+
+    Raises NotTranslatable if a rule or a property of the messages they make is not native.
+    """
     queue = plan.queues[name]
     if queue.picks:
         raise NotTranslatable("they are so many that most are never asked")
@@ -52,7 +55,10 @@ def queue_text(name: str, plan: Plan) -> QueueText:
 
 
 def intake_text(queue: str, plan: Plan) -> IntakeText:
-    """Raises NotSimple where an expression is not."""
+    """Return properties and index entries of a queue as Python.
+
+    Raises NotTranslatable if an expression is not native.
+    """
     declared = [prop for prop in plan.program.properties_of(queue) if prop.decl is not None]
     properties: list[PropertyText] = []
     for prop in declared:
@@ -72,7 +78,7 @@ def intake_text(queue: str, plan: Plan) -> IntakeText:
 
 
 def why_not_native(name: str, plan: Plan) -> str | None:
-    """Why the rules of a queue are left to Saxon; None where they are simple."""
+    """Return why the rules of a queue are left to Saxon; None if they are native."""
     try:
         queue_text(name, plan)
     except NotTranslatable as reason:

@@ -1,4 +1,4 @@
-"""Rules, properties and indexes as the text of Python functions."""
+"""Emit rules, properties and indexes as the text of Python functions."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _HEAD = f"def function({MESSAGE}, {RUN}):\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleText:
-    """A rule as Python functions of the message's root and of who runs it."""
+    """A rule as Python functions of the message's root element and of the running round."""
 
     first: str | None
-    """Whether it goes on, where that is decided before state is read."""
+    """Returns whether the rule continues, if that is decided before state is read."""
     keys: tuple[str, ...]
-    """Entries to ask for, one function for each look-up."""
+    """One function for each lookup, which returns the index entries to look up."""
     body: str
-    """Do what the rule does."""
+    """Performs the actions of the rule."""
     makes_namespaces: bool
-    """Whether there are new elements or attributes with namespaces."""
+    """Whether it constructs elements or attributes with namespaces."""
 
 
 def rule_text(plan: RulePlan, program: Program, context: CompilerContext) -> RuleText:
-    """Raises NotSimple."""
+    """Return a rule as Python. Raises NotTranslatable."""
     _must_be_plain(context)
     rule = plan.rule
     actions = _Actions(rule, program, context.names)
@@ -62,7 +62,10 @@ def rule_text(plan: RulePlan, program: Program, context: CompilerContext) -> Rul
 
 
 def property_text(prop: Property, value: ast.Expr | None, context: CompilerContext) -> str | None:
-    """A function that gives the values of a property, as strings; None where nothing is computed. Raises NotSimple."""
+    """Return a function that returns the values of a property as strings; None if it is not computed.
+
+    Raises NotTranslatable.
+    """
     if prop.type != "string" and prop.type not in _CASTS:
         raise NotTranslatable(f"a value of type xs:{prop.type}")
     if value is None:
@@ -73,13 +76,13 @@ def property_text(prop: Property, value: ast.Expr | None, context: CompilerConte
 
 
 _CASTS = {"boolean": "boolean_text({})", "integer": "str(integer({}))", "decimal": "decimal_text({})"}
-"""Types whose values are equal when they are written in the same way, and how a string is written so."""
+"""Types whose values are equal if their texts are equal, and how a string is brought into this text."""
 _TYPES = {"boolean": Type.BOOLEAN, "integer": Type.INTEGER, "decimal": Type.INTEGER}
-"""What need not be cast to be of such a type."""
+"""Values of these types need no cast."""
 
 
 def _as(type_name: str, code: PythonCode) -> str:
-    """Values as properties of a type have them: a list of their texts."""
+    """Return the values as properties of a type represent them: a list of their texts."""
     found = values(code)
     if type_name == "string" or found.type is Type.EMPTY or found.type is _TYPES.get(type_name):
         return texts(found).text
@@ -89,7 +92,7 @@ def _as(type_name: str, code: PythonCode) -> str:
 
 
 def index_text(index: Index, context: CompilerContext) -> str:
-    """A function that gives the entries of a message in an index. Raises NotSimple."""
+    """Return a function that returns the entries of a message in an index. Raises NotTranslatable."""
     _must_be_plain(context)
     found = values(
         Translation(context.names, {}).code(index.expr, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT)))
@@ -100,19 +103,19 @@ def index_text(index: Index, context: CompilerContext) -> str:
 
 
 def is_linear(expr: ast.Expr) -> bool:
-    """Whether an expression is a path that looks at no part of a message more than a few times."""
+    """Return whether the expression is linear in the size of the message: it has no loops and no predicates."""
     return not any([isinstance(node, (ast.Predicate, ast.Flwor, ast.Quantified)) for node in ast.walk(expr)])
 
 
 def _must_be_plain(context: CompilerContext) -> None:
-    """Settings change what expressions mean."""
+    """Raises NotTranslatable if the prolog has settings, which change what expressions mean."""
     for item in context.module.tree.prolog:
         if isinstance(item, ast.Setter):
             raise NotTranslatable(f"its module declares {item.kind}")
 
 
 def _body(node: ast.If, name: str, translation: Translation, scope: FocusAndVariables) -> str:
-    """Statements. A rule fires where the conditions of all `if`s hold that have no else."""
+    """Return the statements of a rule. A rule fires if the conditions of all `if`s without else hold."""
     condition = truth(translation.code(node.condition, scope))
     inner = node.then
     if isinstance(inner, ast.If) and _has_no_else(node) and _has_no_else(inner):
@@ -144,7 +147,7 @@ def _keys(lookup: IndexLookup, translation: Translation, scope: FocusAndVariable
 
 
 class _Actions:
-    """What a rule does, and what it asks about its own message."""
+    """Emits the actions of a rule, and the properties of its own message that it reads."""
 
     def __init__(self, rule: Rule, program: Program, names: Names) -> None:
         self._rule = rule
@@ -153,7 +156,7 @@ class _Actions:
         self.translation: Translation
 
     def own(self, node: ast.FunctionCall) -> PythonCode:
-        """A property of the message: none or one."""
+        """Return the code of a property of the message: at most one value."""
         _, local, arity = self._names.functions[node]
         if local == "slicekey" and arity == 0 and self._rule.on_slicing:
             name = self._program.slicings[self._rule.target].property

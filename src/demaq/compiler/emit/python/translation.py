@@ -1,4 +1,7 @@
-"""Expressions to Python: names, operators, functions, control. Paths and constructors have homes of their own."""
+"""Translate expressions to Python: literals, operators, functions, control flow.
+
+Paths and constructors have their own modules.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +38,18 @@ from demaq.language.namespaces import FN, QS
 from demaq.language.resolving.names import Names
 
 MESSAGE = "m"
-"""The root element of the message."""
+"""The variable of the message's root element."""
 RUN = "run"
-"""Who knows its properties, has the state, and takes the actions."""
+"""The variable of the running round: it has the properties and the state, and receives the actions."""
 
 _INTEGER = re.compile(r"\d{1,15}")
 _NOT_ZERO = re.compile(r"[0.]*[1-9]")
 
 
 class Translation:
-    """Translates the expressions of one rule, property or index. Raises NotSimple.
+    """Translates the expressions of one rule, property or index. Raises NotTranslatable.
 
-    `own` says of which property of the message a call asks; `act` translates enqueue and reset.
+    `own` translates calls that read a property of the message, `act` translates enqueue and reset.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Translation:
 
     @property
     def makes_namespaces(self) -> bool:
-        """Whether anything that was translated makes elements or attributes with namespaces."""
+        """Return whether anything translated so far constructs elements or attributes with namespaces."""
         return self._constructors.makes_namespaces
 
     def code(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
@@ -75,13 +78,13 @@ class Translation:
         return handler(self, node, scope)
 
     def value(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
-        """Of an expression that is no action."""
+        """Return the code of an expression. Raises NotTranslatable for an action."""
         found = self.code(node, scope)
         if found.type is Type.DONE:
             raise NotTranslatable("the value of an action")
         return found
 
-    # what stands alone
+    # primaries
 
     def _string(self, node: ast.StringLiteral, scope: FocusAndVariables) -> PythonCode:
         return PythonCode(repr(node.value), Type.STRING)
@@ -220,7 +223,7 @@ class Translation:
             found = self.code(node.operands[0], scope)
             for operand in node.operands[1:]:
                 if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
-                    # Saxon takes A ! (B, C)/D for A/(B, C)/D, without duplicates.
+                    # Saxon treats A ! (B, C)/D as A/(B, C)/D, without duplicates.
                     raise NotTranslatable("a path with such steps behind `!`")
                 found = self._paths.mapped(found, operand, scope)
             return found
@@ -281,7 +284,7 @@ class Translation:
                 source = f"{RUN}.collection({name!r})"
             case _:
                 raise NotTranslatable("a queue or collection whose name is computed")
-        return listed(source, Type.DOCUMENT, Order.FLAT)  # state is read in the order in which it came about
+        return listed(source, Type.DOCUMENT, Order.FLAT)  # state is ordered by message number
 
     _HANDLERS: ClassVar[Mapping[type[ast.Node], Callable[[Translation, Any, FocusAndVariables], PythonCode]]] = {
         ast.StringLiteral: _string,
@@ -305,7 +308,7 @@ class Translation:
 
 
 def _each(found: PythonCode) -> PythonCode:
-    """What a variable is bound to in turn."""
+    """Return the loop over the items that a variable is bound to."""
     if found.type in NO_VALUES:
         raise NotTranslatable("a loop over nothing")
     return looped(found)

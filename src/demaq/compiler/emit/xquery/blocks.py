@@ -1,7 +1,7 @@
-"""Blocks of function items: the text of one query each, and the way back from its lines to the author's.
+"""Emit blocks: queries that each define many function items, with a source map from their lines to the program.
 
-A query with fifty rules compiles faster per rule than one with one, and far faster than one with ten thousand. What
-a block holds is an array of functions; the evaluator takes it apart.
+A query with fifty rules compiles faster per rule than one with a single rule, and far faster than one with ten
+thousand. The value of a block is an array of functions, which the evaluator takes apart.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from demaq.source import NOWHERE, SourceLocation
 
 FUNCTIONS_PER_BLOCK = 50
 NESTING_MAX_COMPILED = 500
-"""Saxon's compiler is recursive and ends the process when its stack does; it has room for about a thousand levels."""
+"""Saxon's compiler is recursive, and overflowing its stack, at about a thousand levels, ends the process."""
 
 Entry: TypeAlias = tuple[str, str]
-"""What a function is for: `("rule", "7")`, `("first", "7")`, `("property", "orderID at 117")`, `("index", "3")`."""
+"""The purpose of a function: `("rule", "7")`, `("first", "7")`, `("property", "orderID at 117")`, `("index", "3")`."""
 
 
 Made = TypeVar("Made")
@@ -65,16 +65,16 @@ class Block:
     map: SourceMap
     entries: tuple[Entry, ...]
     places: tuple[SourceLocation, ...]
-    """Where each function's source begins, for errors without a place of their own."""
+    """Where the source of each function begins, for errors without a location."""
 
 
 def property_entry(prop: Property, value: ast.Expr) -> Entry:
-    """What computes a property by an expression."""
+    """Return the entry of the function that computes a property by this expression."""
     return "property", f"{prop.name} at {value.at.start}"
 
 
 class BlockEmitter:
-    """Turns what a plan needs evaluated into blocks."""
+    """Emits what a plan needs evaluated as blocks."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -82,10 +82,13 @@ class BlockEmitter:
         self.sites = Sites()
         self.errors: list[ProgramError] = []
         self.alone: set[Entry] = set()
-        """Values of properties that the document alone decides."""
+        """Values of properties that depend on the document alone."""
 
     def blocks(self) -> list[Block]:
-        """All functions of the plan, module by module. What cannot be emitted is in `errors`."""
+        """Return the blocks of all functions of the plan, module by module.
+
+        What cannot be emitted is added to `errors`.
+        """
         found: list[Block] = []
         with deep_recursion():
             for context in self.plan.modules:
@@ -108,7 +111,7 @@ class BlockEmitter:
             return None
 
     def single_blocks(self, block: Block) -> list[Block]:
-        """The functions of a block, each in a block of its own: to find out which of them is wrong."""
+        """Return the functions of a block, each in its own block, to find out which of them Saxon refuses."""
         context = self.plan.modules[block.module]
         wanted = set(block.entries)
         found: list[Block] = []
@@ -121,14 +124,14 @@ class BlockEmitter:
         return found
 
     def prolog_block(self, module: int) -> Block:
-        """A block without functions: what is wrong with it is wrong with the prolog."""
+        """Return a block without functions: an error in it is an error of the prolog."""
         with deep_recursion():
             return self._block(module, self._prolog(self.plan.modules[module]), [])
 
     def variables_block(self, module: int) -> Block:
-        """The global variables of a module, each as a function that says how it fails.
+        """Return the global variables of a module, each as a function that returns the variable's error, if any.
 
-        Saxon catches no error of a global variable, nor does it say where one happened.
+        Saxon cannot catch an error of a global variable, and reports no location for it.
         """
         with deep_recursion():
             prolog = self._prolog(self.plan.modules[module])
@@ -185,7 +188,7 @@ class BlockEmitter:
         refuse_deep_nesting(rule.body)
         from_message = paths_from_message(rule.body, context)
         inside = from_message is not None
-        # A rule that meets other messages may meet itself among them: then it must be the same document everywhere.
+        # A rule that reads other messages may read its own: then it must be the same document everywhere.
         whole = None if plan.reads_other_messages else from_message
         lowering = self._lowering(context, rule, plan.sites, whole)
         number = str(rule.number)
@@ -205,7 +208,10 @@ class BlockEmitter:
         return found
 
     def _rule_head(self, plan: RulePlan, message: str) -> str:
-        """Up to the rule's expression. A rule on a slicing is asked about messages that are in a slice of it."""
+        """Return the head of a rule's function, up to its expression.
+
+        A rule on a slicing is evaluated only for messages in a slice of it.
+        """
         guard = ""
         if plan.rule.on_slicing:
             number = list(self.plan.program.slicings).index(plan.rule.target)
@@ -214,7 +220,7 @@ class BlockEmitter:
         return f"{head} {{ let {MESSAGE} := {message} return {guard}"
 
     def _first(self, plan: RulePlan, lowering: Lowering, inside: bool) -> ast.Template:
-        """What is decided before state is read, and the keys of the state to read."""
+        """Return the function that decides the first conditions and computes the keys of the state to read."""
         number = literal(str(plan.rule.number))
         parts: list[str | ast.Expr] = [self._rule_head(plan, _message(inside))]
         if plan.first:
@@ -231,7 +237,7 @@ class BlockEmitter:
         return ast.Template(NOWHERE, tuple(parts))
 
     def _property(self, prop: Property, context: CompilerContext) -> list[Function]:
-        """One function for each expression, however many queues share it."""
+        """Return one function for each distinct expression, however many queues share it."""
         found: list[Function] = []
         for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
             refuse_deep_nesting(value)
@@ -253,7 +259,7 @@ class BlockEmitter:
     # prologs
 
     def _prolog(self, context: CompilerContext) -> tuple[ast.Decl, ...]:
-        """The author's prolog with the libraries' and our own functions, as one query may hold it."""
+        """Return the author's prolog with the declarations of libraries and of the runtime, for one query."""
         tree = context.module.tree
         head: list[ast.Decl] = []
         prefixes: set[str] = set()
@@ -333,7 +339,7 @@ _HIDDEN = ("record", "message", "state", "rule")
 
 
 def _firing(body: ast.If, number: str) -> ast.If:
-    """The rule's body, noting that it fires where all its conditions hold: those of `if`s in `if`s without else too."""
+    """Return the rule's body with a record that it fires, if the conditions of all `if`s without else hold."""
     inner = body.then
     if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
         return ast.If(body.at, body.condition, _firing(inner, number), body.otherwise)
@@ -346,12 +352,12 @@ def _has_no_else(node: ast.If) -> bool:
 
 
 def _message(inside: bool) -> str:
-    """The message: as it came, which may be inside its batch, or as a document of its own."""
+    """Return the message: the node as parsed, which may be inside its batch, or a document of its own."""
     return NODE if inside else f"{runtime('document')}({NODE})"
 
 
 def _known_context(value: ast.Expr, context: CompilerContext) -> str:
-    """What functions that know the message need, where a property's value calls one."""
+    """Return bindings for functions that depend on the message, if a property's value calls one."""
     if not any([context.is_ambient(known) for node in ast.walk(value) if (known := context.names.functions.get(node))]):
         return ""
     record = f'let {RECORD} := {KNOWN}("demaq:record") '
@@ -365,7 +371,7 @@ def _failure(number: str) -> str:
 
 
 def _failure_of(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
-    """A function that answers with the failure of a variable, if it fails."""
+    """Return a function that returns the error of a variable, if it fails."""
     binding = ast.LetClause(NOWHERE, (ast.LetBinding(NOWHERE, variable.name, variable.type, value),))
     bound = ast.Flwor(NOWHERE, (binding,), ast.VarRef(NOWHERE, variable.name))
     head = f"function({STATE} as map(*)) as {xs('string')} {{ {fn('string-join')}("
@@ -378,7 +384,7 @@ _RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-
 
 @cache
 def runtime_query(body: str) -> str:
-    """A query of our own that may use the runtime's functions."""
+    """Return a query that can use the functions of the runtime."""
     with deep_recursion():
         prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *runtime_functions("runtime.xq"))
         return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
@@ -386,7 +392,7 @@ def runtime_query(body: str) -> str:
 
 @cache
 def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
-    """Our own functions, qualified like any library's."""
+    """Return the functions of a runtime file, qualified like those of a library."""
     text = resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
     library = parse_query(text, NOWHERE.file)
     names = resolve_query(library)
@@ -401,7 +407,7 @@ def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
 
 
 def refuse_deep_nesting(expr: ast.Expr) -> None:
-    """Refuse what Saxon's compiler would not survive."""
+    """Raises ProgramError for expressions so deep that Saxon's compiler would overflow its stack."""
     level: list[ast.Node] = [expr]
     depth = 0
     while level:
@@ -423,7 +429,7 @@ _TEXT_TYPES = ("string", "anyURI", "hexBinary", "base64Binary", "untypedAtomic",
 
 
 def _made(type_name: str) -> str:
-    """Return what makes a value of a type of the context item. A sender's million digits would take a minute."""
+    """Return a cast of the context item to a type. The length is limited: casting a million digits takes a minute."""
     if type_name in _TEXT_TYPES:
         return f"{xs(type_name)}(.)"
     is_text = f"(. instance of {xs('string')} or . instance of {xs('untypedAtomic')})"

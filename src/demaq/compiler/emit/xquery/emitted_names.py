@@ -1,4 +1,4 @@
-"""The names of the nodes that emission makes, over the resolved names of a module, which stay as they are."""
+"""The names of nodes that emission makes, kept in a table of their own: resolved names never change."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""An author's expression to one that Saxon HE evaluates: functions of Demaq, actions, the clock, and what Saxon lacks.
+"""Lower an author's expression to XQuery that Saxon HE evaluates.
 
     qs:queue("crm")             d:queue($state, "crm")
     qs:slicekey()               the slicing's property of this message
     current-dateTime()          the message's own time
     do enqueue E into q …       d:enqueue(…, E, …): the fields of one record of the result
-    try { E } catch …           try { array { E }?* } catch …, because Saxon cannot take back what E has emitted
-    local:f(x)                  local:f(record, message, state, x), where f needs to know them
+    try { E } catch …           try { array { E }?* } catch …: Saxon cannot retract what E has already emitted
+    local:f(x)                  local:f(record, message, state, x), if f depends on the message
 
-Everything else stays as it is, at its place in the source.
+Everything else stays as it is, with its source location.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLLATION_AT = {
     **dict.fromkeys(["distinct-values", "max", "min", "sort", "collation-key"], 2),
     **dict.fromkeys(["index-of", "contains-token"], 3),
 }
-"""Functions that take a collation, and as which argument. One that Saxon cannot load would end the process."""
+"""Functions that take a collation, and as which argument. Loading an unknown one would end Saxon's process."""
 
 
 class Lowering:
@@ -75,9 +75,9 @@ class Lowering:
         self.from_message = from_message or frozenset()
         self.in_property = in_property
         self.asks_known = False
-        """Whether a property's value asks for more than the document."""
+        """Whether the value of a property depends on more than the document."""
 
-    # walking
+    # traversal
 
     def expr(self, node: ast.Expr) -> ast.Expr:
         lowered = self.node(node)
@@ -91,7 +91,7 @@ class Lowering:
         return self.rebuilt(node)
 
     def rebuilt(self, node: ast.Node) -> ast.Node:
-        """The node with everything below it lowered; itself where nothing changed."""
+        """Return the node with everything below it lowered; the node itself if nothing changed."""
         if not ast.node_fields(type(node)):
             return node
         changed = False
@@ -135,7 +135,7 @@ class Lowering:
         return self._as_inline_function(node.at, node.name, known)
 
     def arrow(self, node: ast.Arrow) -> ast.Node:
-        """`a => f(b)` as `f(a, b)` where f is special."""
+        """Return `f(a, b)` for `a => f(b)` if f is special."""
         if not any([self._needs_call(call) for call in node.calls]):
             return self.rebuilt(node)
         operand = node.operand
@@ -177,7 +177,7 @@ class Lowering:
         return ast.FunctionCall(lowered.at, lowered.name, args)
 
     def _as_inline_function(self, at: SourceLocation, name: ast.Name, known: FunctionKey) -> ast.Expr:
-        """A reference to a special function as a function that calls it."""
+        """Return an inline function that calls a special function, for a reference to it."""
         params = [ast.Name(at, f"a{n}", None, RUNTIME) for n in range(known[2])]
         call = ast.FunctionCall(at, name, tuple([ast.VarRef(at, param) for param in params]))
         self.names.set_function(call, known)
@@ -297,14 +297,17 @@ class Lowering:
         return self.template(node.at, *parts, " })")
 
     def _known_fields(self, site: str, queue: str) -> str:
-        """The fields of a record that are known before the rule is evaluated."""
+        """Return the fields of a record that are known before the rule is evaluated."""
         fields = SEPARATOR.join(["", site.strip('"'), queue])
         if self.rule is None:
             return f"{fn('concat')}({literal('E' + SEPARATOR)}, {RULE}, {literal(fields)})"
         return literal(f"E{SEPARATOR}{self.rule.number}{fields}")
 
     def _document(self, message: ast.Expr, queue: str, site: str) -> list[str | ast.Expr]:
-        """What is enqueued, as a document of its own. A new element is built in one, anything else is copied."""
+        """Return the enqueued message as a document.
+
+        A constructed element is built in the document, anything else is copied.
+        """
         if isinstance(message, ast.DirectElement) or (isinstance(message, ast.Computed) and message.kind == "element"):
             return ["document { ", self.expr(message), " }"]
         return [f"{runtime('message')}(", self.expr(message), f", {literal(queue)}, {site})"]
@@ -332,7 +335,7 @@ class Lowering:
             return self.rebuilt(node)
         return ast.If(node.at, self.expr(node.condition), self.expr(node.then), ast.Sequence(node.at, ()))
 
-    # what Saxon has its own mind about
+    # where Saxon deviates
 
     def try_catch(self, node: ast.TryCatch) -> ast.Node:
         lowered = self.rebuilt(node)
@@ -359,7 +362,7 @@ class Lowering:
         return self.expr(node.content)
 
     def attribute(self, node: ast.DirectAttribute) -> ast.Node:
-        """On one line: Saxon counts every line break inside an attribute's value twice."""
+        """Print the attribute on one line: Saxon counts every line break inside an attribute's value twice."""
         parts: list[ast.RawText | ast.Enclosed] = []
         for part in node.parts:
             if isinstance(part, ast.RawText):
@@ -372,7 +375,10 @@ class Lowering:
 
 
 def refuse_unknown_collation(uri: str, at: SourceLocation) -> None:
-    """Refuse what Saxon might not survive loading. The same list is in runtime.xq, for collations that are computed."""
+    """Raises ProgramError for a collation that Saxon might not survive loading.
+
+    The file runtime.xq has the same list, for computed collations.
+    """
     known = uri.startswith("http://www.w3.org/2013/collation/UCA") or uri in _COLLATIONS
     if not known and ":" in uri:
         raise ProgramError(f"collation {uri} is not supported", at, "known are codepoint, html-ascii and UCA", "DQ0704")
@@ -385,7 +391,7 @@ _COLLATIONS = (
 
 
 def _on_one_line(expr: ast.Expr) -> ast.Expr:
-    """The expression without places, which would be reasons to begin a line."""
+    """Return the expression without source locations, which would be printed as line breaks."""
     made = _unplaced(expr)
     assert isinstance(made, ast.Expr)
     return made
@@ -404,12 +410,12 @@ def _unplaced(node: ast.Node) -> ast.Node:
 
 
 def ambient_name(known: FunctionKey) -> str:
-    """The name of a function that takes the message along: another one, because it has more parameters."""
+    """Return the name of a function with the additional parameters for the message."""
     return f"Q{{{RUNTIME}/{known[0]}}}{known[1]}-{known[2]}"
 
 
 def property_type(program: Program, name: str) -> str:
-    """The local name of a property's type."""
+    """Return the local name of a property's type."""
     if name in program.properties:
         return program.properties[name].type
     if name in GATEWAY_PROPERTIES or name in ECHO_PROPERTIES:

@@ -1,7 +1,7 @@
-"""Copies that need not be made before they are changed: nobody could tell the copy from what it is a copy of.
+"""Find `copy` expressions that need no copy before they are updated.
 
-A copy is built anew with its updates, so what they see may as well be the original, as long as they only go down from
-it: then every node that is changed lies in it, and neither its parent nor its identity is looked at.
+The result is built anew with its updates, so the updates may be collected on the original if they only navigate down
+from it: then every updated node lies in the original, and neither its parent nor its identity is observed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TELLING = frozenset(
     | {"transform", "load-xquery-module", "sort", "in-scope-prefixes", "namespace-uri-for-prefix", "resolve-QName"}
 )
 _ELSEWHERE = (ast.InlineFunction, ast.NamedFunctionRef, ast.Copy, ast.TransformWith, ast.Arrow, ast.Arguments)
-"""What leads to expressions that are not looked at here, or to other copies."""
+"""Expressions that lead to code not analysed here, or to other copies."""
 
 
 def is_needless(node: ast.Copy, names: EmittedNames) -> bool:
-    """Whether the one copy that an expression makes may be the original while its updates are collected."""
+    """Return whether the single copy of an expression may be the original while its updates are collected."""
     if len(node.bindings) != 1:
         return False
     binding = node.bindings[0]
@@ -49,7 +49,7 @@ def _is_harmless(node: ast.Node, copy: ast.CopyBinding, names: EmittedNames) -> 
 
 
 def _place(target: ast.Expr, copy: ast.CopyBinding, names: EmittedNames) -> Literal["self", "below"] | None:
-    """Where the nodes of an expression surely are: in the copy, perhaps itself, or below it."""
+    """Return where the nodes of an expression certainly are: in the copy (perhaps the copy itself), or below it."""
     match target:
         case ast.VarRef():
             binder = names.variables.get(target)

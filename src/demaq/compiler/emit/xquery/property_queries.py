@@ -1,11 +1,11 @@
-"""The queries that make the properties and index entries of new messages, one for each queue that has any.
+"""Emit the queries that compute properties and index entries of new messages, one for each queue that has any.
 
-    made     the fields of all properties and then of all index entries, of a document with explicit properties, the
-             record of its parent, and the place in the program that makes it
-    each     for every property a map of its name and how its value is found, for who wants to know which one fails
+    made     the fields of all properties, then of all index entries, given a document, its explicit properties, the
+             record of its parent, and the site in the program that makes it
+    each     for every property its name and a function for its value, to find out which property fails
 
-A fixed property is computed; any other is what somebody has set, else what the parent has, else computed. Everything
-that is known when a program is compiled is decided then: it is done for every message.
+A fixed property is computed. Any other has its explicit value, else the value of the parent if it is inherited, else it
+is computed. Whatever is known at compile time is decided then, because the query runs for every message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEY_IS_NOT_TEXT = frozenset({"dateTime", "dateTimeStamp", "date", "time", "floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeProperty:
-    """A property of a queue's messages."""
+    """How a property of a queue's messages gets its value."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class MadeProperty:
     is_inherited: bool
     is_computed: bool
     is_alone: bool
-    """Whether the document alone decides what is computed."""
+    """Whether the computed value depends on the document alone."""
 
 
 def describe_property(prop: Property, queue: str, alone: Collection[Entry]) -> MadeProperty:
@@ -47,7 +47,7 @@ def describe_property(prop: Property, queue: str, alone: Collection[Entry]) -> M
 
 
 def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
-    """A function of the properties' values, in their order, and of indexes; its value is a map."""
+    """Return a function of the property values, in their order, and of the indexes; it returns a map."""
     members = [
         f"function($document, $known, $parent, $site) {{ {_value(prop, number + 1)} }}"
         for number, prop in enumerate(properties)
@@ -65,7 +65,7 @@ def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
 
 
 def _value(prop: MadeProperty, number: int) -> str:
-    """What a property's value is; $known are the properties so far."""
+    """Return the expression of a property's value; $known are the properties before it."""
     name = literal(prop.name)
     ways: list[str] = []
     if not prop.is_fixed:
@@ -85,7 +85,7 @@ def _value(prop: MadeProperty, number: int) -> str:
 
 
 def _lets(properties: Sequence[MadeProperty]) -> str:
-    """One variable for each property. Where a later one asks for those before it, they are collected too."""
+    """Return one variable for each property; properties that later ones may read are collected in $known."""
     needs_known = [any([not later.is_alone for later in properties[n + 1 :]]) for n, _ in enumerate(properties)]
     clauses = ["let $known := $explicit"]
     for number, prop in enumerate(properties):
@@ -104,7 +104,7 @@ def _parenthesised(expr: str) -> str:
 
 
 def _fields(properties: Sequence[MadeProperty]) -> str:
-    """How many there are, then name, type, text and key of each; the type of a declared one is known."""
+    """Return the number of properties, then name, type, text and key of each; declared ones have no type."""
     names = ", ".join([literal(prop.name) for prop in properties])
     count = "count(({}))".format(", ".join([f"$p{number}" for number, _ in enumerate(properties)]))
     fields: list[str] = []

@@ -1,4 +1,4 @@
-"""Make a library module's names independent of its prolog, so that its functions can stand in another's query."""
+"""Qualify the names of a library module, so that its declarations can stand in the query of another module."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Qualifier:
         return made
 
     def function(self, declaration: ast.FunctionDecl, uri: str, local: str) -> ast.FunctionDecl:
-        """A declared function under its full name."""
+        """Return a function declaration with its name qualified."""
         made = self._rebuilt(declaration)
         assert isinstance(made, ast.FunctionDecl)
         name = ast.Name(declaration.name.at, local, None, uri)
@@ -71,13 +71,13 @@ class Qualifier:
     def _name_test(self, test: ast.NameTest) -> ast.NameTest:
         known = self.names.resolved.elements.get(test) or self.names.resolved.attributes.get(test)
         if known is None and test.prefix in self.prefixes:
-            known = (self.prefixes[test.prefix or ""], test.local)  # the name of an error
+            known = (self.prefixes[test.prefix or ""], test.local)  # an error name in a catch clause
         if known is None or known[0] is None:
             return test
         return ast.NameTest(test.at, known[1], None, known[0])
 
     def _direct(self, node: ast.DirectElement) -> ast.Node:
-        """A direct constructor keeps its prefixes and declares those that the library's prolog declared."""
+        """Return a direct constructor that declares the prefixes of the library's prolog which it uses."""
         declared = {
             attribute.name.local if attribute.name.prefix else ""
             for attribute in node.attributes

@@ -1,8 +1,8 @@
-"""The query that drives a batch: for every message pick the rules that come into question, and ask them.
+"""Emit the query that runs a batch: for every message select the candidate rules, and evaluate them.
 
-root order            1, 4          the root's name is looked up once
-//@type = "rush"      7             one look-up for each name that some rule compares with a constant
-//cancelled           2             one test for each name, or one walk over the message when there are many
+root order            1, 4          one lookup of the root's name
+//@type = "rush"      7             one lookup for each name that some rule compares with a constant
+//cancelled           2             one test for each name, or one traversal of the message if there are many
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ RUNTIME_FUNCTIONS = {
 }
 
 TESTS_MAX = 24
-"""From here on one walk over all elements costs less than testing for each name."""
+"""For more names than this, one traversal of all elements costs less than testing for each name."""
 COMPARED_NAMES_MAX = 8
 
 
 def batch_query(plan: QueuePlan) -> str:
-    """A query whose value is an array of one function, which runs a batch of messages of one queue."""
+    """Return a query whose value is an array of one function, which runs a batch of messages of one queue."""
     maps: list[str] = []
     picks = _picks(plan, maps)
     run = (
@@ -44,7 +44,7 @@ def batch_query(plan: QueuePlan) -> str:
         f' let $m := $state?d?node($r, $number, $nodes) return ("M", {picks}), "{SEPARATOR}") }}'
     )
     bound = f"let {', '.join(maps)} return " if maps else ""
-    # Only where a declared function is called does Saxon survive a recursion without end.
+    # Saxon survives infinite recursion only if a declared function is called.
     guard = f"declare function local:guarded($run, {_PARAMETERS}) {{ $run({_PARAMETERS}) }};"
     return f"{guard} [{bound}let $run := {run} return function({_PARAMETERS}) {{ local:guarded($run, {_PARAMETERS}) }}]"
 
@@ -57,28 +57,28 @@ JOBS_BODY = (
     f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
     f' "{SEPARATOR}") }}'
 )
-"""Runs rules on messages with the state that was read for them; to be run with the runtime's functions."""
+"""Evaluates rules on messages with the state that was read for them; uses the functions of the runtime."""
 
 RUNTIME_BODY = "map {{ {} }}".format(
     ", ".join([f'"{name}": {declared(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])
 )
-"""The functions that generated rules call, by name; to be run with the runtime's functions."""
+"""The functions that generated rules call, by name; uses the functions of the runtime."""
 
 INTAKE_BODY = (
     "function($batch as document-node(), $intakes as map(*)) as xs:string"
     f' {{ string-join($batch/b/r ! ("M", {declared("intake")}(., $intakes)), "{SEPARATOR}") }}'
 )
-"""Properties and index entries of messages that come from outside; to be run with the runtime's functions."""
+"""Computes properties and index entries of messages from outside; uses the functions of the runtime."""
 
 RESTATE_BODY = (
     "function($batch as document-node(), $intakes as map(*)) as xs:string"
     f' {{ string-join($batch/b/r ! ("M", {declared("restate")}(., $intakes)), "{SEPARATOR}") }}'
 )
-"""The same for messages that are stored already, whatever fails; to be run with the runtime's functions."""
+"""Computes the same for stored messages, and continues after errors; uses the functions of the runtime."""
 
 
 def _picks(plan: QueuePlan, maps: list[str]) -> str:
-    """An expression over $r that gives the records of all rules that come into question, in order."""
+    """Return an expression over $r for the records of all candidate rules, in order."""
     if not plan.rules:
         return "()"
     if not plan.picks:
@@ -100,7 +100,7 @@ def _by_root(plan: QueuePlan, maps: list[str]) -> list[str]:
 
 
 def _by_value(plan: QueuePlan, maps: list[str]) -> list[str]:
-    """Look the values of the compared elements and attributes up."""
+    """Return lookups of the values of the compared elements and attributes."""
     compared: dict[tuple[str, str, str], dict[str, tuple[int, ...]]] = {}
     for feature, hits in plan.picks.items():
         if feature.value is not None:

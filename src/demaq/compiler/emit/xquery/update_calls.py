@@ -1,4 +1,4 @@
-"""Update expressions on copies as calls of updates.xq: what each asks for is a value, and a copy is made of all."""
+"""Lower update expressions to calls of updates.xq: each returns its pending updates, which are applied to the copy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INSERTS = {
     "before": ("insert-beside", 4),
     "after": ("insert-beside", 5),
 }
-"""The function for each place, and the number that it has there."""
+"""The function for each insert position, and the position's number."""
 
 
 class LowersExpressions(Protocol):
-    """The pass that lowers what stands inside an update expression."""
+    """The lowering of the operands of an update expression."""
 
     context: CompilerContext
     names: EmittedNames
@@ -34,7 +34,7 @@ class LowersExpressions(Protocol):
 
 
 def copy(lowering: LowersExpressions, node: ast.Copy) -> ast.Node:
-    """Copies are made, the updates of them collected, and the variables bound to what these make of them."""
+    """Lower `copy`: make the copies, collect the updates on them, and bind the variables to the updated copies."""
     at = node.at
     site = _site(lowering, node)
     preserves = _preserves(lowering)
@@ -88,7 +88,7 @@ def replace(lowering: LowersExpressions, node: ast.Replace) -> ast.Node:
 
 
 def rename(lowering: LowersExpressions, node: ast.Rename) -> ast.Node:
-    """What a name means is said by constructors at the author's place, one for each kind of node."""
+    """Lower `rename`. Constructors at the author's location resolve the new name, one for each kind of node."""
     name, kind = f"$Q{{{RUNTIME}}}name", f"$Q{{{RUNTIME}}}kind"
     named = (
         f"function({kind}) {{ if ({kind} eq 1) then {fn('node-name')}(element {{ {name} }} {{}})"
@@ -110,7 +110,7 @@ def _site(lowering: LowersExpressions, node: ast.Node) -> str:
 
 
 def _preserves(lowering: LowersExpressions) -> bool:
-    """Whether copies keep namespaces that nothing in them uses."""
+    """Return whether copies preserve unused namespaces."""
     setters = [item for item in lowering.context.module.tree.prolog if isinstance(item, ast.Setter)]
     modes = [item.value for item in setters if item.kind == "copy-namespaces"]
     return not any(["no-preserve" in str(mode) for mode in modes])

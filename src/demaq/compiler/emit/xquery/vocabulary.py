@@ -1,4 +1,4 @@
-"""How generated XQuery names things. Names carry their namespace, so that the author's never get in the way."""
+"""Names in generated XQuery. They carry their namespace, so that they never clash with the author's."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from demaq.source import SourceLocation
 RUNTIME = "demaq:runtime"
 
 MESSAGE = f"$Q{{{RUNTIME}}}message"
-"""The message a rule is evaluated on: its document, or the element that stands for it inside a batch."""
+"""The message of a rule: its document, or the element that represents it inside a batch."""
 NODE = f"$Q{{{RUNTIME}}}node"
-"""The same as it came."""
+"""The message as parsed."""
 RECORD = f"$Q{{{RUNTIME}}}record"
-"""What is known about the message: queue, time and properties, as an element."""
+"""Queue, time and properties of the message, as an element."""
 STATE = f"$Q{{{RUNTIME}}}state"
-"""What was read for the rule, and the functions that make properties of new messages."""
+"""The state read for the rule, and the functions that compute properties of new messages."""
 RULE = f"$Q{{{RUNTIME}}}rule"
-"""The number of the rule that is evaluated, for what functions do in its name."""
+"""The number of the evaluated rule, for actions in declared functions."""
 KNOWN = f"$Q{{{RUNTIME}}}known"
-"""Properties of a message in the making, by name."""
+"""The properties of a message in the making, by name."""
 
 SITE = "demaq.site."
-"""How the value of an error begins that tells its place by a number."""
+"""The prefix of an error value that gives its site by number."""
 
 SEPARATOR = "\x1e"
-"""Between the fields of a result. No XML document and so no string of XQuery can hold it."""
+"""Separates the fields of a result. No XML document, and so no string of XQuery, can contain it."""
 
 
 @dataclass(slots=True)
 class Sites:
-    """Places of actions in the source, by the number that generated text gives them in errors."""
+    """Source locations of actions (sites), by the number that generated text gives them in errors."""
 
     places: list[SourceLocation] = field(default_factory=list)
 
@@ -41,12 +41,15 @@ class Sites:
 
 
 def runtime(name: str) -> str:
-    """A function of ours. Compiled once and handed in with the state: every block would compile it again."""
+    """Return a function of the runtime.
+
+    It is compiled once and passed in with the state, not compiled again in every block.
+    """
     return f"{STATE}?d?{name}"
 
 
 def declared(name: str) -> str:
-    """The same, where a query declares our functions itself."""
+    """Return the same for queries that declare the functions of the runtime themselves."""
     return f"Q{{{RUNTIME}}}{name}"
 
 
@@ -59,11 +62,11 @@ def xs(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal of XQuery."""
+    """Return a string literal of XQuery."""
     return '"' + text.replace("&", "&amp;").replace('"', '""').replace("\r", "&#xD;") + '"'
 
 
 def full_name(uri: str, local: str) -> str:
-    """A name with its namespace, whatever characters that has."""
+    """Return a name with its namespace, escaped."""
     escaped = uri.replace("&", "&amp;").replace("{", "&#x7B;").replace("}", "&#x7D;")
     return f"Q{{{escaped}}}{local}"
