@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import queue_text
+from demaq.compiler.emit.python.queue_code import emit_queue
 from demaq.compiler.planner import make_plan
 from demaq.documents import Document
 from demaq.errors import ProgramError
@@ -127,7 +127,7 @@ def _native(rules: list[str], checked: Program, found: Comparison) -> tuple[list
     kept: list[str] = []
     for number, rule in enumerate(rules):
         try:
-            queue_text(f"q{number}", plan)
+            emit_queue(f"q{number}", plan)
             kept.append(rule)
         except NotTranslatable as reason:
             found.left[rule] = str(reason)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import IntakeText, queue_text
+from demaq.compiler.emit.python.queue_code import IntakeText, emit_queue
 from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter
-from demaq.compiler.emit.xquery.property_queries import describe_property, intake_query
-from demaq.compiler.emit.xquery.rule_filter import batch_query
+from demaq.compiler.emit.xquery.property_queries import describe_property, emit_intake_query
+from demaq.compiler.emit.xquery.rule_filter import emit_batch_query
 from demaq.compiler.explain import explain
 from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
@@ -78,12 +78,12 @@ def _xquery(plan: Plan) -> Iterator[str]:
     for queue in plan.program.queues:
         properties = in_dependency_order(plan.program, queue)
         if properties:
-            described = [describe_property(prop, queue, emitter.alone) for prop in properties]
-            query = intake_query(described, bool(plan.indexes_of(queue)))
+            described = [describe_property(prop, queue, emitter.document_only) for prop in properties]
+            query = emit_intake_query(described, bool(plan.indexes_of(queue)))
             yield f"(: properties of a new message in {queue} :)\n{query}"
     for queue, item in plan.queues.items():
         if item.picks:
-            yield f"(: which rules a message in {queue} is given to :)\n{batch_query(item)}"
+            yield f"(: which rules a message in {queue} is given to :)\n{emit_batch_query(item)}"
 
 
 def _functions(emitter: BlockEmitter, block: Block) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _python(plan: Plan) -> Iterator[str]:
         if not item.rules:
             continue
         try:
-            made = queue_text(queue, plan)
+            made = emit_queue(queue, plan)
         except NotTranslatable as reason:
             yield f"# queue {queue} is left to Saxon: {reason}"
             continue

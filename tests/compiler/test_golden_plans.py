@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from demaq.compiler.emit.xquery.blocks import BlockEmitter
-from demaq.compiler.emit.xquery.rule_filter import batch_query
+from demaq.compiler.emit.xquery.rule_filter import emit_batch_query
 from demaq.compiler.explain import explain
 from demaq.compiler.planner import make_plan
 from demaq.language.loader import load_program
@@ -26,7 +26,7 @@ def test_the_plan_is_the_recorded_one(program: Path, accept_golden: bool) -> Non
 def test_the_emitted_query_is_the_recorded_one(program: Path, accept_golden: bool) -> None:
     plan = make_plan(load_program(program))
     texts = [block.text[block.text.rindex("\n[") + 1 :] for block in BlockEmitter(plan).blocks()]
-    queries = [f"(: {queue} :) {batch_query(item)}" for queue, item in plan.queues.items() if item.rules]
+    queries = [f"(: {queue} :) {emit_batch_query(item)}" for queue, item in plan.queues.items() if item.rules]
     compare(program.with_suffix(".xq"), "\n\n".join([*texts, *queries]) + "\n", accept_golden)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from demaq.compiler.emit.python.queue_code import intake_text
+from demaq.compiler.emit.python.queue_code import emit_intake
 from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.native.native_properties import NativeProperties
@@ -335,7 +335,7 @@ def compare(seed: int) -> bool:
     slicings = {slicing.name: slicing.property for slicing in compiled.plan.program.slicings.values()}
     state = MemoryState(plain, slicings, NOW)
     state.add_to_collection("k", parse_document(document(random)))
-    intakes = {queue: NativeProperties(intake_text(queue, compiled.plan)) for queue in ("s", "q")}
+    intakes = {queue: NativeProperties(emit_intake(queue, compiled.plan)) for queue in ("s", "q")}
     arrived = []
     for _ in range(4):
         for queue, intake in intakes.items():

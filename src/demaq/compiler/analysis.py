@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.plan import AnyQueue, CollectionRead, Read, RulePlan, SliceRead, WholeQueue, Write
-from demaq.compiler.trees import conjuncts
+from demaq.compiler.trees import split_conjuncts
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
 from demaq.language.program.program import Rule
@@ -34,7 +34,7 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
         known = context.names.functions.get(node)
         if known is None:
             continue
-        read = _read(known[:2], context.literal_part(node), rule, AS_WRITTEN)
+        read = _classify_read(known[:2], context.literal_part(node), rule, AS_WRITTEN)
         if read is not None:
             sites[node] = read
             reads[read] = None
@@ -44,7 +44,7 @@ def analyse(rule: Rule, context: CompilerContext) -> RulePlan:
         for action in context.actions(known):
             note_action(action)
         for uri, local, literal in sorted(context.ambient_calls(known), key=str):
-            inner = _read((uri, local), literal, rule, IN_FUNCTION)
+            inner = _classify_read((uri, local), literal, rule, IN_FUNCTION)
             if inner is not None:
                 reads[inner] = None
             elif (uri, local) == (QS, "property"):
@@ -81,7 +81,7 @@ def _conditions(body: ast.Expr) -> list[ast.Expr]:
     """Return the conditions of all `if`s that enclose the rule's actions; the rule acts only if all of them hold."""
     found: list[ast.Expr] = []
     while isinstance(body, ast.If) and (body.otherwise is None or _is_nothing(body.otherwise)):
-        found.extend(conjuncts(body.condition))
+        found.extend(split_conjuncts(body.condition))
         body = body.then
     return found
 
@@ -90,7 +90,7 @@ def _is_nothing(expr: ast.Expr) -> bool:
     return isinstance(expr, ast.Sequence) and not expr.items
 
 
-def _read(function: tuple[str, str], literal: str | None, rule: Rule, reason: str) -> Read | None:
+def _classify_read(function: tuple[str, str], literal: str | None, rule: Rule, reason: str) -> Read | None:
     if function == (QS, "slice"):
         return SliceRead(slicing=rule.target)
     if function == (FN, "collection"):

@@ -28,7 +28,7 @@ _TELLS_PARSED_FROM_MADE = frozenset(
 )
 
 
-def tells_parsed_from_made(contexts: Iterable[CompilerContext]) -> bool:
+def can_distinguish_parsed(contexts: Iterable[CompilerContext]) -> bool:
     """Return whether a program can distinguish a parsed document from one that a rule has constructed."""
     for context in contexts:
         used = [key for key in context.names.functions.values() if key[0] == FN]
@@ -53,7 +53,7 @@ def paths_from_message(body: ast.Expr, context: CompilerContext) -> frozenset[as
     Return None if it might, or if a path from the root could start in another tree than the message.
     """
     finder = _ContainmentFinder(context)
-    return frozenset(finder.from_message) if finder.ok(body, FocusKind.MESSAGE) else None
+    return frozenset(finder.from_message) if finder.is_contained(body, FocusKind.MESSAGE) else None
 
 
 class _ContainmentFinder:
@@ -64,7 +64,7 @@ class _ContainmentFinder:
         self._functions_seen: set[tuple[str, str, int]] = set()
         self._variables_seen: set[ast.VarDecl] = set()
 
-    def ok(self, node: ast.Node, focus: FocusKind) -> bool:
+    def is_contained(self, node: ast.Node, focus: FocusKind) -> bool:
         match node:
             case ast.ContextItem() | ast.UnaryLookup():
                 return focus is not FocusKind.MESSAGE
@@ -76,24 +76,26 @@ class _ContainmentFinder:
                 return self._path(node, focus)
             case ast.Postfix():
                 inner = FocusKind.STATE if self._is_state(node.base) else FocusKind.WITHIN
-                return self.ok(node.base, focus) and self._suffixes(node, focus, inner)
+                return self.is_contained(node.base, focus) and self._suffixes(node, focus, inner)
             case ast.OperatorChain(operators=("!", *_)):
                 return self._mapped(node.operands, focus)
             case ast.VarRef():
                 return self._variable(node)
             case ast.InlineFunction():
-                return node.body is None or self.ok(node.body, FocusKind.WITHIN)
+                return node.body is None or self.is_contained(node.body, FocusKind.WITHIN)
             case ast.FunctionCall() | ast.NamedFunctionRef() | ast.ArrowCall():
                 if not self._function(node, focus):
                     return False
             case ast.TransformWith():  # the copy is no part of the message
-                return self.ok(node.operand, focus) and (node.modify is None or self.ok(node.modify, FocusKind.WITHIN))
+                return self.is_contained(node.operand, focus) and (
+                    node.modify is None or self.is_contained(node.modify, FocusKind.WITHIN)
+                )
         return self._all(ast.children(node), focus)
 
     def _mapped(self, operands: Sequence[ast.Expr], focus: FocusKind) -> bool:
         """Return whether all operands of `!` are contained; each has the items of the one before as its focus."""
         for operand in operands:
-            if not self.ok(operand, focus):
+            if not self.is_contained(operand, focus):
                 return False
             focus = FocusKind.STATE if self._is_state(operand) else FocusKind.WITHIN
         return True
@@ -104,7 +106,7 @@ class _ContainmentFinder:
         if not isinstance(binder, ast.VarDecl) or binder in self._variables_seen:
             return True
         self._variables_seen.add(binder)
-        return binder.value is None or self.ok(binder.value, FocusKind.WITHIN)
+        return binder.value is None or self.is_contained(binder.value, FocusKind.WITHIN)
 
     def _step(self, step: ast.AxisStep, focus: FocusKind) -> bool:
         allowed = (
@@ -114,7 +116,9 @@ class _ContainmentFinder:
         return allowed and self._all(step.predicates, inner)
 
     def _suffixes(self, node: ast.Postfix, focus: FocusKind, inner: FocusKind) -> bool:
-        return all([self.ok(item, inner if isinstance(item, ast.Predicate) else focus) for item in node.suffixes])
+        return all(
+            [self.is_contained(item, inner if isinstance(item, ast.Predicate) else focus) for item in node.suffixes]
+        )
 
     def _path(self, path: ast.Path, focus: FocusKind) -> bool:
         here = focus
@@ -129,7 +133,7 @@ class _ContainmentFinder:
             if first and leads_on and (self._is_message(step) or isinstance(step, ast.ContextItem)):
                 here = FocusKind.MESSAGE if self._is_message(step) else focus
                 continue
-            if not self.ok(step, here):
+            if not self.is_contained(step, here):
                 return False
             from_state = here is FocusKind.STATE and isinstance(step, ast.AxisStep)
             here = FocusKind.STATE if from_state or self._is_state(step) else FocusKind.WITHIN
@@ -174,7 +178,7 @@ class _ContainmentFinder:
         if declared is None or known in self._functions_seen:
             return True
         self._functions_seen.add(known)
-        return declared.body is None or self.ok(declared.body, FocusKind.WITHIN)
+        return declared.body is None or self.is_contained(declared.body, FocusKind.WITHIN)
 
     def _all(self, nodes: Sequence[ast.Node], focus: FocusKind) -> bool:
-        return all([self.ok(node, focus) for node in nodes])
+        return all([self.is_contained(node, focus) for node in nodes])

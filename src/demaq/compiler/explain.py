@@ -110,25 +110,25 @@ def _rule_lines(plan: Plan, item: RulePlan) -> list[str]:
     kind = "slicing" if rule.on_slicing else "queue"
     lines = [f"rule {rule.name} for {kind} {rule.target}"]
     if item.never is not None:
-        return [*lines, _labelled("never asked", item.never)]
-    lines.append(_labelled("asked", _asked(item)))
+        return [*lines, _label("never asked", item.never)]
+    lines.append(_label("asked", _asked(item)))
     if item.first:
-        lines.append(_labelled("decided first", " and ".join([_text(condition) for condition in item.first])))
+        lines.append(_label("decided first", " and ".join([_text(condition) for condition in item.first])))
     reads = [_read(read) for read in item.reads] or ["nothing but the message"]
     if item.properties:
         known = [name for name in item.properties if name != "*"]
         computed = ["properties whose names are computed"] if "*" in item.properties else []
         reads.append("its properties " + ", ".join(known + computed) if known else computed[0])
-    lines += [_labelled("reads" if n == 0 else "", text) for n, text in enumerate(reads)]
+    lines += [_label("reads" if n == 0 else "", text) for n, text in enumerate(reads)]
     for number, write in enumerate(item.enqueues):
         properties = f" with {', '.join(write.properties)}" if write.properties else ""
-        lines.append(_labelled("enqueues into" if number == 0 else "", write.queue + properties))
-    lines += [_labelled("resets" if n == 0 else "", slicing) for n, slicing in enumerate(item.resets)]
-    lines.append(_labelled("errors go to", _errors(plan, item)))
+        lines.append(_label("enqueues into" if number == 0 else "", write.queue + properties))
+    lines += [_label("resets" if n == 0 else "", slicing) for n, slicing in enumerate(item.resets)]
+    lines.append(_label("errors go to", _errors(plan, item)))
     return lines
 
 
-def _labelled(label: str, text: str) -> str:
+def _label(label: str, text: str) -> str:
     return f"  {label:<{_LABEL_WIDTH}}{text}"
 
 

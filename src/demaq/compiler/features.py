@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from demaq.compiler.plan import Feature, Requirement
-from demaq.compiler.trees import calls
+from demaq.compiler.trees import is_call_of
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
 from demaq.language.resolving.names import Names
@@ -24,12 +24,12 @@ _TESTS_OF_EXISTENCE = ("exists", "boolean", "data", "string", "head", "zero-or-o
 _ALTERNATIVES_MAX = 64
 
 
-def required_features(condition: ast.Expr, names: Names, plain_strings: bool = True) -> list[Requirement]:
+def infer_requirements(condition: ast.Expr, names: Names, plain_strings: bool = True) -> list[Requirement]:
     """Return requirements that every message fulfils for which the condition, with the message as focus, is true.
 
     `plain_strings` says that strings are equal only if they are identical, as under the default collation.
     """
-    return _FeatureFinder(names, plain_strings).of(condition, True)
+    return _FeatureFinder(names, plain_strings).find(condition, True)
 
 
 class _FeatureFinder:
@@ -37,13 +37,13 @@ class _FeatureFinder:
         self.names = names
         self.plain_strings = plain_strings
 
-    def of(self, expr: ast.Expr, at_document: bool) -> list[Requirement]:
+    def find(self, expr: ast.Expr, at_document: bool) -> list[Requirement]:
         """Return what an expression needs to be true; `at_document` says that the focus is the message itself."""
         match expr:
             case ast.OperatorChain(operators=("and", *_)):
                 found: list[Requirement] = []
                 for operand in expr.operands:
-                    found.extend(self.of(operand, at_document))
+                    found.extend(self.find(operand, at_document))
                 return found
             case ast.OperatorChain(operators=("or", *_)):
                 return self._either(expr, at_document)
@@ -60,10 +60,10 @@ class _FeatureFinder:
     def _either(self, expr: ast.OperatorChain, at_document: bool) -> list[Requirement]:
         united: set[Feature] = set()
         for operand in expr.operands:
-            requirements = self.of(operand, at_document)
+            requirements = self.find(operand, at_document)
             if not requirements:
                 return []
-            united |= best_requirement(requirements)
+            united |= choose_requirement(requirements)
         return [frozenset(united)] if len(united) <= _ALTERNATIVES_MAX else []
 
     def _call(self, expr: ast.FunctionCall, at_document: bool) -> list[Requirement]:
@@ -72,8 +72,8 @@ class _FeatureFinder:
             return []
         argument = expr.args[0]
         if known[1] in _TESTS_OF_EXISTENCE:
-            return self.of(argument, at_document) if known[1] == "boolean" else self._nodes(argument, at_document)
-        if known[1] == "not" and calls(argument, self.names, "empty", arity=1):
+            return self.find(argument, at_document) if known[1] == "boolean" else self._nodes(argument, at_document)
+        if known[1] == "not" and is_call_of(argument, self.names, "empty", arity=1):
             assert isinstance(argument, ast.FunctionCall)
             return self._nodes(argument.args[0], at_document)
         return []
@@ -81,7 +81,7 @@ class _FeatureFinder:
     def _comparison(self, expr: ast.OperatorChain, at_document: bool) -> list[Requirement]:
         """`a > 5` needs an a, and `count(a) > 0` too."""
         left, right = expr.operands
-        if calls(left, self.names, "count", arity=1):
+        if is_call_of(left, self.names, "count", arity=1):
             assert isinstance(left, ast.FunctionCall)
             positive = expr.operators[0] in (">", "gt", "ge", ">=") and isinstance(right, ast.NumericLiteral)
             least = right.text if isinstance(right, ast.NumericLiteral) else ""
@@ -119,9 +119,9 @@ class _FeatureFinder:
                 return []
             case ast.Path():
                 return self._path(expr, at_document)
-            case ast.FunctionCall() if calls(expr, self.names, "message", QS):
+            case ast.FunctionCall() if is_call_of(expr, self.names, "message", QS):
                 return []
-            case ast.FunctionCall() if calls(expr, self.names, "data", arity=1):
+            case ast.FunctionCall() if is_call_of(expr, self.names, "data", arity=1):
                 return self._message_nodes(expr.args[0], at_document)  # not for string(), which is never empty
             case ast.Postfix():
                 base = self._message_nodes(expr.base, at_document)
@@ -131,7 +131,7 @@ class _FeatureFinder:
         return None
 
     def _is_document(self, expr: ast.Expr, at_document: bool) -> bool:
-        return calls(expr, self.names, "message", QS) or (isinstance(expr, ast.ContextItem) and at_document)
+        return is_call_of(expr, self.names, "message", QS) or (isinstance(expr, ast.ContextItem) and at_document)
 
     def _path(self, path: ast.Path, at_document: bool) -> list[Requirement] | None:
         found: list[Requirement] = []
@@ -171,7 +171,7 @@ class _FeatureFinder:
         found: list[Requirement] = []
         for suffix in suffixes:
             if isinstance(suffix, ast.Predicate):
-                found.extend(self.of(suffix.condition, at_document))
+                found.extend(self.find(suffix.condition, at_document))
         return found
 
     def _name_of(self, step: ast.AxisStep) -> tuple[str, str, str] | None:
@@ -207,7 +207,7 @@ def _constants(expr: ast.Expr) -> list[str]:
     return []
 
 
-def without_implied(requirements: Sequence[Requirement]) -> list[Requirement]:
+def drop_implied(requirements: Sequence[Requirement]) -> list[Requirement]:
     """Return the requirements that are not implied by others: a type with the value rush implies a type."""
     kept: list[Requirement] = []
     for candidate in dict.fromkeys(requirements):
@@ -227,7 +227,7 @@ def _is_at_least(feature: Feature, other: Feature) -> bool:
     return feature.kind == other.kind or (feature.kind, other.kind) == ("root", "element")
 
 
-def best_requirement(requirements: Sequence[Requirement]) -> Requirement:
+def choose_requirement(requirements: Sequence[Requirement]) -> Requirement:
     """Return the most selective requirement: few alternatives, and a value rather than a name."""
     return min(requirements, key=_vagueness)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from demaq.compiler.trees import conjuncts, uses_focus, variables
+from demaq.compiler.trees import find_variables, split_conjuncts, uses_focus
 from demaq.language import ast
 from demaq.language.namespaces import FN, XS
 from demaq.language.resolving.names import Names
@@ -51,12 +51,12 @@ class KeyFinder:
         self.above = above
         self.reads_state = reads_state
         self.uses: dict[ast.Node, list[ast.VarRef]] = {}
-        for reference in variables(body):
+        for reference in find_variables(body):
             binder = names.variables.get(reference)
             if binder is not None:
                 self.uses.setdefault(binder, []).append(reference)
 
-    def keys(self, node: ast.Expr, steps: Steps | None = ()) -> list[Key] | None:
+    def find_keys(self, node: ast.Expr, steps: Steps | None = ()) -> list[Key] | None:
         """Return keys that together find every message the rule can select, or None if only a scan does.
 
         `steps` lead from the document node to the items of the expression; None if they are unknown.
@@ -88,7 +88,7 @@ class KeyFinder:
                 return [key]
             if not self._is_boolean(suffix.condition):
                 return None  # a positional predicate: leaving out messages would change which one it selects
-        return self.keys(node, steps)
+        return self.find_keys(node, steps)
 
     def _through_path(self, node: ast.Path, steps: Steps | None) -> list[Key] | None:
         for separator, step in zip(node.separators[1:], node.steps[1:], strict=True):
@@ -103,14 +103,14 @@ class KeyFinder:
                 key = self._in_condition(predicate.condition, steps, None)
                 if key is not None:
                     return [key]
-        return self.keys(node, steps)
+        return self.find_keys(node, steps)
 
     def _through_let(self, binding: ast.LetBinding, steps: Steps | None) -> list[Key] | None:
         if binding.type is not None and binding.type.occurrence != "*":
             return None  # the type may demand more messages than the index finds
         found: list[Key] = []
         for use in self.uses.get(binding, []):
-            keys = self.keys(use, steps)
+            keys = self.find_keys(use, steps)
             if keys is None:
                 return None
             found.extend(keys)
@@ -150,7 +150,7 @@ class KeyFinder:
         A value from the message is preferred to a constant, which may be the same for half of the queue.
         """
         constant: Key | None = None
-        for conjunct in conjuncts(condition):
+        for conjunct in split_conjuncts(condition):
             if not isinstance(conjunct, ast.OperatorChain) or conjunct.operators not in (("=",), ("eq",)):
                 continue
             left, right = conjunct.operands
@@ -237,7 +237,7 @@ class KeyFinder:
             return not uses_focus(value, self.names)  # in a predicate the focus is the item itself
         if uses_focus(value, self.names) and not self._focus_is_message(value):
             return False
-        return not any([self.names.variables.get(reference) is variable for reference in variables(value)])
+        return not any([self.names.variables.get(reference) is variable for reference in find_variables(value)])
 
     def _focus_is_message(self, node: ast.Node) -> bool:
         """Return whether nothing between the rule's body and the node sets another focus."""
@@ -256,7 +256,7 @@ class KeyFinder:
         """Return the value with the variables it needs bound around it, or None if one cannot be bound there."""
         needed: dict[ast.Node, None] = {}
         roots: list[ast.Expr] = [value]
-        pending = variables(value)
+        pending = find_variables(value)
         while pending:
             binder = self.names.variables.get(pending.pop())
             if isinstance(binder, ast.VarDecl) or binder in needed:
@@ -271,7 +271,7 @@ class KeyFinder:
                 return None
             needed[binder] = None
             roots.append(binder.expr)
-            pending.extend(variables(binder.expr))
+            pending.extend(find_variables(binder.expr))
         clauses = [_clause(binder) for binder in sorted(needed, key=_start)]
         return ast.Flwor(value.at, tuple(clauses), value) if clauses else value
 

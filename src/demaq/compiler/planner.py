@@ -52,11 +52,11 @@ def _merge(program: Program, rules: dict[str, RulePlan]) -> dict[str, QueuePlan]
         merged = list(by_target.get(queue, []))
         for name in slicings.get(queue, []):
             merged.extend(by_target.get(name, []))
-        found[queue] = _queue_plan(queue, merged)
+        found[queue] = _plan_queue(queue, merged)
     return found
 
 
-def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
+def _plan_queue(queue: str, rules: list[RulePlan]) -> QueuePlan:
     if len(rules) < FILTER_FROM_RULES:
         return QueuePlan(queue=queue, rules=tuple(rules), always=tuple(range(len(rules))), picks={})
     frequency: Counter[Feature] = Counter()
@@ -69,13 +69,13 @@ def _queue_plan(queue: str, rules: list[RulePlan]) -> QueuePlan:
         if not plan.requires:
             always.append(position)
             continue
-        for feature in sorted(_rarest(plan.requires, frequency), key=str):
+        for feature in sorted(_choose_rarest(plan.requires, frequency), key=str):
             picks.setdefault(feature, []).append(position)
     merged = {feature: tuple(positions) for feature, positions in picks.items()}
     return QueuePlan(queue=queue, rules=tuple(rules), always=tuple(always), picks=merged)
 
 
-def _rarest(requirements: tuple[Requirement, ...], frequency: Counter[Feature]) -> Requirement:
+def _choose_rarest(requirements: tuple[Requirement, ...], frequency: Counter[Feature]) -> Requirement:
     """Return the requirement that the fewest other rules share; among equals, the most selective one."""
 
     def cost(requirement: Requirement) -> tuple[int, int, list[str]]:

@@ -8,7 +8,7 @@ from demaq.language.namespaces import FN
 from demaq.language.resolving.names import Names
 
 
-def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
+def find_parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
     """Return the parent of every node below the root."""
     found: dict[ast.Node, ast.Node] = {}
     stack = [root]
@@ -20,12 +20,12 @@ def parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
     return found
 
 
-def conjuncts(condition: ast.Expr) -> list[ast.Expr]:
+def split_conjuncts(condition: ast.Expr) -> list[ast.Expr]:
     """Return the operands of a conjunction, or the condition itself."""
     if isinstance(condition, ast.OperatorChain) and condition.operators[0] == "and":
         found: list[ast.Expr] = []
         for operand in condition.operands:
-            found.extend(conjuncts(operand))
+            found.extend(split_conjuncts(operand))
         return found
     return [condition]
 
@@ -36,7 +36,7 @@ def function_name(node: ast.Node, names: Names) -> tuple[str, str] | None:
     return None if known is None else (known[0], known[1])
 
 
-def calls(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
+def is_call_of(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
     """Return whether a node is a call of this function."""
     if not isinstance(node, ast.FunctionCall):
         return False
@@ -68,5 +68,5 @@ def uses_focus(expr: ast.Node, names: Names) -> bool:
     return False
 
 
-def variables(expr: ast.Node) -> list[ast.VarRef]:
+def find_variables(expr: ast.Node) -> list[ast.VarRef]:
     return [node for node in ast.walk(expr) if isinstance(node, ast.VarRef)]

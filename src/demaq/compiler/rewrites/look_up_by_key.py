@@ -4,7 +4,7 @@
 becomes
     index 1: lookup in //customerID of invoices of the values of $c, computed from the message before the rule runs
 
-Safe because the rule's own predicate is still applied to what the index finds (see `keys`).
+Safe because the rule's own predicate is still applied to what the index finds (see `find_keys`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.keys import KeyFinder
 from demaq.compiler.plan import Index, IndexLookup, QueueByKey, Read, RulePlan, WholeQueue
-from demaq.compiler.trees import parents
+from demaq.compiler.trees import find_parents
 from demaq.language import ast
 from demaq.language.resolving.names import Names
 
@@ -39,7 +39,7 @@ def look_up_by_key(plan: RulePlan, context: CompilerContext, indexes: Indexes) -
         return plan  # under another collation, equal values may have different index entries
     if not any([isinstance(read, WholeQueue) for read in plan.sites.values()]):
         return plan
-    finder = KeyFinder(plan.rule.body, context.names, parents(plan.rule.body), context.reads_state)
+    finder = KeyFinder(plan.rule.body, context.names, find_parents(plan.rule.body), context.reads_state)
     sites: dict[ast.Node, Read] = {}
     replaced: set[Read] = set()
     kept: set[Read] = set()
@@ -59,7 +59,7 @@ def _narrow(
 ) -> QueueByKey | None:
     if not isinstance(read, WholeQueue) or read.queue is None or not isinstance(node, ast.FunctionCall):
         return None
-    keys = finder.keys(node)
+    keys = finder.find_keys(node)
     if keys is None:
         return None
     lookups = [IndexLookup(index=indexes.get(read.queue, key.path, context), key=key.value) for key in keys]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from demaq.compiler.context import CompilerContext
-from demaq.compiler.features import required_features, without_implied
+from demaq.compiler.features import drop_implied, infer_requirements
 from demaq.compiler.plan import Requirement, RulePlan
 from demaq.compiler.rewrites.look_up_by_key import Indexes
 
@@ -19,5 +19,5 @@ REQUIREMENTS_MAX = 40
 def require_features(plan: RulePlan, context: CompilerContext, indexes: Indexes) -> RulePlan:
     found: list[Requirement] = []
     for condition in plan.conditions:
-        found.extend(required_features(condition, context.names, context.plain_strings))
-    return replace(plan, requires=tuple(without_implied(found[:REQUIREMENTS_MAX])))
+        found.extend(infer_requirements(condition, context.names, context.plain_strings))
+    return replace(plan, requires=tuple(drop_implied(found[:REQUIREMENTS_MAX])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxml.etree import _Element
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import IntakeText, PropertyText, intake_text
+from demaq.compiler.emit.python.queue_code import IntakeText, PropertyText, emit_intake
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.evaluation.native.code_loader import function
@@ -94,7 +94,7 @@ class NativeProperties:
 def compile_properties(queue: str, plan: Plan, health: NativeHealth) -> NativeProperties | None:
     """That of a queue, if what is computed of its messages is simple."""
     try:
-        return NativeProperties(intake_text(queue, plan), queue, health)
+        return NativeProperties(emit_intake(queue, plan), queue, health)
     except NotTranslatable:
         return None
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from lxml.etree import _Element
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import QueueText, queue_text
+from demaq.compiler.emit.python.queue_code import QueueText, emit_queue
 from demaq.compiler.emit.python.rule_code import RuleText
 from demaq.compiler.plan import Plan, RulePlan
 from demaq.documents import Document
@@ -199,7 +199,7 @@ class NativeRules:
             return None
         if name not in self._queues:
             try:
-                self._queues[name] = NativeQueue(queue_text(name, self._plan))
+                self._queues[name] = NativeQueue(emit_queue(name, self._plan))
             except NotTranslatable:
                 self._queues[name] = None
         return self._queues[name]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from demaq.compiler.containment import tells_parsed_from_made
-from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter, property_entry, runtime_query
-from demaq.compiler.emit.xquery.property_queries import describe_property, intake_query
-from demaq.compiler.emit.xquery.rule_filter import INTAKE_BODY, JOBS_BODY, RESTATE_BODY, RUNTIME_BODY, batch_query
+from demaq.compiler.containment import can_distinguish_parsed
+from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter, make_runtime_query, property_entry
+from demaq.compiler.emit.xquery.property_queries import describe_property, emit_intake_query
+from demaq.compiler.emit.xquery.rule_filter import INTAKE_BODY, JOBS_BODY, MIGRATE_BODY, RUNTIME_BODY, emit_batch_query
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.compiler.plan import Plan, QueuePlan
 from demaq.compiler.planner import make_plan
@@ -37,7 +37,7 @@ class CompiledQueue:
         firsts = [compiled.first(number) for number in self.numbers]
         self.first_rules = saxon.array(firsts)
         self.full_rules = saxon.array([compiled.functions[("rule", str(number))] for number in self.numbers])
-        self.run = saxon.functions(batch_query(plan), RUNTIME_URI)[0]
+        self.run = saxon.functions(emit_batch_query(plan), RUNTIME_URI)[0]
 
 
 class CompiledProgram:
@@ -47,7 +47,7 @@ class CompiledProgram:
         self.plan = plan
         self.saxon = saxon
         self.emitter = BlockEmitter(plan)
-        self.hands_nodes_on = not tells_parsed_from_made(plan.modules)
+        self.hands_nodes_on = not can_distinguish_parsed(plan.modules)
         """Whether rules may be shown what others have just made, before it is text and parsed again."""
         self.functions: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str], Block] = {}
@@ -61,7 +61,7 @@ class CompiledProgram:
             errors[0].others = tuple(errors[1:])
             raise errors[0]
         self.rules = {plan.rule.number: plan for plan in self.plan.rules.values()}
-        ours = runtime_query(f"[{', '.join([JOBS_BODY, INTAKE_BODY, RESTATE_BODY, RUNTIME_BODY])}]")
+        ours = make_runtime_query(f"[{', '.join([JOBS_BODY, INTAKE_BODY, MIGRATE_BODY, RUNTIME_BODY])}]")
         self.jobs, self.intake, self.migrate, self.runtime = saxon.functions(ours, RUNTIME_URI)
         self.intakes = self._intakes()
 
@@ -99,7 +99,7 @@ class CompiledProgram:
         block = self.emitter.variables_block(module)
         state = self.saxon.map({"d": self.runtime})
         found: dict[str, tuple[str, SourceLocation]] = {}
-        for function, place in zip(self.saxon.functions(block.text, BASE_URI), block.places, strict=True):
+        for function, place in zip(self.saxon.functions(block.text, BASE_URI), block.locations, strict=True):
             try:
                 failure = self.saxon.call(function, state).split(SEPARATOR)
             except EvaluationError:
@@ -131,8 +131,8 @@ class CompiledProgram:
             try:
                 self.saxon.functions(single.text, BASE_URI)
             except StaticError as own:
-                found.append(_diagnostic(single, own, single.places[0]))
-        return found or [_diagnostic(block, error, block.places[0] if block.places else None)]
+                found.append(_diagnostic(single, own, single.locations[0]))
+        return found or [_diagnostic(block, error, block.locations[0] if block.locations else None)]
 
     def _value(self, prop: Property, queue: str) -> Any:
         """The function that computes a property on a queue, or nothing."""
@@ -153,14 +153,14 @@ class CompiledProgram:
                 for index in self.plan.indexes_of(queue)
             ]
             if properties or indexes:
-                queries[queue] = intake_query(
-                    [describe_property(prop, queue, self.emitter.alone) for prop in properties], bool(indexes)
+                queries[queue] = emit_intake_query(
+                    [describe_property(prop, queue, self.emitter.document_only) for prop in properties], bool(indexes)
                 )
                 values = saxon.array([self._value(prop, queue) for prop in properties])
                 arguments[queue] = values, saxon.array(indexes)
         if not queries:
             return saxon.map({})
-        makers = saxon.functions(runtime_query(f"[{', '.join(queries.values())}]"), RUNTIME_URI)
+        makers = saxon.functions(make_runtime_query(f"[{', '.join(queries.values())}]"), RUNTIME_URI)
         return saxon.map({queue: f.call(list(arguments[queue])).head for queue, f in zip(queries, makers, strict=True)})
 
 

@@ -77,7 +77,7 @@ class SaxonResultReader:
         refusal = self.refusal(queue, document, properties)
         if refusal is not None:
             kind, reason = refusal
-            at = self._compiled.emitter.sites.places[int(site)]
+            at = self._compiled.emitter.sites.locations[int(site)]
             description = f"queue {queue} refuses the message: {reason}"
             error = RuleError(
                 rule=rule.name, kind=kind, code=f"demaq:{kind}", description=description, at=Location.of(at)
@@ -143,7 +143,7 @@ class SaxonResultReader:
         kind, shown = "dynamicError", code
         at: SourceLocation | None = self._compiled.place(plan.rule.number, module, line, column)
         if value.startswith(SITE) and value.removeprefix(SITE).isdigit():
-            at = self._compiled.emitter.sites.places[int(value.removeprefix(SITE))]
+            at = self._compiled.emitter.sites.locations[int(value.removeprefix(SITE))]
         else:
             at = narrowest_place(at, plan.rule, self._program.modules[plan.rule.module], description)
         if code.startswith(_NEED):
@@ -154,7 +154,7 @@ class SaxonResultReader:
             kind = code.removeprefix(OURS)
             shown = f"demaq:{kind}"
             if kind in ("enqueueError", "propertyError") and value.isdigit():
-                at = self._compiled.emitter.sites.places[int(value)]
+                at = self._compiled.emitter.sites.locations[int(value)]
             else:
                 kind = kind if kind in ("enqueueError", "propertyError") else "dynamicError"
         return RuleError(

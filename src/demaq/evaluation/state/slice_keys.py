@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from demaq.compiler.emit.xquery.blocks import runtime_query
-from demaq.compiler.emit.xquery.vocabulary import declared
+from demaq.compiler.emit.xquery.blocks import make_runtime_query
+from demaq.compiler.emit.xquery.vocabulary import runtime_name
 from demaq.errors import MessageError
 from demaq.evaluation.saxon.processor import Saxon
 from demaq.language.program.program import Program
 
 _FAILED = "X"
 _QUERY = f"""[function($type as xs:string, $text as xs:string) as xs:string {{
-  try {{ "K" || {declared("key")}({declared("cast")}($type, xs:untypedAtomic($text))) }} catch * {{ "{_FAILED}" }}
+  try {{ "K" || {runtime_name("key")}({runtime_name("cast")}($type, xs:untypedAtomic($text))) }}
+  catch * {{ "{_FAILED}" }}
 }}]"""
 
 
@@ -30,7 +31,7 @@ class SliceKeys:
         if prop.type == "string":
             return text
         if self._function is None:
-            self._function = self._saxon.functions(runtime_query(_QUERY))[0]
+            self._function = self._saxon.functions(make_runtime_query(_QUERY))[0]
         found = self._saxon.call(self._function, self._saxon.string(prop.type), self._saxon.string(text))
         if found == _FAILED:
             raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{prop.type}")

@@ -116,7 +116,7 @@ class PythonCode:
         return f"list({self.item})" if self.is_iterator else self.item
 
     @property
-    def listed(self) -> str:
+    def list_text(self) -> str:
         return self.text if self.is_list else f"[{self.item}]"
 
     @property
@@ -127,12 +127,12 @@ class PythonCode:
         return self.text if self.clauses else self.item
 
 
-def listed(text: str, type_: Type, order: Order = Order.UNKNOWN) -> PythonCode:
+def make_list(text: str, type_: Type, order: Order = Order.UNKNOWN) -> PythonCode:
     """Return the code of a list, given a Python expression for it."""
     return PythonCode(text, type_, is_list=True, order=order)
 
 
-def in_document_order(code: PythonCode) -> PythonCode:
+def sort_nodes(code: PythonCode) -> PythonCode:
     """Return the nodes in document order without duplicates.
 
     Raises NotTranslatable for attributes and texts, which have no identity here.
@@ -141,10 +141,10 @@ def in_document_order(code: PythonCode) -> PythonCode:
         return code
     if code.type not in (Type.ELEMENT, Type.DOCUMENT):
         raise NotTranslatable(f"the document order of {code.type.value} nodes")
-    return listed(f"ordered({code.text})", code.type, Order.SORTED)
+    return make_list(f"ordered({code.text})", code.type, Order.SORTED)
 
 
-def looped(code: PythonCode) -> PythonCode:
+def make_loop(code: PythonCode) -> PythonCode:
     """Return the same items as a list with clauses, in which the item is a variable."""
     if code.clauses and code.item.isidentifier():
         return code
@@ -161,33 +161,33 @@ def looped(code: PythonCode) -> PythonCode:
     )
 
 
-def mapped(code: PythonCode, item: str, type_: Type) -> PythonCode:
+def map_items(code: PythonCode, item: str, type_: Type) -> PythonCode:
     """Return the list of an expression for each item; `{}` in it stands for the item."""
     if not code.is_list:
         return PythonCode(f"[{item.format(code.item)}]", type_, is_list=True, is_single=True)
-    loop = code if code.clauses and item.count("{") <= 1 else looped(code)
+    loop = code if code.clauses and item.count("{") <= 1 else make_loop(code)
     return replace(loop, item=item.format(loop.item), type=type_, order=Order.UNKNOWN, is_new=False, name="")
 
 
 EMPTY = PythonCode("[]", Type.EMPTY, is_list=True, order=Order.FLAT, is_single=True)
 
 
-def as_list(code: PythonCode) -> PythonCode:
-    return code if code.is_list else replace(code, item=code.listed, is_list=True, is_single=True)
+def to_list(code: PythonCode) -> PythonCode:
+    return code if code.is_list else replace(code, item=code.list_text, is_list=True, is_single=True)
 
 
-def either(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
+def choose(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
     """Return a conditional expression."""
     if one.type is other.type is Type.EMPTY:
         raise NotTranslatable("a choice between nothing and nothing")
     if one.type is Type.EMPTY:
-        one = _nothing(other)
+        one = _empty_like(other)
     if other.type is Type.EMPTY:
-        other = _nothing(one)
+        other = _empty_like(one)
     if one.type is not other.type or one.name != other.name:
         raise NotTranslatable(f"a choice between {one.type.value} and {other.type.value}")
     if one.is_list != other.is_list:
-        one, other = as_list(one), as_list(other)
+        one, other = to_list(one), to_list(other)
     return PythonCode(
         f"({one.text} if {condition} else {other.text})",
         one.type,
@@ -199,7 +199,7 @@ def either(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
     )
 
 
-def _nothing(like: PythonCode) -> PythonCode:
+def _empty_like(like: PythonCode) -> PythonCode:
     return replace(EMPTY, type=like.type, is_new=True, name=like.name)
 
 
@@ -207,108 +207,108 @@ def _order(code: PythonCode) -> Order:
     return Order.FLAT if code.is_optional else code.order
 
 
-def values(code: PythonCode) -> PythonCode:
+def atomize(code: PythonCode) -> PythonCode:
     """Return the atomized value: a list of the typed values of nodes, other items unchanged."""
     match code.type:
         case Type.DOCUMENT | Type.ELEMENT | Type.MADE:
-            return mapped(code, "string_of({})", Type.UNTYPED)
+            return map_items(code, "string_of({})", Type.UNTYPED)
         case Type.ATTRIBUTE | Type.TEXT:
-            return replace(as_list(code), type=Type.UNTYPED, order=Order.UNKNOWN, name="")
+            return replace(to_list(code), type=Type.UNTYPED, order=Order.UNKNOWN, name="")
         case Type.DONE:
             raise NotTranslatable("the value of an action")
-    return as_list(code)
+    return to_list(code)
 
 
-def texts(code: PythonCode) -> PythonCode:
+def to_strings(code: PythonCode) -> PythonCode:
     """Return the atomized value as a list of strings."""
-    found = values(code)
+    found = atomize(code)
     match found.type:
         case Type.UNTYPED | Type.STRING | Type.EMPTY:
             return found
         case Type.INTEGER:
-            return mapped(found, "str({})", Type.STRING)
+            return map_items(found, "str({})", Type.STRING)
         case Type.DOUBLE:
-            return mapped(found, "double_text({})", Type.STRING)
+            return map_items(found, "double_text({})", Type.STRING)
         case Type.NUMERIC:
-            return mapped(found, "number_text({})", Type.STRING)
+            return map_items(found, "number_text({})", Type.STRING)
         case Type.BOOLEAN:
-            return mapped(found, "('true' if {} else 'false')", Type.STRING)
+            return map_items(found, "('true' if {} else 'false')", Type.STRING)
     raise NotTranslatable(f"the text of {found.type.value}")
 
 
-def text(code: PythonCode) -> str:
+def to_string(code: PythonCode) -> str:
     """Return the value as one string; an empty sequence is the empty string."""
     if not code.is_list and code.type in STRINGS:
         return code.item
     if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT, Type.MADE):
         return f"string_of({code.item})"
-    return f"one_text({texts(code).text})"
+    return f"one_text({to_strings(code).text})"
 
 
-def string_argument(code: PythonCode) -> str:
+def to_string_argument(code: PythonCode) -> str:
     """Return the value for a parameter of type xs:string?; an empty sequence is the empty string.
 
     Only nodes are cast (XQuery 3.1, 3.1.5.2, function conversion rules).
     """
     if code.type in NODES or code.type in STRINGS or code.type is Type.EMPTY:
-        return text(code)
+        return to_string(code)
     raise NotTranslatable(f"{code.type.value} where a string is expected")
 
 
-def joined_texts(code: PythonCode, separator: str) -> str:
+def join_strings(code: PythonCode, separator: str) -> str:
     """Return all values as one string, separated."""
     if not code.is_list and code.type is Type.DOUBLE:
         return f"double_text({code.item})"
     if not code.is_list and code.type is Type.INTEGER:
         return f"str({code.item})"
-    found = texts(code)
+    found = to_strings(code)
     return f"{separator!r}.join({found.text})"
 
 
-def numbers(code: PythonCode) -> PythonCode:
+def to_numbers(code: PythonCode) -> PythonCode:
     """Return the atomized values as numbers; untyped values become doubles."""
-    found = values(code)
+    found = atomize(code)
     if found.type in NUMBERS:
         return found
     if found.type is Type.UNTYPED:
-        return mapped(found, "double({})", Type.DOUBLE)
+        return map_items(found, "double({})", Type.DOUBLE)
     if found.type is Type.EMPTY:
         return replace(found, type=Type.DOUBLE)
     raise NotTranslatable(f"computing with {found.type.value}")
 
 
-def operands(left: PythonCode, right: PythonCode) -> tuple[PythonCode, PythonCode]:
+def to_operands(left: PythonCode, right: PythonCode) -> tuple[PythonCode, PythonCode]:
     """Return both operands as numbers. A decimal becomes a double if the other operand is certainly a double."""
-    if values(left).type is Type.DECIMAL:
-        return _as_doubles(left), _certain_doubles(right)
-    if values(right).type is Type.DECIMAL:
-        return _certain_doubles(left), _as_doubles(right)
-    return numbers(left), numbers(right)
+    if atomize(left).type is Type.DECIMAL:
+        return _to_doubles(left), _require_doubles(right)
+    if atomize(right).type is Type.DECIMAL:
+        return _require_doubles(left), _to_doubles(right)
+    return to_numbers(left), to_numbers(right)
 
 
-def _as_doubles(decimal: PythonCode) -> PythonCode:
-    return replace(values(decimal), type=Type.DOUBLE)
+def _to_doubles(decimal: PythonCode) -> PythonCode:
+    return replace(atomize(decimal), type=Type.DOUBLE)
 
 
-def _certain_doubles(code: PythonCode) -> PythonCode:
-    if values(code).type not in (Type.UNTYPED, Type.DOUBLE, Type.NUMERIC):
+def _require_doubles(code: PythonCode) -> PythonCode:
+    if atomize(code).type not in (Type.UNTYPED, Type.DOUBLE, Type.NUMERIC):
         raise NotTranslatable(f"computing with decimal and {code.type.value}")
-    found = numbers(code)
-    return found if found.type is Type.DOUBLE else mapped(found, "certain_double({})", Type.DOUBLE)
+    found = to_numbers(code)
+    return found if found.type is Type.DOUBLE else map_items(found, "certain_double({})", Type.DOUBLE)
 
 
-def at_most_one(code: PythonCode) -> PythonCode:
+def require_at_most_one(code: PythonCode) -> PythonCode:
     """Return a list that raises NeedsSaxon at run time if it holds more than one item."""
     if code.is_optional:
-        return as_list(code)
-    return replace(listed(f"at_most_one({code.text})", code.type), is_single=True, name=code.name)
+        return to_list(code)
+    return replace(make_list(f"at_most_one({code.text})", code.type), is_single=True, name=code.name)
 
 
-def truth(code: PythonCode) -> str:
+def to_condition(code: PythonCode) -> str:
     """Return a Python expression for the effective boolean value (XQuery 3.1, 2.4.3)."""
     match code.type:
         case _ if code.type in NODES:
-            return is_there(code)
+            return to_existence_test(code)
         case Type.BOOLEAN | Type.STRING | Type.UNTYPED | Type.INTEGER if not code.is_list:
             return code.item
         case Type.DOUBLE | Type.NUMERIC if not code.is_list:
@@ -320,7 +320,7 @@ def truth(code: PythonCode) -> str:
     raise NotTranslatable(f"{code.type.value} as a condition")
 
 
-def is_there(code: PythonCode) -> str:
+def to_existence_test(code: PythonCode) -> str:
     """Return a Python expression for whether there is any item."""
     if not code.is_list:  # evaluating the item may fail even though it exists
         return "True" if code.item.isidentifier() else f"bool([{code.item}])"

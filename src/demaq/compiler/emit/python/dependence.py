@@ -18,16 +18,16 @@ _OF_FOCUS = ("string", "data", "number", "string-length", "normalize-space", "po
 _REASON = "a condition that does not depend on the loop it is in"
 
 
-def must_depend_on_focus(condition: ast.Expr, names: Names) -> None:
+def require_dependence_on_focus(condition: ast.Expr, names: Names) -> None:
     """Raises NotTranslatable if a conjunct of a predicate does not depend on the context item."""
-    for part in _conjuncts(condition):
+    for part in _split_conjuncts(condition):
         if not _is_constant(part, names) and not _depends_on_focus(part, names):
             raise NotTranslatable(_REASON)
 
 
-def must_depend_on(condition: ast.Expr, binders: Collection[ast.Node], names: Names) -> None:
+def require_dependence_on(condition: ast.Expr, binders: Collection[ast.Node], names: Names) -> None:
     """Raises NotTranslatable if a conjunct of a condition does not depend on these variables."""
-    for part in _conjuncts(condition):
+    for part in _split_conjuncts(condition):
         if not _is_constant(part, names) and not uses(part, binders, names):
             raise NotTranslatable(_REASON)
 
@@ -38,14 +38,14 @@ def uses(expr: ast.Node, binders: Collection[ast.Node], names: Names) -> bool:
     return any([binder in binders for binder in found if binder is not None])
 
 
-def _conjuncts(condition: ast.Expr) -> Iterator[ast.Expr]:
+def _split_conjuncts(condition: ast.Expr) -> Iterator[ast.Expr]:
     """Yield the operands of a conjunction; each can be evaluated alone."""
     match condition:
         case ast.Sequence(items=[only]):
-            yield from _conjuncts(only)
+            yield from _split_conjuncts(only)
         case ast.OperatorChain(operators=["and", *_]):
             for operand in condition.operands:
-                yield from _conjuncts(operand)
+                yield from _split_conjuncts(operand)
         case _:
             yield condition
 

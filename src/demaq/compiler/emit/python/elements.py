@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from lxml import etree
 
-from demaq.compiler.emit.python.code import EMPTY, NODES, NotTranslatable, PythonCode, Type, joined_texts, texts
+from demaq.compiler.emit.python.code import EMPTY, NODES, NotTranslatable, PythonCode, Type, join_strings, to_strings
 from demaq.compiler.emit.python.focus import FocusAndVariables
 from demaq.language import ast
 from demaq.language.resolving.names import Names
@@ -27,7 +27,7 @@ class ElementEmitter:
         """Whether an element or attribute with a namespace was emitted."""
 
     def element(self, node: ast.DirectElement, scope: FocusAndVariables) -> PythonCode:
-        namespaces = self._declared(node)
+        namespaces = self._find_declarations(node)
         tag = self._name(node, node.name, self._names.elements, namespaces)
         given: list[tuple[str, str]] = []
         for attribute in node.attributes:
@@ -36,7 +36,7 @@ class ElementEmitter:
                 given.append((name, self._attribute_value(attribute, scope)))
         if len(set(namespaces.values())) < len(namespaces):
             raise NotTranslatable("two prefixes for one namespace")
-        _must_be_known(tag, [name for name, _ in given], namespaces)
+        _check_names(tag, [name for name, _ in given], namespaces)
         text = f"new({tag!r})"
         if namespaces:
             self.makes_namespaces = True
@@ -47,17 +47,17 @@ class ElementEmitter:
             match part:
                 case ast.RawText():
                     if part.raw.strip(_SPACE):
-                        text = f"with_text({text}, {_characters(part.raw)!r})"
+                        text = f"with_text({text}, {_unescape(part.raw)!r})"
                 case ast.Enclosed():
                     if part.content is not None:
-                        text = self._with(text, part.content, scope)
+                        text = self._append(text, part.content, scope)
                 case ast.DirectElement():
                     text = f"with_made({text}, {self.element(part, scope).text})"
                 case _:
                     raise NotTranslatable("a comment, processing instruction or CDATA section in a constructor")
         return PythonCode(text, Type.MADE, is_new=True)
 
-    def _declared(self, node: ast.DirectElement) -> dict[str, str]:
+    def _find_declarations(self, node: ast.DirectElement) -> dict[str, str]:
         """Return the namespaces that an element declares itself, by prefix."""
         found: dict[str, str] = {}
         for attribute in node.attributes:
@@ -65,7 +65,7 @@ class ElementEmitter:
                 if attribute.name.prefix is None:
                     raise NotTranslatable("a default namespace")
                 found[attribute.name.local] = "".join(
-                    [_characters(part.raw) for part in attribute.parts if isinstance(part, ast.RawText)]
+                    [_unescape(part.raw) for part in attribute.parts if isinstance(part, ast.RawText)]
                 )
         return found
 
@@ -89,24 +89,24 @@ class ElementEmitter:
         parts: list[str] = []
         for part in attribute.parts:
             if isinstance(part, ast.RawText):
-                parts.append(repr(_characters(part.raw.translate(_AS_SPACE))))
+                parts.append(repr(_unescape(part.raw.translate(_AS_SPACE))))
             elif part.content is not None:
-                parts.append(joined_texts(self._translate(part.content, scope), " "))
+                parts.append(join_strings(self._translate(part.content, scope), " "))
         return " + ".join(parts) or "''"
 
-    def _with(self, made: str, expr: ast.Expr, scope: FocusAndVariables) -> str:
+    def _append(self, made: str, expr: ast.Expr, scope: FocusAndVariables) -> str:
         """Return the element with the value of an enclosed expression added."""
         items = expr.items if isinstance(expr, ast.Sequence) else (expr,)
         codes = [self._translate(item, scope) for item in items]
         if len(codes) > 1 and any([code.type not in NODES and code.type is not Type.EMPTY for code in codes]):
             if any([code.type in NODES for code in codes]):
                 raise NotTranslatable("nodes and values side by side in a constructor")
-            return f"with_text({made}, ' '.join({' + '.join([texts(code).text for code in codes])}))"
+            return f"with_text({made}, ' '.join({' + '.join([to_strings(code).text for code in codes])}))"
         for code in codes:
-            made = self._with_one(made, code)
+            made = self._append_one(made, code)
         return made
 
-    def _with_one(self, made: str, code: PythonCode) -> str:
+    def _append_one(self, made: str, code: PythonCode) -> str:
         match code.type:
             case Type.EMPTY:
                 return made
@@ -124,10 +124,10 @@ class ElementEmitter:
                 return f"with_text({made}, ''.join({code.each}))"
             case Type.DONE:
                 raise NotTranslatable("an action in a constructor")
-        return f"with_text({made}, {joined_texts(code, ' ')})"
+        return f"with_text({made}, {join_strings(code, ' ')})"
 
 
-def _must_be_known(tag: str, attributes: list[str], namespaces: dict[str, str]) -> None:
+def _check_names(tag: str, attributes: list[str], namespaces: dict[str, str]) -> None:
     """Raises NotTranslatable for names and namespaces that lxml refuses; XQuery allows more."""
     try:
         element = etree.Element(tag, None, namespaces)
@@ -142,7 +142,7 @@ def _is_declaration(attribute: ast.DirectAttribute) -> bool:
     return name.prefix == "xmlns" or (name.prefix is None and name.local == "xmlns")
 
 
-def sequence(codes: list[PythonCode]) -> PythonCode:
+def concatenate(codes: list[PythonCode]) -> PythonCode:
     """Return the concatenation of values."""
     codes = [code for code in codes if code.type is not Type.EMPTY]
     if not codes:
@@ -155,19 +155,19 @@ def sequence(codes: list[PythonCode]) -> PythonCode:
     if len(types) > 1 or Type.DONE in types or Type.ATTRIBUTE in types:
         raise NotTranslatable("values of different kinds in one sequence")
     is_new = all([code.is_new for code in codes])
-    listed = " + ".join([code.listed for code in codes])
+    listed = " + ".join([code.list_text for code in codes])
     return PythonCode(f"({listed})", codes[0].type, is_list=True, is_new=is_new)
 
 
 _AS_SPACE = str.maketrans({"\n": " ", "\t": " ", "\r": " "})
 
 
-def _characters(raw: str) -> str:
+def _unescape(raw: str) -> str:
     """Return literal content with references and doubled braces resolved."""
-    return _REFERENCE.sub(_referenced, raw.replace("{{", "{").replace("}}", "}"))
+    return _REFERENCE.sub(_resolve_reference, raw.replace("{{", "{").replace("}}", "}"))
 
 
-def _referenced(match: re.Match[str]) -> str:
+def _resolve_reference(match: re.Match[str]) -> str:
     name = match[1]
     if name.startswith("#x"):
         return chr(int(name[2:], 16))

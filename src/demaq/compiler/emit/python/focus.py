@@ -22,10 +22,10 @@ class FocusAndVariables:
             raise NotTranslatable("a context item where there is none")
         return self.context
 
-    def within(
+    def with_focus(
         self, context: PythonCode, position: PythonCode | None = None, last: PythonCode | None = None
     ) -> FocusAndVariables:
         return replace(self, context=context, position=position, last=last)
 
-    def binding(self, binder: ast.Node, code: PythonCode) -> FocusAndVariables:
+    def bind(self, binder: ast.Node, code: PythonCode) -> FocusAndVariables:
         return replace(self, variables={**self.variables, binder: code})

@@ -10,17 +10,17 @@ from demaq.compiler.emit.python.code import (
     NotTranslatable,
     PythonCode,
     Type,
-    at_most_one,
-    is_there,
-    listed,
-    mapped,
+    atomize,
+    make_list,
+    map_items,
     new_name,
-    numbers,
-    string_argument,
-    text,
-    texts,
-    truth,
-    values,
+    require_at_most_one,
+    to_condition,
+    to_existence_test,
+    to_numbers,
+    to_string,
+    to_string_argument,
+    to_strings,
 )
 from demaq.language.namespaces import FN, XS
 
@@ -29,7 +29,7 @@ def _count(args: list[PythonCode]) -> PythonCode:
     [found] = args
     if found.type is Type.EMPTY:
         return PythonCode("0", Type.INTEGER)
-    return PythonCode(f"len({found.listed})", Type.INTEGER)
+    return PythonCode(f"len({found.list_text})", Type.INTEGER)
 
 
 def _exists(args: list[PythonCode]) -> PythonCode:
@@ -43,12 +43,12 @@ def _empty(args: list[PythonCode]) -> PythonCode:
 def _any(found: PythonCode) -> str:
     if found.type is Type.EMPTY:
         return "False"
-    return is_there(found)
+    return to_existence_test(found)
 
 
 def _sum(args: list[PythonCode]) -> PythonCode:
     """Return the sum; that of an empty sequence is the integer 0, whatever the static type."""
-    found = numbers(args[0])
+    found = to_numbers(args[0])
     if found.type is Type.INTEGER:
         return PythonCode(f"sum({found.text})", Type.INTEGER)
     if found.type is Type.NUMERIC and not found.is_optional:
@@ -57,51 +57,51 @@ def _sum(args: list[PythonCode]) -> PythonCode:
     return PythonCode(f"total({found.text})", Type.DOUBLE if is_double else Type.NUMERIC)
 
 
-def _unary_text(function: str, kind: Type) -> Callable[[list[PythonCode]], PythonCode]:
-    return lambda args: PythonCode(function.format(string_argument(args[0])), kind)
+def _call_on_text(function: str, kind: Type) -> Callable[[list[PythonCode]], PythonCode]:
+    return lambda args: PythonCode(function.format(to_string_argument(args[0])), kind)
 
 
-def string_of(args: list[PythonCode]) -> PythonCode:
-    return PythonCode(text(args[0]), Type.STRING)
+def call_string(args: list[PythonCode]) -> PythonCode:
+    return PythonCode(to_string(args[0]), Type.STRING)
 
 
-def _tested(method: str) -> Callable[[list[PythonCode]], PythonCode]:
+def _call_method(method: str) -> Callable[[list[PythonCode]], PythonCode]:
     def called(args: list[PythonCode]) -> PythonCode:
-        return PythonCode(method.format(*[string_argument(arg) for arg in args]), Type.BOOLEAN)
+        return PythonCode(method.format(*[to_string_argument(arg) for arg in args]), Type.BOOLEAN)
 
     return called
 
 
-def _joined(args: list[PythonCode]) -> PythonCode:
+def _string_join(args: list[PythonCode]) -> PythonCode:
     separator = "''"
     if len(args) > 1:
-        separator = string_argument(args[1])
+        separator = to_string_argument(args[1])
         if args[1].is_list:  # an empty sequence is no separator
-            separator = f"only({texts(args[1]).text})"
-    return PythonCode(f"({separator}).join({texts(args[0]).text})", Type.STRING)
+            separator = f"only({to_strings(args[1]).text})"
+    return PythonCode(f"({separator}).join({to_strings(args[0]).text})", Type.STRING)
 
 
 def _data(args: list[PythonCode]) -> PythonCode:
-    return values(args[0])
+    return atomize(args[0])
 
 
 def _cast(function: str, kind: Type) -> Callable[[list[PythonCode]], PythonCode]:
     def called(args: list[PythonCode]) -> PythonCode:
-        found = values(args[0])
+        found = atomize(args[0])
         if found.type is kind:
-            return at_most_one(found)
+            return require_at_most_one(found)
         if found.type in NUMBERS and kind is Type.DOUBLE:
-            return mapped(at_most_one(found), "float({})", kind)
+            return map_items(require_at_most_one(found), "float({})", kind)
         if found.type not in STRINGS:
             raise NotTranslatable("a cast of such a value")
-        return mapped(at_most_one(found), f"{function}({{}})", kind)
+        return map_items(require_at_most_one(found), f"{function}({{}})", kind)
 
     return called
 
 
-def _extreme(function: str) -> Callable[[list[PythonCode]], PythonCode]:
+def _min_or_max(function: str) -> Callable[[list[PythonCode]], PythonCode]:
     def called(args: list[PythonCode]) -> PythonCode:
-        found = numbers(args[0])
+        found = to_numbers(args[0])
         if found.type is Type.NUMERIC and not found.is_optional:
             raise NotTranslatable("integers and doubles in one list")
         name = new_name()
@@ -112,45 +112,45 @@ def _extreme(function: str) -> Callable[[list[PythonCode]], PythonCode]:
     return called
 
 
-def _distinct(args: list[PythonCode]) -> PythonCode:
-    found = values(args[0])
+def _distinct_values(args: list[PythonCode]) -> PythonCode:
+    found = atomize(args[0])
     if found.type not in STRINGS:
         raise NotTranslatable("distinct values that are no strings")
-    return listed(f"list(dict.fromkeys({found.each}))", found.type)
+    return make_list(f"list(dict.fromkeys({found.each}))", found.type)
 
 
 def concat(args: list[PythonCode]) -> PythonCode:
-    return PythonCode(f"({' + '.join([text(arg) for arg in args])})", Type.STRING)
+    return PythonCode(f"({' + '.join([to_string(arg) for arg in args])})", Type.STRING)
 
 
 FUNCTIONS: Mapping[tuple[str, str, int], Callable[[list[PythonCode]], PythonCode]] = {
     (FN, "true", 0): lambda _: PythonCode("True", Type.BOOLEAN),
     (FN, "false", 0): lambda _: PythonCode("False", Type.BOOLEAN),
-    (FN, "not", 1): lambda args: PythonCode(f"(not {truth(args[0])})", Type.BOOLEAN),
-    (FN, "boolean", 1): lambda args: PythonCode(f"bool({truth(args[0])})", Type.BOOLEAN),
+    (FN, "not", 1): lambda args: PythonCode(f"(not {to_condition(args[0])})", Type.BOOLEAN),
+    (FN, "boolean", 1): lambda args: PythonCode(f"bool({to_condition(args[0])})", Type.BOOLEAN),
     (FN, "exists", 1): _exists,
     (FN, "empty", 1): _empty,
     (FN, "count", 1): _count,
     (FN, "sum", 1): _sum,
     (FN, "data", 1): _data,
-    (FN, "string", 1): string_of,
-    (XS, "string", 1): lambda args: string_of(args) if not args[0].is_list else _not_native("xs:string of nothing"),
+    (FN, "string", 1): call_string,
+    (XS, "string", 1): lambda args: call_string(args) if not args[0].is_list else _refuse("xs:string of nothing"),
     (XS, "double", 1): _cast("double", Type.DOUBLE),
     (XS, "integer", 1): _cast("integer", Type.INTEGER),
-    (FN, "max", 1): _extreme("max"),
-    (FN, "min", 1): _extreme("min"),
-    (FN, "normalize-space", 1): _unary_text("normalized({})", Type.STRING),
-    (FN, "string-length", 1): _unary_text("len({})", Type.INTEGER),
-    (FN, "contains", 2): _tested("({1} in {0})"),
-    (FN, "starts-with", 2): _tested("({0}).startswith({1})"),
-    (FN, "ends-with", 2): _tested("({0}).endswith({1})"),
-    (FN, "string-join", 1): _joined,
-    (FN, "string-join", 2): _joined,
-    (FN, "distinct-values", 1): _distinct,
+    (FN, "max", 1): _min_or_max("max"),
+    (FN, "min", 1): _min_or_max("min"),
+    (FN, "normalize-space", 1): _call_on_text("normalized({})", Type.STRING),
+    (FN, "string-length", 1): _call_on_text("len({})", Type.INTEGER),
+    (FN, "contains", 2): _call_method("({1} in {0})"),
+    (FN, "starts-with", 2): _call_method("({0}).startswith({1})"),
+    (FN, "ends-with", 2): _call_method("({0}).endswith({1})"),
+    (FN, "string-join", 1): _string_join,
+    (FN, "string-join", 2): _string_join,
+    (FN, "distinct-values", 1): _distinct_values,
     **{(FN, "concat", arity): concat for arity in range(2, 21)},
 }
 """Each function is given the translated arguments."""
 
 
-def _not_native(reason: str) -> PythonCode:
+def _refuse(reason: str) -> PythonCode:
     raise NotTranslatable(reason)

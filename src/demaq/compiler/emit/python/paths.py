@@ -14,16 +14,16 @@ from demaq.compiler.emit.python.code import (
     Order,
     PythonCode,
     Type,
-    as_list,
-    in_document_order,
-    listed,
-    looped,
+    make_list,
+    make_loop,
     new_name,
-    truth,
+    sort_nodes,
+    to_condition,
+    to_list,
 )
-from demaq.compiler.emit.python.dependence import must_depend_on_focus
+from demaq.compiler.emit.python.dependence import require_dependence_on_focus
 from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.trees import calls
+from demaq.compiler.trees import is_call_of
 from demaq.language import ast
 from demaq.language.namespaces import FN
 from demaq.language.resolving.names import Names
@@ -49,7 +49,7 @@ class Paths:
             if isinstance(step, ast.AxisStep):
                 found = self._step(found, separator, step, scope)
             elif separator == "/" and number == len(steps) - 1:
-                found = self._mapped(found, step, scope)
+                found = self._map_last_step(found, step, scope)
             else:
                 raise NotTranslatable("a step that is an expression")
         return found
@@ -58,27 +58,27 @@ class Paths:
         """Return the code of a step from the context item."""
         return self._step(scope.item(), "/", node, scope)
 
-    def mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+    def map_each(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
         """Return an expression evaluated with each item in turn as the context item."""
         if found.type in NO_VALUES:
             raise NotTranslatable("an expression for each item of nothing")
         if not found.is_list and found.item.isidentifier():
-            return self._translate(expr, scope.within(found))
-        loop = looped(found)
-        made = self._translate(expr, scope.within(PythonCode(loop.item, found.type, name=found.name)))
+            return self._translate(expr, scope.with_focus(found))
+        loop = make_loop(found)
+        made = self._translate(expr, scope.with_focus(PythonCode(loop.item, found.type, name=found.name)))
         if made.type in NO_VALUES:
             raise NotTranslatable("an expression for each item that has no value")
-        return within(loop, made)
+        return nest_in_loop(loop, made)
 
-    def _mapped(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+    def _map_last_step(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
         """Return the last step of a path if it is an expression.
 
         Raises NotTranslatable for nodes, which would need sorting.
         """
-        _must_be_nodes(found)
-        made = self.mapped(found, expr, scope)
+        _check_nodes(found)
+        made = self.map_each(found, expr, scope)
         if made.type is Type.ELEMENT:
-            return in_document_order(made)
+            return sort_nodes(made)
         if made.type in NODES:
             raise NotTranslatable("a step that is an expression with nodes as its value")
         return made
@@ -88,7 +88,7 @@ class Paths:
     def _step(self, found: PythonCode, separator: str, step: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
         if found.type not in (Type.DOCUMENT, Type.ELEMENT):
             raise NotTranslatable(f"a step from {found.type.value}")
-        found = in_document_order(found)
+        found = sort_nodes(found)
         by_position = any([self._is_by_position(predicate) for predicate in step.predicates])
         match step.axis, step.test:
             case "child" | "descendant", ast.NameTest() as test:
@@ -107,48 +107,48 @@ class Paths:
         for predicate in step.predicates:
             if by_position or made.type is not Type.ELEMENT:
                 raise NotTranslatable("a predicate on such a step")
-            made = self.filtered(made, predicate, scope)
+            made = self.filter(made, predicate, scope)
         return made
 
     def _elements(self, found: PythonCode, is_deep: bool, tag: str) -> PythonCode:
         """Return the elements with a name: children, or descendants if `is_deep`."""
         if is_deep:
-            return _from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
+            return _select_from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
         if found.type is Type.ELEMENT:
-            return _from(found, f".iterchildren({tag!r})", Order.FLAT)
+            return _select_from(found, f".iterchildren({tag!r})", Order.FLAT)
         if tag == "*":
-            return replace(as_list(found), type=Type.ELEMENT)
+            return replace(to_list(found), type=Type.ELEMENT)
         if not found.is_list:
             named = f"root_named({found.item}, {tag!r})"
             if found.item.isidentifier():
                 named = f"([{found.item}] if {found.item}.tag == {tag!r} else [])"
-            return replace(listed(named, Type.ELEMENT), is_single=True)
-        loop = looped(found)
+            return replace(make_list(named, Type.ELEMENT), is_single=True)
+        loop = make_loop(found)
         return replace(loop, type=Type.ELEMENT, clauses=f"{loop.clauses} if {loop.item}.tag == {tag!r}")
 
     def _attributes(self, found: PythonCode, separator: str, tag: str) -> PythonCode:
         if tag == "*":
             raise NotTranslatable("all attributes")
         if separator == "//":
-            found = self._elements(found, True, "*") if found.type is Type.DOCUMENT else _all_within(found)
+            found = self._elements(found, True, "*") if found.type is Type.DOCUMENT else _descendants_or_self(found)
         elif found.type is Type.DOCUMENT:
-            return replace(_nothing_in(found), type=Type.ATTRIBUTE, name=tag)
+            return replace(_empty_in(found), type=Type.ATTRIBUTE, name=tag)
         if not found.is_list:
-            made = listed(f"attribute({found.item}, {tag!r})", Type.ATTRIBUTE)
+            made = make_list(f"attribute({found.item}, {tag!r})", Type.ATTRIBUTE)
             return replace(made, is_single=True, name=tag)
-        loop = looped(found)
+        loop = make_loop(found)
         value = new_name()
         clauses = f"{loop.clauses} for {value} in ({loop.item}.get({tag!r}),) if {value} is not None"
         return replace(loop, item=value, type=Type.ATTRIBUTE, clauses=clauses, order=Order.FLAT, name=tag)
 
     def _texts(self, found: PythonCode) -> PythonCode:
         if found.type is Type.DOCUMENT:
-            return replace(_nothing_in(found), type=Type.TEXT)
+            return replace(_empty_in(found), type=Type.TEXT)
         if not found.is_list:
-            return listed(f"texts_in({found.item})", Type.TEXT, Order.FLAT)
+            return make_list(f"texts_in({found.item})", Type.TEXT, Order.FLAT)
         if not found.is_flat:
-            found = listed(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT)
-        loop = looped(found)
+            found = make_list(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT)
+        loop = make_loop(found)
         text = new_name()
         clauses = f"{loop.clauses} for {text} in texts_in({loop.item})"
         return PythonCode(text, Type.TEXT, is_list=True, clauses=clauses, order=Order.FLAT)
@@ -167,40 +167,40 @@ class Paths:
                 raise NotTranslatable("positions behind // from several nodes")
             groups = f"for {group} in siblings({found.item}.{_descendants(found)}({tag!r}))"
         else:
-            loop = looped(found)
+            loop = make_loop(found)
             one = self._elements(PythonCode(loop.item, found.type), is_deep, tag)
             groups = f"{loop.clauses} for {group} in ({one.text},)"
-        made = listed(group, Type.ELEMENT, Order.SORTED if is_deep else Order.FLAT)
+        made = make_list(group, Type.ELEMENT, Order.SORTED if is_deep else Order.FLAT)
         for predicate in step.predicates:
-            made = self.filtered(made, predicate, scope)
+            made = self.filter(made, predicate, scope)
         if separator == "//":
-            return listed(f"merged([{made.listed} {groups}])", Type.ELEMENT, Order.SORTED)
-        inner = looped(made)
+            return make_list(f"merged([{made.list_text} {groups}])", Type.ELEMENT, Order.SORTED)
+        inner = make_loop(made)
         order = (Order.SORTED if is_deep else Order.FLAT) if found.is_flat else Order.UNKNOWN
-        return in_document_order(
+        return sort_nodes(
             PythonCode(inner.item, Type.ELEMENT, is_list=True, clauses=f"{groups} {inner.clauses}", order=order)
         )
 
     # predicates
 
-    def filtered(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
+    def filter(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
         """Return the items of a list for which a predicate holds."""
-        _must_be_nodes(found)
+        _check_nodes(found)
         condition = predicate.condition
         if isinstance(condition, ast.NumericLiteral) and condition.text.isdigit():
-            made = listed(f"item_at({found.listed}, {int(condition.text)})", found.type)
+            made = make_list(f"item_at({found.list_text}, {int(condition.text)})", found.type)
             return replace(made, is_single=True)
-        if calls(condition, self._names, "last", arity=0):
-            return replace(listed(f"{found.listed}[-1:]", found.type), is_single=True)
-        must_depend_on_focus(condition, self._names)
+        if is_call_of(condition, self._names, "last", arity=0):
+            return replace(make_list(f"{found.list_text}[-1:]", found.type), is_single=True)
+        require_dependence_on_focus(condition, self._names)
         if not self._asks_for_position(condition):
-            loop = looped(found)
-            inner = self._translate(condition, scope.within(PythonCode(loop.item, found.type)))
+            loop = make_loop(found)
+            inner = self._translate(condition, scope.with_focus(PythonCode(loop.item, found.type)))
             if inner.type in NUMBERS or inner.type is Type.DECIMAL:
                 raise NotTranslatable("a position that is computed")
-            return replace(loop, clauses=f"{loop.clauses} if {truth(inner)}")
+            return replace(loop, clauses=f"{loop.clauses} if {to_condition(inner)}")
         item, position, whole = new_name(), new_name(), new_name()
-        within_all = scope.within(
+        within_all = scope.with_focus(
             PythonCode(item, found.type), PythonCode(position, Type.INTEGER), PythonCode(f"len({whole})", Type.INTEGER)
         )
         inner = self._translate(condition, within_all)
@@ -210,8 +210,8 @@ class Paths:
             item,
             found.type,
             is_list=True,
-            clauses=f"for {whole} in ({found.listed},)"
-            f" for {position}, {item} in enumerate({whole}, 1) if {truth(inner)}",
+            clauses=f"for {whole} in ({found.list_text},)"
+            f" for {position}, {item} in enumerate({whole}, 1) if {to_condition(inner)}",
             order=found.order,
             is_single=found.is_single or not found.is_list,
         )
@@ -232,7 +232,7 @@ def root_of(scope: FocusAndVariables) -> PythonCode:
     return item if item.type is Type.DOCUMENT else PythonCode(f"root_of({item.item})", Type.DOCUMENT)
 
 
-def _must_be_nodes(found: PythonCode) -> None:
+def _check_nodes(found: PythonCode) -> None:
     if found.type not in (Type.DOCUMENT, Type.ELEMENT):
         raise NotTranslatable(f"a step or predicate on {found.type.value}")
 
@@ -242,7 +242,7 @@ def _descendants(found: PythonCode) -> str:
     return "iter" if found.type is Type.DOCUMENT else "iterdescendants"
 
 
-def _nothing_in(found: PythonCode) -> PythonCode:
+def _empty_in(found: PythonCode) -> PythonCode:
     """Return an empty sequence for what a document never has.
 
     Evaluating the document must not fail: only a variable will do.
@@ -252,28 +252,28 @@ def _nothing_in(found: PythonCode) -> PythonCode:
     return EMPTY
 
 
-def _all_within(found: PythonCode) -> PythonCode:
+def _descendants_or_self(found: PythonCode) -> PythonCode:
     """Return an element and all its descendants."""
     if found.is_list:
         raise NotTranslatable("attributes behind // from several elements")
-    return _from(found, ".iter()", Order.SORTED)
+    return _select_from(found, ".iter()", Order.SORTED)
 
 
-def _from(found: PythonCode, call: str, order: Order) -> PythonCode:
+def _select_from(found: PythonCode, call: str, order: Order) -> PythonCode:
     """Return the elements that a method of lxml selects from elements; for one element they have the given order."""
     if not found.is_list:
         return PythonCode(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True, order=order)
-    loop = looped(found)
+    loop = make_loop(found)
     child = new_name()
     clauses = f"{loop.clauses} for {child} in {loop.item}{call}"
     if not found.is_flat:
         order = Order.UNKNOWN
-    return in_document_order(PythonCode(child, Type.ELEMENT, is_list=True, clauses=clauses, order=order))
+    return sort_nodes(PythonCode(child, Type.ELEMENT, is_list=True, clauses=clauses, order=order))
 
 
-def within(loop: PythonCode, made: PythonCode) -> PythonCode:
+def nest_in_loop(loop: PythonCode, made: PythonCode) -> PythonCode:
     """Return what is evaluated in each iteration of a loop, concatenated."""
-    inner = looped(made) if made.is_list else made
+    inner = make_loop(made) if made.is_list else made
     return replace(
         inner,
         is_list=True,

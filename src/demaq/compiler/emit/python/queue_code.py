@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.rule_code import RuleText, index_text, is_linear, property_text, rule_text
+from demaq.compiler.emit.python.rule_code import RuleText, emit_index, emit_property, emit_rule, is_linear
 from demaq.compiler.plan import Plan, RulePlan
 from demaq.language.program.program import Property
 
@@ -36,7 +36,7 @@ class QueueText:
     """For each queue that the rules enqueue into."""
 
 
-def queue_text(name: str, plan: Plan) -> QueueText:
+def emit_queue(name: str, plan: Plan) -> QueueText:
     """Return the rules of a queue as Python.
 
     Raises NotTranslatable if a rule or a property of the messages they make is not native.
@@ -47,14 +47,14 @@ def queue_text(name: str, plan: Plan) -> QueueText:
     rules: list[tuple[RulePlan, RuleText]] = []
     for rule in queue.rules:
         try:
-            rules.append((rule, rule_text(rule, plan.program, plan.modules[rule.rule.module])))
+            rules.append((rule, emit_rule(rule, plan.program, plan.modules[rule.rule.module])))
         except (NotTranslatable, RecursionError) as reason:
-            raise NotTranslatable(f"in rule {rule.rule.name}, {_said(reason)}") from None
+            raise NotTranslatable(f"in rule {rule.rule.name}, {_describe_reason(reason)}") from None
     targets = dict.fromkeys([write.queue for rule in queue.rules for write in rule.enqueues])
-    return QueueText(rules=tuple(rules), intakes={target: intake_text(target, plan) for target in targets})
+    return QueueText(rules=tuple(rules), intakes={target: emit_intake(target, plan) for target in targets})
 
 
-def intake_text(queue: str, plan: Plan) -> IntakeText:
+def emit_intake(queue: str, plan: Plan) -> IntakeText:
     """Return properties and index entries of a queue as Python.
 
     Raises NotTranslatable if an expression is not native.
@@ -64,15 +64,15 @@ def intake_text(queue: str, plan: Plan) -> IntakeText:
     for prop in declared:
         assert prop.module is not None, "somebody has declared it"
         try:
-            computed = property_text(prop, prop.values[queue], plan.modules[prop.module])
+            computed = emit_property(prop, prop.values[queue], plan.modules[prop.module])
         except (NotTranslatable, RecursionError) as reason:
-            raise NotTranslatable(f"in property {prop.name}, {_said(reason)}") from None
+            raise NotTranslatable(f"in property {prop.name}, {_describe_reason(reason)}") from None
         properties.append(PropertyText(property=prop, computed=computed))
     indexes = plan.indexes_of(queue)
     expressions = [*[prop.values[queue] for prop in declared], *[index.expr for index in indexes]]
     return IntakeText(
         properties=tuple(properties),
-        indexes=tuple([(index.number, index_text(index, plan.modules[index.module])) for index in indexes]),
+        indexes=tuple([(index.number, emit_index(index, plan.modules[index.module])) for index in indexes]),
         is_linear=all([is_linear(expr) for expr in expressions if expr is not None]),
     )
 
@@ -80,11 +80,11 @@ def intake_text(queue: str, plan: Plan) -> IntakeText:
 def why_not_native(name: str, plan: Plan) -> str | None:
     """Return why the rules of a queue are left to Saxon; None if they are native."""
     try:
-        queue_text(name, plan)
+        emit_queue(name, plan)
     except NotTranslatable as reason:
         return str(reason)
     return None
 
 
-def _said(reason: Exception) -> str:
+def _describe_reason(reason: Exception) -> str:
     return str(reason) if isinstance(reason, NotTranslatable) else "expressions that are nested too deeply"

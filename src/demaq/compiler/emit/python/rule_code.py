@@ -12,11 +12,11 @@ from demaq.compiler.emit.python.code import (
     NotTranslatable,
     PythonCode,
     Type,
-    listed,
-    mapped,
-    texts,
-    truth,
-    values,
+    atomize,
+    make_list,
+    map_items,
+    to_condition,
+    to_strings,
 )
 from demaq.compiler.emit.python.focus import FocusAndVariables
 from demaq.compiler.emit.python.translation import MESSAGE, RUN, Translation
@@ -43,25 +43,25 @@ class RuleText:
     """Whether it constructs elements or attributes with namespaces."""
 
 
-def rule_text(plan: RulePlan, program: Program, context: CompilerContext) -> RuleText:
+def emit_rule(plan: RulePlan, program: Program, context: CompilerContext) -> RuleText:
     """Return a rule as Python. Raises NotTranslatable."""
-    _must_be_plain(context)
+    _refuse_setters(context)
     rule = plan.rule
     actions = _Actions(rule, program, context.names)
     translation = Translation(context.names, plan.sites, actions.own, actions.act)
     actions.translation = translation
     scope = FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT))
     if not plan.needs_state:
-        body = _HEAD + _body(rule.body, rule.name, translation, scope)
+        body = _HEAD + _emit_body(rule.body, rule.name, translation, scope)
         return RuleText(first=None, keys=(), body=body, makes_namespaces=translation.makes_namespaces)
-    conditions = [truth(translation.code(condition, scope)) for condition in plan.first]
+    conditions = [to_condition(translation.code(condition, scope)) for condition in plan.first]
     first = f"{_HEAD}    return {' and '.join(conditions) or 'True'}\n"
-    keys = [_keys(lookup, translation, scope) for read in plan.keyed for lookup in read.lookups]
-    body = _HEAD + _body(rule.body, rule.name, translation, scope)
+    keys = [_emit_keys(lookup, translation, scope) for read in plan.keyed for lookup in read.lookups]
+    body = _HEAD + _emit_body(rule.body, rule.name, translation, scope)
     return RuleText(first=first, keys=tuple(keys), body=body, makes_namespaces=translation.makes_namespaces)
 
 
-def property_text(prop: Property, value: ast.Expr | None, context: CompilerContext) -> str | None:
+def emit_property(prop: Property, value: ast.Expr | None, context: CompilerContext) -> str | None:
     """Return a function that returns the values of a property as strings; None if it is not computed.
 
     Raises NotTranslatable.
@@ -70,9 +70,9 @@ def property_text(prop: Property, value: ast.Expr | None, context: CompilerConte
         raise NotTranslatable(f"a value of type xs:{prop.type}")
     if value is None:
         return None
-    _must_be_plain(context)
+    _refuse_setters(context)
     found = Translation(context.names, {}).code(value, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT)))
-    return f"def function({MESSAGE}):\n    return {_as(prop.type, found)}\n"
+    return f"def function({MESSAGE}):\n    return {_cast_to(prop.type, found)}\n"
 
 
 _CASTS = {"boolean": "boolean_text({})", "integer": "str(integer({}))", "decimal": "decimal_text({})"}
@@ -81,20 +81,20 @@ _TYPES = {"boolean": Type.BOOLEAN, "integer": Type.INTEGER, "decimal": Type.INTE
 """Values of these types need no cast."""
 
 
-def _as(type_name: str, code: PythonCode) -> str:
+def _cast_to(type_name: str, code: PythonCode) -> str:
     """Return the values as properties of a type represent them: a list of their texts."""
-    found = values(code)
+    found = atomize(code)
     if type_name == "string" or found.type is Type.EMPTY or found.type is _TYPES.get(type_name):
-        return texts(found).text
+        return to_strings(found).text
     if type_name in _CASTS and found.type in STRINGS:
-        return mapped(found, _CASTS[type_name], Type.STRING).text
+        return map_items(found, _CASTS[type_name], Type.STRING).text
     raise NotTranslatable(f"{found.type.value} as a property of type xs:{type_name}")
 
 
-def index_text(index: Index, context: CompilerContext) -> str:
+def emit_index(index: Index, context: CompilerContext) -> str:
     """Return a function that returns the entries of a message in an index. Raises NotTranslatable."""
-    _must_be_plain(context)
-    found = values(
+    _refuse_setters(context)
+    found = atomize(
         Translation(context.names, {}).code(index.expr, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT)))
     )
     if found.type is not Type.UNTYPED:
@@ -107,19 +107,19 @@ def is_linear(expr: ast.Expr) -> bool:
     return not any([isinstance(node, (ast.Predicate, ast.Flwor, ast.Quantified)) for node in ast.walk(expr)])
 
 
-def _must_be_plain(context: CompilerContext) -> None:
+def _refuse_setters(context: CompilerContext) -> None:
     """Raises NotTranslatable if the prolog has settings, which change what expressions mean."""
     for item in context.module.tree.prolog:
         if isinstance(item, ast.Setter):
             raise NotTranslatable(f"its module declares {item.kind}")
 
 
-def _body(node: ast.If, name: str, translation: Translation, scope: FocusAndVariables) -> str:
+def _emit_body(node: ast.If, name: str, translation: Translation, scope: FocusAndVariables) -> str:
     """Return the statements of a rule. A rule fires if the conditions of all `if`s without else hold."""
-    condition = truth(translation.code(node.condition, scope))
+    condition = to_condition(translation.code(node.condition, scope))
     inner = node.then
     if isinstance(inner, ast.If) and _has_no_else(node) and _has_no_else(inner):
-        return f"    if not ({condition}):\n        return\n{_body(inner, name, translation, scope)}"
+        return f"    if not ({condition}):\n        return\n{_emit_body(inner, name, translation, scope)}"
     otherwise = EMPTY if node.otherwise is None else translation.code(node.otherwise, scope)
     then = translation.code(inner, scope)
     for code in (then, otherwise):
@@ -135,12 +135,12 @@ def _has_no_else(node: ast.If) -> bool:
     return node.otherwise is None or (isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items)
 
 
-def _keys(lookup: IndexLookup, translation: Translation, scope: FocusAndVariables) -> str:
-    found = values(translation.code(lookup.key, scope))
+def _emit_keys(lookup: IndexLookup, translation: Translation, scope: FocusAndVariables) -> str:
+    found = atomize(translation.code(lookup.key, scope))
     if found.type in STRINGS:
-        keys = mapped(found, "'s' + {}", Type.STRING)
+        keys = map_items(found, "'s' + {}", Type.STRING)
     elif found.type in NUMBERS:
-        keys = mapped(found, "'n' + double_text({} + 0.0)", Type.STRING)
+        keys = map_items(found, "'n' + double_text({} + 0.0)", Type.STRING)
     else:
         raise NotTranslatable("a key of such a type")
     return f"{_HEAD}    return list(dict.fromkeys({keys.text}))\n"
@@ -166,11 +166,11 @@ class _Actions:
             raise NotTranslatable(f"qs:{local} of another message, or of a computed name")
         match property_type(self._program, name):
             case "string":
-                found = listed(f"{RUN}.own({name!r})", Type.STRING)
+                found = make_list(f"{RUN}.own({name!r})", Type.STRING)
             case "boolean":
-                found = mapped(listed(f"{RUN}.own({name!r})", Type.STRING), "({} == 'true')", Type.BOOLEAN)
+                found = map_items(make_list(f"{RUN}.own({name!r})", Type.STRING), "({} == 'true')", Type.BOOLEAN)
             case "integer":
-                found = mapped(listed(f"{RUN}.own({name!r})", Type.STRING), "integer({})", Type.INTEGER)
+                found = map_items(make_list(f"{RUN}.own({name!r})", Type.STRING), "integer({})", Type.INTEGER)
             case other:
                 raise NotTranslatable(f"a property of type xs:{other}")
         return replace(found, is_single=True)
@@ -200,7 +200,7 @@ class _Actions:
 
     def _explicit(self, item: ast.With, scope: FocusAndVariables) -> str:
         name = self._names.parts[item.name]
-        return _as(property_type(self._program, name), self.translation.code(item.value, scope))
+        return _cast_to(property_type(self._program, name), self.translation.code(item.value, scope))
 
     def _reset(self, node: ast.Reset, scope: FocusAndVariables) -> PythonCode:
         slicing = self._rule.target if node.slicing is None else self._names.parts[node.slicing]
@@ -208,6 +208,6 @@ class _Actions:
         if node.key is None:
             key = f"{RUN}.key({prop!r})"
         else:
-            keys = _as(property_type(self._program, prop), self.translation.code(node.key, scope))
+            keys = _cast_to(property_type(self._program, prop), self.translation.code(node.key, scope))
             key = f"only(list(dict.fromkeys({keys})))"
         return PythonCode(f"{RUN}.reset({self._rule.name!r}, {slicing!r}, {key})", Type.DONE)

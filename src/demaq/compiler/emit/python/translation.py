@@ -18,20 +18,20 @@ from demaq.compiler.emit.python.code import (
     Order,
     PythonCode,
     Type,
-    as_list,
-    either,
-    in_document_order,
-    listed,
-    looped,
+    choose,
+    make_list,
+    make_loop,
     new_name,
-    truth,
+    sort_nodes,
+    to_condition,
+    to_list,
 )
-from demaq.compiler.emit.python.dependence import must_depend_on, uses
-from demaq.compiler.emit.python.elements import ElementEmitter, sequence
+from demaq.compiler.emit.python.dependence import require_dependence_on, uses
+from demaq.compiler.emit.python.elements import ElementEmitter, concatenate
 from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.emit.python.function_calls import FUNCTIONS, concat, string_of
-from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compared, computed
-from demaq.compiler.emit.python.paths import Paths, root_of, within
+from demaq.compiler.emit.python.function_calls import FUNCTIONS, call_string, concat
+from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compare, compute
+from demaq.compiler.emit.python.paths import Paths, nest_in_loop, root_of
 from demaq.compiler.plan import CollectionRead, QueueByKey, Read, SliceRead, WholeQueue
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
@@ -74,7 +74,7 @@ class Translation:
     def code(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
         handler = self._HANDLERS.get(type(node))
         if handler is None:
-            raise NotTranslatable(_described(node))
+            raise NotTranslatable(_describe(node))
         return handler(self, node, scope)
 
     def value(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
@@ -125,27 +125,27 @@ class Translation:
         return self._act(node, scope)
 
     def _sequence(self, node: ast.Sequence, scope: FocusAndVariables) -> PythonCode:
-        return sequence([self.code(item, scope) for item in node.items])
+        return concatenate([self.code(item, scope) for item in node.items])
 
     def _postfix(self, node: ast.Postfix, scope: FocusAndVariables) -> PythonCode:
-        found = as_list(self.value(node.base, scope))
+        found = to_list(self.value(node.base, scope))
         for suffix in node.suffixes:
             if not isinstance(suffix, ast.Predicate):
                 raise NotTranslatable("a call of a function item, or a look-up")
-            found = self._paths.filtered(found, suffix, scope)
+            found = self._paths.filter(found, suffix, scope)
         return found
 
     # control
 
     def _if(self, node: ast.If, scope: FocusAndVariables) -> PythonCode:
-        condition = truth(self.code(node.condition, scope))
+        condition = to_condition(self.code(node.condition, scope))
         then = self.code(node.then, scope)
         otherwise = EMPTY if node.otherwise is None else self.code(node.otherwise, scope)
         if Type.DONE in (then.type, otherwise.type):
             if {then.type, otherwise.type} <= {Type.DONE, Type.EMPTY}:
                 return PythonCode(f"({then.text} if {condition} else {otherwise.text})", Type.DONE)
             raise NotTranslatable("a choice between an action and a value")
-        return either(condition, then, otherwise)
+        return choose(condition, then, otherwise)
 
     def _flwor(self, node: ast.Flwor, scope: FocusAndVariables) -> PythonCode:
         loop = PythonCode("", Type.EMPTY, is_list=True, is_single=True)
@@ -160,9 +160,9 @@ class Translation:
                             raise NotTranslatable("a variable with a type")
                         bound = self.value(let.expr, scope)
                         name = new_name()
-                        loop = _going_on(loop, f"for {name} in ({bound.text},)")
+                        loop = _add_clause(loop, f"for {name} in ({bound.text},)")
                         known = replace(bound, item=name, clauses="", is_iterator=False, is_new=False)
-                        scope = scope.binding(let, known)
+                        scope = scope.bind(let, known)
                         if uses(let.expr, innermost, self._names):
                             innermost.add(let)
                 case ast.ForClause():
@@ -173,8 +173,8 @@ class Translation:
                 case ast.WhereClause():
                     is_single = False
                     if innermost:
-                        must_depend_on(clause.condition, innermost, self._names)
-                    loop = _going_on(loop, f"if {truth(self.code(clause.condition, scope))}")
+                        require_dependence_on(clause.condition, innermost, self._names)
+                    loop = _add_clause(loop, f"if {to_condition(self.code(clause.condition, scope))}")
                 case _:
                     raise NotTranslatable("a clause that groups, orders, counts or makes windows")
         result = self.code(node.result, scope)
@@ -184,7 +184,7 @@ class Translation:
             raise NotTranslatable("a loop that has no value")
         if is_single:
             return replace(result, item=f"[{result.text} {loop.clauses}][0]", clauses="", is_iterator=False)
-        return within(loop, result)
+        return nest_in_loop(loop, result)
 
     def _for(
         self, binding: ast.ForBinding, scope: FocusAndVariables, loop: PythonCode
@@ -192,21 +192,21 @@ class Translation:
         if binding.type is not None or binding.allowing_empty or binding.position is not None:
             raise NotTranslatable("a variable with a type or a position")
         found = self.code(binding.expr, scope)
-        each = _each(found)
+        each = _loop_over(found)
         one = PythonCode(each.item, found.type, name=found.name)
-        return replace(_going_on(loop, each.clauses), is_single=False), scope.binding(binding, one)
+        return replace(_add_clause(loop, each.clauses), is_single=False), scope.bind(binding, one)
 
     def _quantified(self, node: ast.Quantified, scope: FocusAndVariables) -> PythonCode:
         clauses: list[str] = []
         for binding in node.bindings:
             if binding.type is not None:
                 raise NotTranslatable("a variable with a type")
-            each = _each(self.code(binding.expr, scope))
+            each = _loop_over(self.code(binding.expr, scope))
             clauses.append(each.clauses)
-            scope = scope.binding(binding, PythonCode(each.item, each.type, name=each.name))
-        must_depend_on(node.condition, node.bindings[-1:], self._names)
+            scope = scope.bind(binding, PythonCode(each.item, each.type, name=each.name))
+        require_dependence_on(node.condition, node.bindings[-1:], self._names)
         how = "any" if node.kind == "some" else "all"
-        condition = truth(self.code(node.condition, scope))
+        condition = to_condition(self.code(node.condition, scope))
         return PythonCode(f"{how}([{condition} {' '.join(clauses)}])", Type.BOOLEAN)
 
     # operators
@@ -214,18 +214,18 @@ class Translation:
     def _operation(self, node: ast.OperatorChain, scope: FocusAndVariables) -> PythonCode:
         operator = node.operators[0]
         if operator in ("and", "or"):
-            joined = f" {operator} ".join([truth(self.code(operand, scope)) for operand in node.operands])
+            joined = f" {operator} ".join([to_condition(self.code(operand, scope)) for operand in node.operands])
             return PythonCode(f"bool({joined})", Type.BOOLEAN)
         if operator in GENERAL or operator in SINGLE:
             left, right = [self.code(operand, scope) for operand in node.operands]
-            return compared(operator, left, right)
+            return compare(operator, left, right)
         if operator == "!":
             found = self.code(node.operands[0], scope)
             for operand in node.operands[1:]:
                 if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
                     # Saxon treats A ! (B, C)/D as A/(B, C)/D, without duplicates.
                     raise NotTranslatable("a path with such steps behind `!`")
-                found = self._paths.mapped(found, operand, scope)
+                found = self._paths.map_each(found, operand, scope)
             return found
         codes = [self.code(operand, scope) for operand in node.operands]
         if operator == "||":
@@ -234,13 +234,13 @@ class Translation:
             return self._union(codes)
         found = codes[0]
         for sign, code in zip(node.operators, codes[1:], strict=True):
-            found = computed(sign, found, code)
+            found = compute(sign, found, code)
         return found
 
     def _union(self, codes: list[PythonCode]) -> PythonCode:
         if any([code.type is not Type.ELEMENT for code in codes]):
             raise NotTranslatable("a union of such nodes")
-        return in_document_order(listed(f"({' + '.join([code.listed for code in codes])})", Type.ELEMENT))
+        return sort_nodes(make_list(f"({' + '.join([code.list_text for code in codes])})", Type.ELEMENT))
 
     # functions
 
@@ -258,7 +258,7 @@ class Translation:
             return found
         args = [self.value(arg, scope) for arg in node.args]
         if uri == FN and not args and local in ("string", "string-length", "normalize-space"):
-            args = [string_of([scope.item()])]
+            args = [call_string([scope.item()])]
         elif uri == FN and not args and local == "data":
             args = [scope.item()]
         handler = FUNCTIONS.get((uri, local, len(args)))
@@ -284,7 +284,7 @@ class Translation:
                 source = f"{RUN}.collection({name!r})"
             case _:
                 raise NotTranslatable("a queue or collection whose name is computed")
-        return listed(source, Type.DOCUMENT, Order.FLAT)  # state is ordered by message number
+        return make_list(source, Type.DOCUMENT, Order.FLAT)  # state is ordered by message number
 
     _HANDLERS: ClassVar[Mapping[type[ast.Node], Callable[[Translation, Any, FocusAndVariables], PythonCode]]] = {
         ast.StringLiteral: _string,
@@ -307,17 +307,17 @@ class Translation:
     }
 
 
-def _each(found: PythonCode) -> PythonCode:
+def _loop_over(found: PythonCode) -> PythonCode:
     """Return the loop over the items that a variable is bound to."""
     if found.type in NO_VALUES:
         raise NotTranslatable("a loop over nothing")
-    return looped(found)
+    return make_loop(found)
 
 
-def _going_on(loop: PythonCode, clause: str) -> PythonCode:
+def _add_clause(loop: PythonCode, clause: str) -> PythonCode:
     return replace(loop, clauses=f"{loop.clauses} {clause}".lstrip())
 
 
-def _described(node: ast.Node) -> str:
+def _describe(node: ast.Node) -> str:
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
     return f"an expression of the kind “{words}”"

@@ -54,7 +54,7 @@ Entry: TypeAlias = tuple[str, str]
 """The purpose of a function: `("rule", "7")`, `("first", "7")`, `("property", "orderID at 117")`, `("index", "3")`."""
 
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 Function: TypeAlias = tuple[Entry, SourceLocation, ast.Template]
 
 
@@ -64,7 +64,7 @@ class Block:
     text: str
     map: SourceMap
     entries: tuple[Entry, ...]
-    places: tuple[SourceLocation, ...]
+    locations: tuple[SourceLocation, ...]
     """Where the source of each function begins, for errors without a location."""
 
 
@@ -81,7 +81,7 @@ class BlockEmitter:
         self._names = [EmittedNames(context.names) for context in plan.modules]
         self.sites = Sites()
         self.errors: list[ProgramError] = []
-        self.alone: set[Entry] = set()
+        self.document_only: set[Entry] = set()
         """Values of properties that depend on the document alone."""
 
     def blocks(self) -> list[Block]:
@@ -93,9 +93,9 @@ class BlockEmitter:
         with deep_recursion():
             for context in self.plan.modules:
                 functions: list[Function] = []
-                for make in self._makers(context):
-                    functions.extend(self._tried(make) or [])
-                prolog = self._tried(partial(self._prolog, context))
+                for make in self._emitters(context):
+                    functions.extend(self._collect_error(make) or [])
+                prolog = self._collect_error(partial(self._prolog, context))
                 if prolog is None:
                     continue
                 for start in range(0, len(functions), FUNCTIONS_PER_BLOCK):
@@ -103,7 +103,7 @@ class BlockEmitter:
                     found.append(self._block(context.number, prolog, part))
         return found
 
-    def _tried(self, make: Callable[[], Made]) -> Made | None:
+    def _collect_error(self, make: Callable[[], T]) -> T | None:
         try:
             return make()
         except ProgramError as error:
@@ -117,8 +117,8 @@ class BlockEmitter:
         found: list[Block] = []
         with deep_recursion():
             prolog = self._prolog(context)
-            for make in self._makers(context):
-                for function in self._tried(make) or []:
+            for make in self._emitters(context):
+                for function in self._collect_error(make) or []:
                     if function[0] in wanted:
                         found.append(self._block(context.number, prolog, [function]))
         return found
@@ -137,7 +137,7 @@ class BlockEmitter:
             prolog = self._prolog(self.plan.modules[module])
             variables = [item for item in prolog if isinstance(item, ast.VarDecl)]
             functions = [
-                (("variable", str(number)), item.at, _failure_of(item, item.value))
+                (("variable", str(number)), item.at, _emit_variable_check(item, item.value))
                 for number, item in enumerate(variables)
                 if item.value is not None
             ]
@@ -154,7 +154,7 @@ class BlockEmitter:
             text=text,
             map=source_map,
             entries=tuple([entry for entry, _, _ in functions]),
-            places=tuple([place for _, place, _ in functions]),
+            locations=tuple([place for _, place, _ in functions]),
         )
 
     def _lowering(
@@ -170,7 +170,7 @@ class BlockEmitter:
 
     # functions
 
-    def _makers(self, context: CompilerContext) -> list[Callable[[], list[Function]]]:
+    def _emitters(self, context: CompilerContext) -> list[Callable[[], list[Function]]]:
         found: list[Callable[[], list[Function]]] = []
         for plan in self.plan.rules.values():
             if plan.rule.module == context.number and plan.never is None:
@@ -197,12 +197,12 @@ class BlockEmitter:
             first = self._lowering(context, rule, plan.sites, from_message)
             found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
         head = self._rule_head(plan, f"{STATE}?message" if plan.reads_other_messages else _message(inside))
-        body = lowering.expr(rule.body)
+        body = lowering.lower_expr(rule.body)
         assert isinstance(body, ast.If)
-        fires = _firing(body, number)
+        fires = _mark_firing(body, number)
         function = ast.Template(
             NOWHERE,
-            (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_failure(number)} }} }}"),
+            (f"{head}try {{ (array {{ {MESSAGE} ! ", fires, f" }}?*) }} catch * {{ {_emit_failure(number)} }} }}"),
         )
         found.append((("rule", number), rule.decl.at, function))
         return found
@@ -226,13 +226,13 @@ class BlockEmitter:
         if plan.first:
             parts.append(f"if (try {{ {MESSAGE} ! (")
             for position, condition in enumerate(plan.first):
-                parts.extend([" and " if position else "", f"{fn('boolean')}(", lowering.expr(condition), ")"])
+                parts.extend([" and " if position else "", f"{fn('boolean')}(", lowering.lower_expr(condition), ")"])
             parts.append(f") }} catch * {{ {fn('true')}() }}) then ")
         parts.append(f'("N", {number}')
         for read in plan.keyed:
             for lookup in read.lookups:
                 parts.append(f", try {{ (array {{ {runtime('lookup')}({runtime('keys')}({MESSAGE} ! ")
-                parts.extend([lowering.expr(lookup.key), ')) }?*) } catch * { "1", "*" }'])
+                parts.extend([lowering.lower_expr(lookup.key), ')) }?*) } catch * { "1", "*" }'])
         parts.append(") else () }" if plan.first else ") }")
         return ast.Template(NOWHERE, tuple(parts))
 
@@ -242,18 +242,18 @@ class BlockEmitter:
         for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
             refuse_deep_nesting(value)
             lowering = self._lowering(context, in_property=True)
-            known = _known_context(value, context)
+            known = _bind_context(value, context)
             head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
-            function = ast.Template(NOWHERE, (head, lowering.expr(value), f") ! {_made(prop.type)} }}"))
+            function = ast.Template(NOWHERE, (head, lowering.lower_expr(value), f") ! {_emit_cast(prop.type)} }}"))
             if not known and not lowering.asks_known:
-                self.alone.add(property_entry(prop, value))
+                self.document_only.add(property_entry(prop, value))
             found.append((property_entry(prop, value), value.at, function))
         return found
 
     def _index(self, index: Index, context: CompilerContext) -> list[Function]:
         lowering = self._lowering(context, in_property=True)
         head = f"function({MESSAGE}) {{ {MESSAGE} ! "
-        function = ast.Template(NOWHERE, (head, lowering.expr(index.expr), " }"))
+        function = ast.Template(NOWHERE, (head, lowering.lower_expr(index.expr), " }"))
         return [(("index", str(index.number)), index.expr.at, function)]
 
     # prologs
@@ -282,9 +282,9 @@ class BlockEmitter:
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
-        body: list[ast.Decl] = [item for item in runtime_functions("runtime.xq") if item.name.local == "collation"]
+        body: list[ast.Decl] = [item for item in load_runtime_functions("runtime.xq") if item.name.local == "collation"]
         if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
-            body += runtime_functions("updates.xq")
+            body += load_runtime_functions("updates.xq")
         lowering = self._lowering(context)
         for library, names in zip(context.module.libraries, context.module.library_names, strict=True):
             qualifier = Qualifier(self._names[context.number], names.prefixes)
@@ -307,12 +307,14 @@ class BlockEmitter:
         for item in prolog:
             if isinstance(item, ast.FunctionDecl):
                 known = function_names.get(id(item))
-                made = item if qualifier is None or known is None else qualifier.function(item, known[0], known[1])
+                made = (
+                    item if qualifier is None or known is None else qualifier.qualify_function(item, known[0], known[1])
+                )
                 found.append(self._function(made, known, context, lowering))
             elif isinstance(item, ast.VarDecl):
                 name = variable_names.get(id(item))
-                made_variable = item if qualifier is None or name is None else qualifier.variable(item, *name)
-                lowered = lowering.rebuilt(made_variable)
+                made_variable = item if qualifier is None or name is None else qualifier.qualify_variable(item, *name)
+                lowered = lowering.rebuild(made_variable)
                 assert isinstance(lowered, ast.VarDecl)
                 found.append(ast.VarDecl(lowered.at, (), lowered.name, lowered.type, False, lowered.value))
         return found
@@ -322,7 +324,7 @@ class BlockEmitter:
     ) -> ast.Decl:
         if item.body is not None:
             refuse_deep_nesting(item.body)
-        body = None if item.body is None else lowering.expr(item.body)
+        body = None if item.body is None else lowering.lower_expr(item.body)
         if known is None or not context.is_ambient(known):
             return ast.FunctionDecl(item.at, (), False, item.name, item.params, item.returns, item.external, body)
         uri, _, local = ambient_name(known)[2:].partition("}")
@@ -338,11 +340,11 @@ def _has_updates(tree: ast.Node) -> bool:
 _HIDDEN = ("record", "message", "state", "rule")
 
 
-def _firing(body: ast.If, number: str) -> ast.If:
+def _mark_firing(body: ast.If, number: str) -> ast.If:
     """Return the rule's body with a record that it fires, if the conditions of all `if`s without else hold."""
     inner = body.then
     if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
-        return ast.If(body.at, body.condition, _firing(inner, number), body.otherwise)
+        return ast.If(body.at, body.condition, _mark_firing(inner, number), body.otherwise)
     noted = ast.Template(NOWHERE, (f"({literal(SEPARATOR.join(['F', number]))}, ", inner, ")"))
     return ast.If(body.at, body.condition, noted, body.otherwise)
 
@@ -356,7 +358,7 @@ def _message(inside: bool) -> str:
     return NODE if inside else f"{runtime('document')}({NODE})"
 
 
-def _known_context(value: ast.Expr, context: CompilerContext) -> str:
+def _bind_context(value: ast.Expr, context: CompilerContext) -> str:
     """Return bindings for functions that depend on the message, if a property's value calls one."""
     if not any([context.is_ambient(known) for node in ast.walk(value) if (known := context.names.functions.get(node))]):
         return ""
@@ -364,18 +366,18 @@ def _known_context(value: ast.Expr, context: CompilerContext) -> str:
     return f'{record}let {STATE} := map {{ "d": {KNOWN}("demaq:functions") }} let {RULE} := "" return '
 
 
-def _failure(number: str) -> str:
+def _emit_failure(number: str) -> str:
     err = "$Q{http://www.w3.org/2005/xqt-errors}"
     parts = ("code", "description", "value", "module", "line-number", "column-number")
     return f"{runtime('failure')}({literal(number)}, {', '.join([err + part for part in parts])})"
 
 
-def _failure_of(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
+def _emit_variable_check(variable: ast.VarDecl, value: ast.Expr) -> ast.Template:
     """Return a function that returns the error of a variable, if it fails."""
     binding = ast.LetClause(NOWHERE, (ast.LetBinding(NOWHERE, variable.name, variable.type, value),))
     bound = ast.Flwor(NOWHERE, (binding,), ast.VarRef(NOWHERE, variable.name))
     head = f"function({STATE} as map(*)) as {xs('string')} {{ {fn('string-join')}("
-    tail = f' }}?*) ! "" }} catch * {{ {_failure("")} }}, "{SEPARATOR}") }}'
+    tail = f' }}?*) ! "" }} catch * {{ {_emit_failure("")} }}, "{SEPARATOR}") }}'
     return ast.Template(NOWHERE, (f"{head}try {{ (array {{ ", bound, tail))
 
 
@@ -383,15 +385,15 @@ _RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-
 
 
 @cache
-def runtime_query(body: str) -> str:
+def make_runtime_query(body: str) -> str:
     """Return a query that can use the functions of the runtime."""
     with deep_recursion():
-        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *runtime_functions("runtime.xq"))
+        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *load_runtime_functions("runtime.xq"))
         return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
 
 
 @cache
-def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
+def load_runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
     """Return the functions of a runtime file, qualified like those of a library."""
     text = resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
     library = parse_query(text, NOWHERE.file)
@@ -399,7 +401,7 @@ def runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
     qualifier = Qualifier(EmittedNames(names), names.prefixes)
     return tuple(
         [
-            qualifier.function(item, RUNTIME, item.name.local)
+            qualifier.qualify_function(item, RUNTIME, item.name.local)
             for item in library.prolog
             if isinstance(item, ast.FunctionDecl)
         ]
@@ -428,7 +430,7 @@ def refuse_deep_nesting(expr: ast.Expr) -> None:
 _TEXT_TYPES = ("string", "anyURI", "hexBinary", "base64Binary", "untypedAtomic", "normalizedString", "token")
 
 
-def _made(type_name: str) -> str:
+def _emit_cast(type_name: str) -> str:
     """Return a cast of the context item to a type. The length is limited: casting a million digits takes a minute."""
     if type_name in _TEXT_TYPES:
         return f"{xs(type_name)}(.)"

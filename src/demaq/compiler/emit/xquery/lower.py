@@ -27,10 +27,10 @@ from demaq.compiler.emit.xquery.vocabulary import (
     SEPARATOR,
     STATE,
     Sites,
-    declared,
     fn,
     literal,
     runtime,
+    runtime_name,
     xs,
 )
 from demaq.compiler.plan import AnyQueue, CollectionRead, QueueByKey, Read, WholeQueue
@@ -79,18 +79,18 @@ class Lowering:
 
     # traversal
 
-    def expr(self, node: ast.Expr) -> ast.Expr:
-        lowered = self.node(node)
+    def lower_expr(self, node: ast.Expr) -> ast.Expr:
+        lowered = self.lower(node)
         assert isinstance(lowered, ast.Expr)
         return lowered
 
-    def node(self, node: ast.Node) -> ast.Node:
+    def lower(self, node: ast.Node) -> ast.Node:
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)
-        return self.rebuilt(node)
+        return self.rebuild(node)
 
-    def rebuilt(self, node: ast.Node) -> ast.Node:
+    def rebuild(self, node: ast.Node) -> ast.Node:
         """Return the node with everything below it lowered; the node itself if nothing changed."""
         if not ast.node_fields(type(node)):
             return node
@@ -100,10 +100,10 @@ class Lowering:
             value = getattr(node, name)
             new = value
             if isinstance(value, ast.Node):
-                new = self.node(value)
+                new = self.lower(value)
                 changed = changed or new is not value
             elif type(value) is tuple and value:
-                items = [self.node(item) if isinstance(item, ast.Node) else item for item in value]
+                items = [self.lower(item) if isinstance(item, ast.Node) else item for item in value]
                 if any([a is not b for a, b in zip(items, value, strict=True)]):
                     new = tuple(items)
                     changed = True
@@ -137,7 +137,7 @@ class Lowering:
     def arrow(self, node: ast.Arrow) -> ast.Node:
         """Return `f(a, b)` for `a => f(b)` if f is special."""
         if not any([self._needs_call(call) for call in node.calls]):
-            return self.rebuilt(node)
+            return self.rebuild(node)
         operand = node.operand
         for call in node.calls:
             if isinstance(call.function, ast.Name):
@@ -146,7 +146,7 @@ class Lowering:
                 operand = made
             else:
                 operand = ast.Postfix(call.at, call.function, (ast.Arguments(call.at, (operand, *call.args)),))
-        return self.node(operand)
+        return self.lower(operand)
 
     def _needs_call(self, call: ast.ArrowCall) -> bool:
         known = self.names.function(call)
@@ -161,10 +161,10 @@ class Lowering:
         return known in self.context.names.declared and self.context.is_ambient(known)
 
     def _args(self, args: tuple[ast.Expr, ...]) -> tuple[ast.Expr, ...]:
-        return tuple([self.expr(arg) for arg in args])
+        return tuple([self.lower_expr(arg) for arg in args])
 
     def _with_safe_collation(self, node: ast.FunctionCall, known: FunctionKey | None) -> ast.Node:
-        lowered = self.rebuilt(node)
+        lowered = self.rebuild(node)
         if known is None or not self._takes_collation(known):
             return lowered
         assert isinstance(lowered, ast.FunctionCall)
@@ -172,7 +172,7 @@ class Lowering:
         given = lowered.args[position]
         if isinstance(given, ast.Placeholder):
             return lowered
-        checked = self.template(given.at, f"{declared('collation')}(", given, ")")
+        checked = self.template(given.at, f"{runtime_name('collation')}(", given, ")")
         args = (*lowered.args[:position], checked, *lowered.args[position + 1 :])
         return ast.FunctionCall(lowered.at, lowered.name, args)
 
@@ -181,7 +181,7 @@ class Lowering:
         params = [ast.Name(at, f"a{n}", None, RUNTIME) for n in range(known[2])]
         call = ast.FunctionCall(at, name, tuple([ast.VarRef(at, param) for param in params]))
         self.names.set_function(call, known)
-        body = self.expr(call)
+        body = self.lower_expr(call)
         return ast.InlineFunction(at, (), tuple([ast.Param(at, param, None) for param in params]), None, body)
 
     def _special(self, node: ast.Expr, known: FunctionKey, args: tuple[ast.Expr, ...]) -> ast.Node:
@@ -201,7 +201,7 @@ class Lowering:
             case (uri, "collection") if uri == FN:
                 return self._collection(node, args)
             case (uri, "trace") if uri == FN:
-                return self.expr(args[0])
+                return self.lower_expr(args[0])
             case function if function in CLOCK:
                 return self._clock(at, known[1])
         hidden: list[str | ast.Expr] = [f"{ambient_name(known)}({RECORD}, {MESSAGE}, {STATE}, {self._rule_number()}"]
@@ -217,14 +217,14 @@ class Lowering:
             return self.template(node.at, f"{runtime('queue')}({STATE}, {literal(read.queue)})")
         if isinstance(read, AnyQueue) or (read is None and args):
             named = self.names.parts.get(args[0])
-            name: str | ast.Expr = literal(named) if named else self.expr(args[0])
+            name: str | ast.Expr = literal(named) if named else self.lower_expr(args[0])
             return self.template(node.at, f"{runtime('queue')}({STATE}, {fn('string')}(", name, "))")
         return self.template(node.at, f"{runtime('queue')}({STATE}, {fn('string')}({RECORD}/@q))")
 
     def _collection(self, node: ast.Expr, args: tuple[ast.Expr, ...]) -> ast.Node:
         read = self.reads.get(node)
         known = read.collection if isinstance(read, CollectionRead) else self.names.parts.get(args[0])
-        name: str | ast.Expr = literal(known) if known else self.expr(args[0])
+        name: str | ast.Expr = literal(known) if known else self.lower_expr(args[0])
         return self.template(node.at, f"{runtime('collection')}({STATE}, {fn('string')}(", name, "))")
 
     def _property(self, at: SourceLocation, args: tuple[ast.Expr, ...]) -> ast.Node:
@@ -234,16 +234,16 @@ class Lowering:
                 raise ProgramError(
                     "the value of a property cannot ask for properties of other messages", at, code="DQ0309"
                 )
-            asked: str | ast.Expr = literal(name) if name else self.expr(args[0])
+            asked: str | ast.Expr = literal(name) if name else self.lower_expr(args[0])
             head = f"{runtime('property-of')}({RECORD}, {MESSAGE}, {STATE}, {fn('string')}("
-            return self.template(at, head, asked, "), ", self.expr(args[1]), ")")
+            return self.template(at, head, asked, "), ", self.lower_expr(args[1]), ")")
         if self.in_property:
             self.asks_known = True
-            computed: str | ast.Expr = literal(name) if name else self.expr(args[0])
+            computed: str | ast.Expr = literal(name) if name else self.lower_expr(args[0])
             return self.template(at, f"{KNOWN}({fn('string')}(", computed, "))")
         if name is not None:
             return self._own_property(at, name)
-        return self.template(at, f"{runtime('property')}({RECORD}, {fn('string')}(", self.expr(args[0]), "))")
+        return self.template(at, f"{runtime('property')}({RECORD}, {fn('string')}(", self.lower_expr(args[0]), "))")
 
     def _own_property(self, at: SourceLocation, name: str) -> ast.Node:
         type_ = property_type(self.program, name)
@@ -267,7 +267,7 @@ class Lowering:
     # paths
 
     def path(self, node: ast.Path) -> ast.Node:
-        lowered = self.rebuilt(node)
+        lowered = self.rebuild(node)
         if node not in self.from_message:
             return lowered
         assert isinstance(lowered, ast.Path)
@@ -288,11 +288,11 @@ class Lowering:
             where = literal(self.sites.number(item.at))
             parts.append(f"{', ' if position else ''}{literal(name)}: ")
             if name == "timeout" and name not in self.program.properties:
-                parts.extend([f"{runtime('timeout')}(", self.expr(item.value), f", {where})"])
+                parts.extend([f"{runtime('timeout')}(", self.lower_expr(item.value), f", {where})"])
             else:
                 type_ = literal(property_type(self.program, name))
                 parts.extend(
-                    [f"{runtime('explicit')}({literal(name)}, {type_}, ", self.expr(item.value), f", {where})"]
+                    [f"{runtime('explicit')}({literal(name)}, {type_}, ", self.lower_expr(item.value), f", {where})"]
                 )
         return self.template(node.at, *parts, " })")
 
@@ -309,8 +309,8 @@ class Lowering:
         A constructed element is built in the document, anything else is copied.
         """
         if isinstance(message, ast.DirectElement) or (isinstance(message, ast.Computed) and message.kind == "element"):
-            return ["document { ", self.expr(message), " }"]
-        return [f"{runtime('message')}(", self.expr(message), f", {literal(queue)}, {site})"]
+            return ["document { ", self.lower_expr(message), " }"]
+        return [f"{runtime('message')}(", self.lower_expr(message), f", {literal(queue)}, {site})"]
 
     def reset(self, node: ast.Reset) -> ast.Node:
         if node.slicing is not None:
@@ -328,17 +328,17 @@ class Lowering:
         type_ = property_type(self.program, property_name)
         name = literal(property_name)
         cast = f"{runtime('explicit')}({name}, {literal(type_)}, "
-        return self.template(node.at, head, cast, self.expr(node.key), f", {site}))")
+        return self.template(node.at, head, cast, self.lower_expr(node.key), f", {site}))")
 
     def if_expr(self, node: ast.If) -> ast.Node:
         if node.otherwise is not None:
-            return self.rebuilt(node)
-        return ast.If(node.at, self.expr(node.condition), self.expr(node.then), ast.Sequence(node.at, ()))
+            return self.rebuild(node)
+        return ast.If(node.at, self.lower_expr(node.condition), self.lower_expr(node.then), ast.Sequence(node.at, ()))
 
     # where Saxon deviates
 
     def try_catch(self, node: ast.TryCatch) -> ast.Node:
-        lowered = self.rebuilt(node)
+        lowered = self.rebuild(node)
         assert isinstance(lowered, ast.TryCatch)
         if lowered.body is None:
             return lowered
@@ -354,12 +354,12 @@ class Lowering:
     def with_collation(self, node: ast.OrderSpec | ast.GroupSpec) -> ast.Node:
         if node.collation is not None:
             refuse_unknown_collation(node.collation.value, node.collation.at)
-        return self.rebuilt(node)
+        return self.rebuild(node)
 
     def extension(self, node: ast.Extension) -> ast.Node:
         if node.content is None:
             raise ProgramError("no pragma here is known, and nothing stands in the braces", node.at, code="DQ0702")
-        return self.expr(node.content)
+        return self.lower_expr(node.content)
 
     def attribute(self, node: ast.DirectAttribute) -> ast.Node:
         """Print the attribute on one line: Saxon counts every line break inside an attribute's value twice."""
@@ -369,7 +369,7 @@ class Lowering:
                 parts.append(ast.RawText(NOWHERE, part.raw.replace("\n", " ")))
             else:
                 parts.append(
-                    ast.Enclosed(NOWHERE, None if part.content is None else _on_one_line(self.expr(part.content)))
+                    ast.Enclosed(NOWHERE, None if part.content is None else _on_one_line(self.lower_expr(part.content)))
                 )
         return ast.DirectAttribute(node.at, node.name, tuple(parts))
 
@@ -392,19 +392,19 @@ _COLLATIONS = (
 
 def _on_one_line(expr: ast.Expr) -> ast.Expr:
     """Return the expression without source locations, which would be printed as line breaks."""
-    made = _unplaced(expr)
+    made = _drop_locations(expr)
     assert isinstance(made, ast.Expr)
     return made
 
 
-def _unplaced(node: ast.Node) -> ast.Node:
+def _drop_locations(node: ast.Node) -> ast.Node:
     values: list[object] = []
     for name in ast.child_fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, ast.Node):
-            value = _unplaced(value)
+            value = _drop_locations(value)
         elif type(value) is tuple:
-            value = tuple([_unplaced(item) if isinstance(item, ast.Node) else item for item in value])
+            value = tuple([_drop_locations(item) if isinstance(item, ast.Node) else item for item in value])
         values.append(value)
     return type(node)(NOWHERE, *values)
 

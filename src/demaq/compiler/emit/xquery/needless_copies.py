@@ -42,27 +42,27 @@ def _is_harmless(node: ast.Node, copy: ast.CopyBinding, names: EmittedNames) -> 
             known = names.function(node)
             return known is not None and (known[0] in (QS, XS) or (known[0] == FN and known[1] not in _TELLING))
         case ast.Insert(where="before" | "after") | ast.Delete() | ast.Replace(value_of=False):
-            return _place(node.target, copy, names) == "below"
+            return _locate(node.target, copy, names) == "below"
         case ast.Insert() | ast.Replace() | ast.Rename():
-            return _place(node.target, copy, names) is not None
+            return _locate(node.target, copy, names) is not None
     return not isinstance(node, _ELSEWHERE)
 
 
-def _place(target: ast.Expr, copy: ast.CopyBinding, names: EmittedNames) -> Literal["self", "below"] | None:
+def _locate(target: ast.Expr, copy: ast.CopyBinding, names: EmittedNames) -> Literal["self", "below"] | None:
     """Return where the nodes of an expression certainly are: in the copy (perhaps the copy itself), or below it."""
     match target:
         case ast.VarRef():
             binder = names.variables.get(target)
             if binder is copy:
                 return "self"
-            return _place(binder.expr, copy, names) if isinstance(binder, (ast.ForBinding, ast.LetBinding)) else None
+            return _locate(binder.expr, copy, names) if isinstance(binder, (ast.ForBinding, ast.LetBinding)) else None
         case ast.Postfix() if all([isinstance(suffix, ast.Predicate) for suffix in target.suffixes]):
-            return _place(target.base, copy, names)
+            return _locate(target.base, copy, names)
         case ast.Sequence(items=(one,)):
-            return _place(one, copy, names)
+            return _locate(one, copy, names)
         case ast.Path() if not target.separators[0]:
             start, *steps = target.steps
-            place = _place(start, copy, names)
+            place = _locate(start, copy, names)
             if place is None or not all([isinstance(step, ast.AxisStep) for step in steps]):
                 return None
             goes_down = any([isinstance(step, ast.AxisStep) and step.axis in _DOWN for step in steps])

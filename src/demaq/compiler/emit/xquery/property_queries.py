@@ -14,14 +14,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from demaq.compiler.emit.xquery.blocks import Entry, property_entry
-from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, declared, literal
+from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, literal, runtime_name
 from demaq.language.program.program import Property
 
 _KEY_IS_NOT_TEXT = frozenset({"dateTime", "dateTimeStamp", "date", "time", "float", "double"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeProperty:
+class PropertyRecipe:
     """How a property of a queue's messages gets its value."""
 
     name: str
@@ -29,24 +29,24 @@ class MadeProperty:
     is_fixed: bool
     is_inherited: bool
     is_computed: bool
-    is_alone: bool
+    is_document_only: bool
     """Whether the computed value depends on the document alone."""
 
 
-def describe_property(prop: Property, queue: str, alone: Collection[Entry]) -> MadeProperty:
+def describe_property(prop: Property, queue: str, alone: Collection[Entry]) -> PropertyRecipe:
     """Return how a property of a queue's messages is made; `alone` has those that the document alone decides."""
     value = prop.values[queue]
-    return MadeProperty(
+    return PropertyRecipe(
         name=prop.name,
         type=prop.type,
         is_fixed=prop.variant == "fixed",
         is_inherited=prop.variant == "inherited",
         is_computed=value is not None,
-        is_alone=value is not None and property_entry(prop, value) in alone,
+        is_document_only=value is not None and property_entry(prop, value) in alone,
     )
 
 
-def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
+def emit_intake_query(properties: Sequence[PropertyRecipe], has_indexes: bool) -> str:
     """Return a function of the property values, in their order, and of the indexes; it returns a map."""
     members = [
         f"function($document, $known, $parent, $site) {{ {_value(prop, number + 1)} }}"
@@ -64,17 +64,17 @@ def intake_query(properties: Sequence[MadeProperty], has_indexes: bool) -> str:
     )
 
 
-def _value(prop: MadeProperty, number: int) -> str:
+def _value(prop: PropertyRecipe, number: int) -> str:
     """Return the expression of a property's value; $known are the properties before it."""
     name = literal(prop.name)
     ways: list[str] = []
     if not prop.is_fixed:
-        ways.append(f"{declared('single')}({name}, $known({name}), $site)")
+        ways.append(f"{runtime_name('single')}({name}, $known({name}), $site)")
     if prop.is_inherited:
-        ways.append(f"($parent/p[@n = {name}] ! {declared('cast')}({literal(prop.type)}, string()))")
+        ways.append(f"($parent/p[@n = {name}] ! {runtime_name('cast')}({literal(prop.type)}, string()))")
     if prop.is_computed:
-        known = "map {}" if prop.is_alone else f"{declared('context')}($known, $parent)"
-        ways.append(f"{declared('computed')}({name}, $values({number}), $document, {known}, $site)")
+        known = "map {}" if prop.is_document_only else f"{runtime_name('context')}($known, $parent)"
+        ways.append(f"{runtime_name('computed')}({name}, $values({number}), $document, {known}, $site)")
     if not ways:
         return "()"
     *first, last = ways
@@ -84,9 +84,9 @@ def _value(prop: MadeProperty, number: int) -> str:
     return found
 
 
-def _lets(properties: Sequence[MadeProperty]) -> str:
+def _lets(properties: Sequence[PropertyRecipe]) -> str:
     """Return one variable for each property; properties that later ones may read are collected in $known."""
-    needs_known = [any([not later.is_alone for later in properties[n + 1 :]]) for n, _ in enumerate(properties)]
+    needs_known = [any([not later.is_document_only for later in properties[n + 1 :]]) for n, _ in enumerate(properties)]
     clauses = ["let $known := $explicit"]
     for number, prop in enumerate(properties):
         clauses.append(f"let $p{number} := {_parenthesised(_value(prop, number + 1))}")
@@ -103,20 +103,20 @@ def _parenthesised(expr: str) -> str:
     return f"({expr})"
 
 
-def _fields(properties: Sequence[MadeProperty]) -> str:
+def _fields(properties: Sequence[PropertyRecipe]) -> str:
     """Return the number of properties, then name, type, text and key of each; declared ones have no type."""
     names = ", ".join([literal(prop.name) for prop in properties])
     count = "count(({}))".format(", ".join([f"$p{number}" for number, _ in enumerate(properties)]))
     fields: list[str] = []
     for number, prop in enumerate(properties):
-        key = f"{declared('key')}($p{number})" if prop.type in _KEY_IS_NOT_TEXT else "$text"
+        key = f"{runtime_name('key')}($p{number})" if prop.type in _KEY_IS_NOT_TEXT else "$text"
         fields.append(
             f"(if (empty($p{number})) then () else"
             f' let $text := string($p{number}) return ({literal(prop.name)}, "", $text, {key}))'
         )
-    others = f"{declared('other-fields')}($explicit, ({names}), {count})"
+    others = f"{runtime_name('other-fields')}($explicit, ({names}), {count})"
     return ", ".join([others, *fields])
 
 
 def _entries(has_indexes: bool) -> str:
-    return f"{declared('index-fields')}($document, $indexes)" if has_indexes else '"0"'
+    return f"{runtime_name('index-fields')}($document, $indexes)" if has_indexes else '"0"'

@@ -14,50 +14,52 @@ class Qualifier:
         self.names = names
         self.prefixes = prefixes
 
-    def node(self, node: ast.Node) -> ast.Node:
+    def qualify(self, node: ast.Node) -> ast.Node:
         match node:
             case ast.NameTest() if node.local != "*" or node.prefix != "*":
                 return self._name_test(node)
             case ast.FunctionCall():
                 known = self.names.function(node)
                 name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
-                made: ast.Node = ast.FunctionCall(node.at, name, tuple([self.expr(arg) for arg in node.args]))
-                return self._keep(node, made)
+                made: ast.Node = ast.FunctionCall(node.at, name, tuple([self.qualify_expr(arg) for arg in node.args]))
+                return self._copy_function(node, made)
             case ast.NamedFunctionRef():
                 known = self.names.function(node)
                 name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
-                return self._keep(node, ast.NamedFunctionRef(node.at, name, node.arity))
+                return self._copy_function(node, ast.NamedFunctionRef(node.at, name, node.arity))
             case ast.ArrowCall() if isinstance(node.function, ast.Name):
                 known = self.names.function(node)
                 name = node.function if known is None else ast.Name(node.function.at, known[1], None, known[0])
-                return self._keep(node, ast.ArrowCall(node.at, name, tuple([self.expr(arg) for arg in node.args])))
+                return self._copy_function(
+                    node, ast.ArrowCall(node.at, name, tuple([self.qualify_expr(arg) for arg in node.args]))
+                )
             case ast.Name():
                 return self._name(node)
             case ast.DirectElement():
                 return self._direct(node)
-        return self._rebuilt(node)
+        return self._rebuild(node)
 
-    def expr(self, node: ast.Expr) -> ast.Expr:
-        made = self.node(node)
+    def qualify_expr(self, node: ast.Expr) -> ast.Expr:
+        made = self.qualify(node)
         assert isinstance(made, ast.Expr)
         return made
 
-    def function(self, declaration: ast.FunctionDecl, uri: str, local: str) -> ast.FunctionDecl:
+    def qualify_function(self, declaration: ast.FunctionDecl, uri: str, local: str) -> ast.FunctionDecl:
         """Return a function declaration with its name qualified."""
-        made = self._rebuilt(declaration)
+        made = self._rebuild(declaration)
         assert isinstance(made, ast.FunctionDecl)
         name = ast.Name(declaration.name.at, local, None, uri)
         return ast.FunctionDecl(
             declaration.at, (), False, name, made.params, made.returns, declaration.external, made.body
         )
 
-    def variable(self, declaration: ast.VarDecl, uri: str, local: str) -> ast.VarDecl:
-        made = self._rebuilt(declaration)
+    def qualify_variable(self, declaration: ast.VarDecl, uri: str, local: str) -> ast.VarDecl:
+        made = self._rebuild(declaration)
         assert isinstance(made, ast.VarDecl)
         name = ast.Name(declaration.name.at, local, None, uri)
         return ast.VarDecl(declaration.at, (), name, made.type, declaration.external, made.value)
 
-    def _keep(self, old: ast.Node, new: ast.Node) -> ast.Node:
+    def _copy_function(self, old: ast.Node, new: ast.Node) -> ast.Node:
         self.names.copy_function(old, new)
         return new
 
@@ -101,33 +103,33 @@ class Qualifier:
         ]
         outer = self.prefixes
         if declared:
-            self.prefixes = {**outer, **_declared_here(node)}
+            self.prefixes = {**outer, **_find_declarations(node)}
         attributes = [ast.DirectAttribute(item.at, item.name, self._parts(item.parts)) for item in node.attributes]
-        content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.node(item) for item in node.content]
+        content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.qualify(item) for item in node.content]
         self.prefixes = outer
         return ast.DirectElement(node.at, node.name, (*extra, *attributes), tuple(content))  # type: ignore[arg-type]
 
     def _parts(self, parts: tuple[ast.RawText | ast.Enclosed, ...]) -> tuple[ast.RawText | ast.Enclosed, ...]:
         made: list[ast.RawText | ast.Enclosed] = []
         for part in parts:
-            new = self._rebuilt(part)
+            new = self._rebuild(part)
             assert isinstance(new, (ast.RawText, ast.Enclosed))
             made.append(new)
         return tuple(made)
 
-    def _rebuilt(self, node: ast.Node) -> ast.Node:
+    def _rebuild(self, node: ast.Node) -> ast.Node:
         values: list[object] = []
         for name in ast.child_fields(type(node)):
             value = getattr(node, name)
             if isinstance(value, ast.Node):
-                value = self.node(value)
+                value = self.qualify(value)
             elif type(value) is tuple:
-                value = tuple([self.node(item) if isinstance(item, ast.Node) else item for item in value])
+                value = tuple([self.qualify(item) if isinstance(item, ast.Node) else item for item in value])
             values.append(value)
-        return self._keep(node, type(node)(node.at, *values))
+        return self._copy_function(node, type(node)(node.at, *values))
 
 
-def _declared_here(node: ast.DirectElement) -> dict[str, str]:
+def _find_declarations(node: ast.DirectElement) -> dict[str, str]:
     found: dict[str, str] = {}
     for attribute in node.attributes:
         if "xmlns" in (attribute.name.prefix, str(attribute.name)):

@@ -7,7 +7,7 @@ root order            1, 4          one lookup of the root's name
 
 from __future__ import annotations
 
-from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, declared, full_name, literal
+from demaq.compiler.emit.xquery.vocabulary import SEPARATOR, full_name, literal, runtime_name
 from demaq.compiler.plan import Feature, QueuePlan
 
 RUNTIME_FUNCTIONS = {
@@ -35,10 +35,10 @@ TESTS_MAX = 24
 COMPARED_NAMES_MAX = 8
 
 
-def batch_query(plan: QueuePlan) -> str:
+def emit_batch_query(plan: QueuePlan) -> str:
     """Return a query whose value is an array of one function, which runs a batch of messages of one queue."""
     maps: list[str] = []
-    picks = _picks(plan, maps)
+    picks = _emit_filter(plan, maps)
     run = (
         f"function({_PARAMETERS}) {{ $state?d?result(for $r at $number in $batch/b/r"
         f' let $m := $state?d?node($r, $number, $nodes) return ("M", {picks}), "{SEPARATOR}") }}'
@@ -54,30 +54,30 @@ _PARAMETERS = "$batch, $nodes, $rules, $state"
 JOBS_BODY = (
     "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"
     " $documents as array(*), $told as xs:string, $names as array(*)) as array(*) {"
-    f" {declared('result')}({declared('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
+    f" {runtime_name('result')}({runtime_name('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
     f' "{SEPARATOR}") }}'
 )
 """Evaluates rules on messages with the state that was read for them; uses the functions of the runtime."""
 
 RUNTIME_BODY = "map {{ {} }}".format(
-    ", ".join([f'"{name}": {declared(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])
+    ", ".join([f'"{name}": {runtime_name(name)}#{arity}' for name, arity in RUNTIME_FUNCTIONS.items()])
 )
 """The functions that generated rules call, by name; uses the functions of the runtime."""
 
 INTAKE_BODY = (
     "function($batch as document-node(), $intakes as map(*)) as xs:string"
-    f' {{ string-join($batch/b/r ! ("M", {declared("intake")}(., $intakes)), "{SEPARATOR}") }}'
+    f' {{ string-join($batch/b/r ! ("M", {runtime_name("intake")}(., $intakes)), "{SEPARATOR}") }}'
 )
 """Computes properties and index entries of messages from outside; uses the functions of the runtime."""
 
-RESTATE_BODY = (
+MIGRATE_BODY = (
     "function($batch as document-node(), $intakes as map(*)) as xs:string"
-    f' {{ string-join($batch/b/r ! ("M", {declared("restate")}(., $intakes)), "{SEPARATOR}") }}'
+    f' {{ string-join($batch/b/r ! ("M", {runtime_name("restate")}(., $intakes)), "{SEPARATOR}") }}'
 )
 """Computes the same for stored messages, and continues after errors; uses the functions of the runtime."""
 
 
-def _picks(plan: QueuePlan, maps: list[str]) -> str:
+def _emit_filter(plan: QueuePlan, maps: list[str]) -> str:
     """Return an expression over $r for the records of all candidate rules, in order."""
     if not plan.rules:
         return "()"

@@ -7,7 +7,7 @@ from typing import Protocol
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.emit.xquery import needless_copies
 from demaq.compiler.emit.xquery.emitted_names import EmittedNames
-from demaq.compiler.emit.xquery.vocabulary import RUNTIME, SITE, Sites, declared, fn, literal
+from demaq.compiler.emit.xquery.vocabulary import RUNTIME, SITE, Sites, fn, literal, runtime_name
 from demaq.language import ast
 from demaq.source import SourceLocation
 
@@ -28,7 +28,7 @@ class LowersExpressions(Protocol):
     names: EmittedNames
     sites: Sites
 
-    def expr(self, node: ast.Expr) -> ast.Expr: ...
+    def lower_expr(self, node: ast.Expr) -> ast.Expr: ...
 
     def template(self, at: SourceLocation, *parts: str | ast.Expr) -> ast.Template: ...
 
@@ -44,47 +44,51 @@ def copy(lowering: LowersExpressions, node: ast.Copy) -> ast.Node:
     parts: list[str | ast.Expr] = []
     for variable, binding in zip(made, node.bindings, strict=True):
         parts += [
-            f"let {variable} := {declared(copied)}(",
-            lowering.expr(binding.expr),
+            f"let {variable} := {runtime_name(copied)}(",
+            lowering.lower_expr(binding.expr),
             f", {_flag(preserves)}, {site}) ",
         ]
         parts += ["let ", ast.VarRef(binding.name.at, binding.name), f" := {variable} "]
     copies = ", ".join(made)
-    parts += [f"let {made[0]} := [{declared(updated)}(({copies}), (", lowering.expr(node.modify), f"), {site})]?* "]
+    parts += [
+        f"let {made[0]} := [{runtime_name(updated)}(({copies}), (",
+        lowering.lower_expr(node.modify),
+        f"), {site})]?* ",
+    ]
     for number, binding in enumerate(node.bindings):
         parts += ["let ", ast.VarRef(binding.name.at, binding.name), f" := {made[0]}[{number + 1}] "]
-    return lowering.template(at, "(", *parts, "return ", lowering.expr(node.result), ")")
+    return lowering.template(at, "(", *parts, "return ", lowering.lower_expr(node.result), ")")
 
 
 def transform_with(lowering: LowersExpressions, node: ast.TransformWith) -> ast.Node:
     site = _site(lowering, node)
     copy = f"$Q{{{RUNTIME}}}copy"
-    head = f"(let {copy} := {declared('copied')}("
-    begin = f", {_flag(_preserves(lowering))}, {site}) return {declared('updated')}({copy}, "
+    head = f"(let {copy} := {runtime_name('copied')}("
+    begin = f", {_flag(_preserves(lowering))}, {site}) return {runtime_name('updated')}({copy}, "
     updates: tuple[str | ast.Expr, ...] = ("()",)
     if node.modify is not None:
-        updates = (f"{copy} ! (", lowering.expr(node.modify), ")")
-    return lowering.template(node.at, head, lowering.expr(node.operand), begin, *updates, f", {site}))")
+        updates = (f"{copy} ! (", lowering.lower_expr(node.modify), ")")
+    return lowering.template(node.at, head, lowering.lower_expr(node.operand), begin, *updates, f", {site}))")
 
 
 def insert(lowering: LowersExpressions, node: ast.Insert) -> ast.Node:
     function, how = _INSERTS[node.where]
-    source, target = lowering.expr(node.source), lowering.expr(node.target)
+    source, target = lowering.lower_expr(node.source), lowering.lower_expr(node.target)
     return lowering.template(
-        node.at, f"{declared(function)}({how}, (", source, "), (", target, f"), {_site(lowering, node)})"
+        node.at, f"{runtime_name(function)}({how}, (", source, "), (", target, f"), {_site(lowering, node)})"
     )
 
 
 def delete(lowering: LowersExpressions, node: ast.Delete) -> ast.Node:
     return lowering.template(
-        node.at, f"{declared('delete')}((", lowering.expr(node.target), f"), {_site(lowering, node)})"
+        node.at, f"{runtime_name('delete')}((", lowering.lower_expr(node.target), f"), {_site(lowering, node)})"
     )
 
 
 def replace(lowering: LowersExpressions, node: ast.Replace) -> ast.Node:
     function = "replace-value" if node.value_of else "replace-node"
-    target, by = lowering.expr(node.target), lowering.expr(node.replacement)
-    return lowering.template(node.at, f"{declared(function)}((", target, "), (", by, f"), {_site(lowering, node)})")
+    target, by = lowering.lower_expr(node.target), lowering.lower_expr(node.replacement)
+    return lowering.template(node.at, f"{runtime_name(function)}((", target, "), (", by, f"), {_site(lowering, node)})")
 
 
 def rename(lowering: LowersExpressions, node: ast.Rename) -> ast.Node:
@@ -98,9 +102,9 @@ def rename(lowering: LowersExpressions, node: ast.Rename) -> ast.Node:
     return lowering.template(
         node.at,
         f"(let {name} := (",
-        lowering.expr(node.name),
-        f") return {declared('rename')}((",
-        lowering.expr(node.target),
+        lowering.lower_expr(node.name),
+        f") return {runtime_name('rename')}((",
+        lowering.lower_expr(node.target),
         f"), {named}, {_site(lowering, node)}))",
     )
 

@@ -33,11 +33,11 @@ SEPARATOR = "\x1e"
 class Sites:
     """Source locations of actions (sites), by the number that generated text gives them in errors."""
 
-    places: list[SourceLocation] = field(default_factory=list)
+    locations: list[SourceLocation] = field(default_factory=list)
 
     def number(self, at: SourceLocation) -> str:
-        self.places.append(at)
-        return str(len(self.places) - 1)
+        self.locations.append(at)
+        return str(len(self.locations) - 1)
 
 
 def runtime(name: str) -> str:
@@ -48,7 +48,7 @@ def runtime(name: str) -> str:
     return f"{STATE}?d?{name}"
 
 
-def declared(name: str) -> str:
+def runtime_name(name: str) -> str:
     """Return the same for queries that declare the functions of the runtime themselves."""
     return f"Q{{{RUNTIME}}}{name}"
 
