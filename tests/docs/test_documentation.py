@@ -274,7 +274,7 @@ def test_every_limit_in_the_reference_is_the_real_one() -> None:
         "timers that fire at once": f"{TIMERS_MAX:,} |",
         "messages that Saxon is given at once": f"{BATCH_MESSAGES_MAX:,} |",
         "how often a rule is asked that ends its process": f"{ATTEMPTS_MAX:,} |",
-        "rules of one message that are waited for in vain": f"{RULES_GIVEN_UP_MAX:,} |",
+        "rules of one message that exceed a limit": f"{RULES_GIVEN_UP_MAX:,} |",
         "growth of an evaluator process": f"{GROWTH_MAX_MEGABYTES:,} MB",
         "new names of elements and attributes in an evaluator process": f"{NAMES_KEPT_MAX:,} |",
     }

@@ -132,7 +132,7 @@ def test_contributors_are_shown_the_layers_in_their_order():
 
 
 def test_figures_of_the_readme_are_those_of_the_benchmarks():
-    section = Page(PROJECT / "README.md").section("Measured beside hand-written code")
+    section = Page(PROJECT / "README.md").section("Measured against hand-written code")
     measured = Page(PROJECT / "docs" / "reference" / "benchmarks.md").text
     rows = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
     figures = [figure for row in rows for cell in row.split("|")[2:] for figure in re.findall(r"\d[\d,.]*\d", cell)]
