@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from demaq.engine.engine import Engine
-from demaq.engine.intake import GroupCommit
-from demaq.errors import StoreError
 from demaq.evaluation.outcomes import Outcome, StateReader
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
-from demaq.store.protocol import NewMessage, StoredMessage
+from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -155,43 +152,3 @@ def test_what_is_created_without_having_seen_an_arrival_is_not_found_behind_it()
     engine.run_round()
     # Had it been created in front of the arrival, it would not be the last one; and behind it, it is not created at all.
     assert bodies(engine, "out") == ["<last>a</last>"]
-
-
-def new() -> NewMessage:
-    return NewMessage(queue="a", body="<a/>", properties={}, created=NOW)
-
-
-def test_senders_who_come_while_a_commit_is_written_share_the_next_one() -> None:
-    written: list[int] = []
-    first_is_writing, may_end = threading.Event(), threading.Event()
-
-    def append(messages: Sequence[NewMessage]) -> list[int]:
-        written.append(len(messages))
-        first_is_writing.set()
-        assert may_end.wait(10)
-        return list(range(len(messages)))
-
-    arrivals = GroupCommit(append)
-    first = threading.Thread(target=arrivals.append, args=[new()])
-    first.start()
-    assert first_is_writing.wait(10)
-    others = [threading.Thread(target=arrivals.append, args=[new()]) for _ in range(5)]
-    for thread in others:
-        thread.start()
-    while arrivals.waiting < 5:
-        pass
-    may_end.set()
-    for thread in (first, *others):
-        thread.join()
-    assert written == [1, 5]
-
-
-def test_a_sender_is_told_when_his_message_could_not_be_stored() -> None:
-    def full(messages: Sequence[NewMessage]) -> list[int]:
-        raise StoreError("the disk is full")
-
-    arrivals = GroupCommit(full)
-    with pytest.raises(StoreError, match="full"):
-        arrivals.append(new())
-    with pytest.raises(StoreError, match="full"):
-        arrivals.append(new())

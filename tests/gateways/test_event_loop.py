@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from demaq.gateways.group_commit import LOAD_SECONDS
+from demaq.gateways.admission import LOAD_SECONDS
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.settings import OutgoingSettings, Settings
 from tests.gateways.nodes import Running, running, wait_until

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import StoreError
-from demaq.gateways.group_commit import LOAD_SECONDS, LOAD_SECONDS_MAX
+from demaq.gateways.admission import LOAD_SECONDS, LOAD_SECONDS_MAX
 from demaq.gateways.http import http_protocol
 from demaq.gateways.http.request_body import Held
 from demaq.gateways.http.responses import Refusal
@@ -637,7 +637,7 @@ def test_no_message_is_taken_while_none_can_be_processed(tmp_path: Path, monkeyp
 def test_a_store_that_does_not_answer_holds_up_neither_health_nor_readiness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("demaq.gateways.group_commit.STALL_SECONDS_MAX", LOAD_SECONDS)
+    monkeypatch.setattr("demaq.gateways.admission.STALL_SECONDS_MAX", LOAD_SECONDS)
     with running(tmp_path, BACKLOG) as here:
         time.sleep(LOAD_SECONDS)
         database = here.node.store._database

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from demaq.batching import ThreadBatcher
 from demaq.compiler.plan import Plan
 from demaq.documents import parse_document
 from demaq.engine.batch_intake import IncomingMessage, receive_all
 from demaq.engine.delivery import Ended, Sending
 from demaq.engine.error_routing import Failure
-from demaq.engine.intake import GroupCommit, expect_queue, expect_repeated
+from demaq.engine.intake import expect_queue, expect_repeated
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
@@ -110,7 +111,7 @@ class Engine:
         """The same for many senders at once: TakesLong is the answer for a message that would hold up the others."""
         self._observe = observe
         self._documents = Documents()
-        self._arrivals = GroupCommit(self._append)
+        self._arrivals = ThreadBatcher(self._append)
         self._sending = Sending(self.maker, self.receiver)
         self._attempts: dict[int, int] = {}
         """Messages that were there when a round failed, with how often they have failed alone."""
@@ -137,7 +138,7 @@ class Engine:
             given = [f"{name}={value.text}" for name, value in sorted((properties or {}).items())]
             request = named(request, digest_of([queue, body, *given]))
         message = self.received(queue, body, properties, request)
-        number = self._arrivals.append(message)
+        number = self._arrivals.submit(message)
         expect_repeated(self.store, request)
         return number
 

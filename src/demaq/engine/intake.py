@@ -1,15 +1,14 @@
-"""Messages from outside: what a client may say about them, and how several of them are stored at once."""
+"""Check what a client says about a message from outside: its queue, properties, name and program."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from demaq.errors import MessageError, StoreError
 from demaq.language.program.program import Program
 from demaq.language.resolving.suggestions import Suggestions, unknown
 from demaq.messages import PropertyValue
-from demaq.store.protocol import NewMessage, Store
+from demaq.store.protocol import Store
 from demaq.store.request_names import SEPARATOR, has_digest, name_of
 from demaq.system_properties import transport_properties
 
@@ -56,55 +55,3 @@ def expect_program(store: Store, digest: str) -> None:
     known = store.program()
     if known is None or known[1] != digest:
         raise StoreError("another application runs on the store than the one that the messages were checked for")
-
-
-class GroupCommit:
-    """Stores messages for many senders at once: while one commit is written, those who come wait for the next one.
-
-    So a sender alone is served immediately, and a hundred of them share the cost of reaching the disk.
-    """
-
-    def __init__(self, append: Callable[[Sequence[NewMessage]], list[int]]) -> None:
-        self._append = append
-        self._waiting: list[_WaitingMessage] = []
-        self._list = threading.Lock()
-        self._writing = threading.Lock()
-
-    @property
-    def waiting(self) -> int:
-        """How many wait for the next commit."""
-        return len(self._waiting)
-
-    def append(self, message: NewMessage) -> int:
-        """The number of the message, which is durable on return."""
-        mine = _WaitingMessage(message)
-        with self._list:
-            self._waiting.append(mine)
-        with self._writing:
-            if not mine.done:
-                self._write()
-        if mine.failure is not None:
-            raise mine.failure
-        return mine.number
-
-    def _write(self) -> None:
-        with self._list:
-            together, self._waiting = self._waiting, []
-        try:
-            numbers = self._append([arrival.message for arrival in together])
-        except Exception as failure:
-            for arrival in together:
-                arrival.failure, arrival.done = failure, True
-            return
-        for arrival, number in zip(together, numbers, strict=True):
-            arrival.number, arrival.done = number, True
-
-
-class _WaitingMessage:
-    """A message that waits to be stored."""
-
-    def __init__(self, message: NewMessage) -> None:
-        self.message = message
-        self.number = 0
-        self.failure: Exception | None = None
-        self.done = False

@@ -20,9 +20,9 @@ from typing import Any
 from starlette.requests import Request
 
 from demaq.errors import OperatorError
+from demaq.gateways.admission import Admission, Bounds
 from demaq.gateways.connections import Connections
 from demaq.gateways.counters import Requests
-from demaq.gateways.group_commit import Bounds, Intake
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import identified
 from demaq.gateways.http.request_body import Held
@@ -31,6 +31,7 @@ from demaq.gateways.http.server import HttpServer, Page, listen
 from demaq.gateways.mail.senders import authentication, guarded_mailboxes
 from demaq.gateways.mail.smtp_server import MailListener
 from demaq.gateways.mail.smtp_session import DialogueSettings
+from demaq.gateways.message_intake import Intake
 from demaq.gateways.outbox.destination import DestinationResolver
 from demaq.gateways.outbox.http import HttpSender
 from demaq.gateways.outbox.mail import MailSender
@@ -208,7 +209,8 @@ class Gateways:
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
         reader = StoreReader(self._node.place.where)
-        intake = self.intake = Intake(engine, reader, folder, self._bounds, self._arrived, lambda: self._node.outage)
+        admission = Admission(engine, reader, folder, self._bounds, lambda: self._node.outage)
+        intake = self.intake = Intake(engine, admission, self._arrived)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
@@ -345,7 +347,7 @@ class Gateways:
         if self._node.outage is not None:
             return _text(503, self._node.outage)
         assert self.intake is not None, "it is made before the server"
-        asked = [await self.intake.refusal(queue) for queue in [*self._paths.values(), *self._mailboxes]]
+        asked = [await self.intake.find_refusal(queue) for queue in [*self._paths.values(), *self._mailboxes]]
         refused = [reason for reason in asked if reason is not None]
         if not refused:
             return _text(200, "ready")

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from demaq.errors import ERROR_KINDS, StoreError
 from demaq.gateways.connections import Connections
 from demaq.gateways.counters import Durations, Requests
-from demaq.gateways.group_commit import Intake
+from demaq.gateways.message_intake import Intake
 from demaq.gateways.outbox.outbox import RESULTS, Outbox
 from demaq.gateways.security.authentication import Authenticator
 from demaq.gateways.store_reader import StoreReader

@@ -8,7 +8,7 @@ from typing import Any
 
 from demaq.gateways.connections import Connections
 from demaq.gateways.counters import Requests
-from demaq.gateways.group_commit import Intake
+from demaq.gateways.message_intake import Intake
 from demaq.gateways.outbox.outbox import Outbox
 
 

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from demaq.errors import MessageError, OperatorError, StoreError
-from demaq.gateways.group_commit import Overloaded
+from demaq.gateways.admission import Overloaded
 from demaq.gateways.http.request_body import Held
 from demaq.gateways.mail.smtp_server import MailListener
 from demaq.gateways.mail.smtp_session import BUFFER_BYTES, DialogueSettings

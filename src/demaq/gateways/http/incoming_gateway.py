@@ -15,8 +15,8 @@ from starlette.requests import Request
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
+from demaq.gateways.admission import Overloaded
 from demaq.gateways.connections import Connections, Reply, connection_name
-from demaq.gateways.group_commit import Intake, Overloaded, Receipt
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
 from demaq.gateways.http.request import address_of, identified
@@ -35,6 +35,7 @@ from demaq.gateways.http.request_body import (
 )
 from demaq.gateways.http.responses import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused
 from demaq.gateways.idempotency import request_of
+from demaq.gateways.message_intake import Intake, Receipt
 from demaq.gateways.security.authentication import ANYBODY, Authenticator, Identity
 from demaq.gateways.settings import IncomingSettings
 from demaq.soap import (
@@ -305,7 +306,7 @@ class IncomingGateway:
             if reply is None:
                 return self._accepted(letter, receipt)
             if not receipt.is_new and name is not None:
-                known = await self._intake.answer(connection)
+                known = await self._intake.read_answer(connection)
                 if known is not None:
                     return self._replied(letter, _reply(known), receipt)
             seconds = wait_seconds(headers, self._settings.reply_seconds_max)

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from demaq.errors import DemaqError, MessageError, OperatorError
-from demaq.gateways.group_commit import Overloaded
+from demaq.gateways.admission import Overloaded
 from demaq.gateways.http.headers import HOPS_HEADER, hops_of
 from demaq.gateways.http.request_body import Held
 from demaq.gateways.http.responses import Refusal
@@ -50,7 +50,7 @@ REASON_CHARACTERS_MAX = 400
 
 
 class MailIntake(Protocol):
-    """Stores what arrives: see `demaq.gateways.group_commit`."""
+    """Stores what arrives: see `demaq.gateways.message_intake`."""
 
     async def receive(
         self,

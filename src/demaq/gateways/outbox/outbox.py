@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
 from demaq.backoff import Backoff
+from demaq.batching import AsyncBatcher
 from demaq.engine.delivery import Ended
 from demaq.engine.engine import Engine
 from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
 from demaq.gateways.counters import Durations
 from demaq.gateways.http.responses import refusal_text
-from demaq.gateways.outbox.batch_executor import BatchExecutor
 from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
 from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
@@ -115,8 +115,8 @@ class Outbox:
         self._wrote = wrote
         self._outages = outages or OutageLog(_log)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
-        self._texts = BatchExecutor(self._read, self._thread)
-        self._notes = BatchExecutor(self._write, self._thread)
+        self._texts = AsyncBatcher(self._read, self._thread)
+        self._notes = AsyncBatcher(self._write, self._thread)
         self._gateways = {
             queue.name: OutgoingGateway(queue.name, settings.outgoing(queue.name), addressing, engine.store)
             for queue in engine.program.queues.values()
@@ -276,7 +276,7 @@ class Outbox:
         faults = 0
         while True:
             try:
-                return await self._texts.do(seq)
+                return await self._texts.submit(seq)
             except OperatorError as fault:
                 faults += 1
                 await self._pause(fault, faults)
@@ -336,12 +336,12 @@ class Outbox:
                 status=result.status_code,
                 fault=result.fault,
             )
-            await self._notes.do(ended)
+            await self._notes.submit(ended)
         elif isinstance(tried.to, Answering):
             ended = await self._answer(message, tried.attempt(result, "sent"), tried.to.connection)
         else:
             ended = Ended(message=message, attempt=tried.attempt(result, "sent"), reply=result.reply)
-            await self._notes.do(ended)
+            await self._notes.submit(ended)
         self._count(message.queue, ended.attempt.result, tried.seconds)
         if ended.reply is not None or ended.failure is not None:
             self._wrote()  # there is a message about it
@@ -352,7 +352,7 @@ class Outbox:
             attempt.number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
         )
         due = self._engine.clock() + timedelta(seconds=pause)
-        await self._notes.do(Postponed(message=attempt.message, due=due, attempt=attempt))
+        await self._notes.submit(Postponed(message=attempt.message, due=due, attempt=attempt))
         gateway.postponed(attempt.message, due)
         self._count(attempt.queue, "again", attempt.seconds)
 
@@ -372,7 +372,7 @@ class Outbox:
             failure = ("connectionClosed", "the request was answered before, or its sender does not wait any more")
             failed = replace(attempt, result="failed", kind=failure[0], reason=failure[1])
             ended = Ended(message=message, attempt=failed, failure=failure)
-            await self._notes.do(ended)
+            await self._notes.submit(ended)
             return ended
         self._answering.add(connection)
         ended = Ended(message=message, attempt=attempt, answer=answer)
@@ -387,7 +387,7 @@ class Outbox:
                 answer = replace(answer, status=500, body=reply.body)
             ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
         try:
-            await self._notes.do(ended)
+            await self._notes.submit(ended)
             self._connections.answer(connection, reply)
         finally:
             self._answering.discard(connection)

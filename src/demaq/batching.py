@@ -1,0 +1,192 @@
+"""Batching, as in group commit: what is submitted while one batch is under way is in the next batch.
+
+So an item that comes alone is acted on at once, and a hundred that come together share the cost of reaching the disk.
+There is a front for threads and one for an event loop. Both promise the same:
+
+- items are acted on in the order in which they were submitted, one batch at a time;
+- a batch has at most `items_max` items, and no more than `size_max` together unless the first one alone is larger;
+- if a batch fails because of one item, each of its items is acted on alone, so that one that is wrong does not fail the
+  others; a fault of the store, the disk or the evaluator fails all of them at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from demaq.errors import AlreadyProcessed, OperatorError
+
+ITEMS_MAX = 500
+FEW = 32
+"""A batch of fewer items waits for some turns of the event loop, in which others may be submitted."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+P = TypeVar("P")
+
+Act: TypeAlias = Callable[[Sequence[T]], Sequence[R]]
+"""Returns a result for each item, in order. If it raises, it has done nothing for any of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
+
+
+class _Waiting(Generic[P]):
+    """Items that wait for a batch, in order."""
+
+    def __init__(self, items_max: int, size_max: int | None = None, size_of: Callable[[P], int] | None = None) -> None:
+        self._items_max = items_max
+        self._size_max = size_max
+        self._size_of = size_of
+        self._items: list[P] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, item: P) -> None:
+        self._items.append(item)
+
+    def take(self) -> list[P]:
+        """Remove and return the next batch."""
+        end = self._end()
+        batch, self._items = self._items[:end], self._items[end:]
+        return batch
+
+    def _end(self) -> int:
+        if self._size_max is None or self._size_of is None:
+            return self._items_max
+        size = 0
+        for number, item in enumerate(self._items[: self._items_max]):
+            size += self._size_of(item)
+            if size > self._size_max and number:
+                return number
+        return self._items_max
+
+
+class ThreadBatcher(Generic[T, R]):
+    """Acts in the thread of one of the callers, for all that wait. May be called from any thread."""
+
+    def __init__(self, act: Act[T, R], *, items_max: int = ITEMS_MAX) -> None:
+        self._act = act
+        self._waiting: _Waiting[tuple[T, Future[R]]] = _Waiting(items_max)
+        self._list = threading.Lock()
+        self._acting = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for the next batch."""
+        return len(self._waiting)
+
+    def submit(self, item: T) -> R:
+        """Return the result for this item after it was acted on. Raises what is wrong with it, or with all."""
+        future: Future[R] = Future()
+        with self._list:
+            self._waiting.add((item, future))
+        with self._acting:
+            while not future.done():  # otherwise another caller has acted for this one
+                with self._list:
+                    batch = self._waiting.take()
+                _resolve([future for _, future in batch], _run_batch(self._act, [item for item, _ in batch]))
+        return future.result()
+
+
+class AsyncBatcher(Generic[T, R]):
+    """Acts in a thread of an executor. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        act: Act[T, R],
+        executor: Executor,
+        *,
+        items_max: int = ITEMS_MAX,
+        size_max: int | None = None,
+        size_of: Callable[[T], int] | None = None,
+        turns: int = 0,
+        observe: Callable[[Sequence[R]], None] = lambda results: None,
+    ) -> None:
+        """`observe` gets the results of each batch, in the event loop, before their callers do: also those of callers
+        that were cancelled. `turns` is for how many turns of the loop a small batch waits for more items."""
+        self._act = act
+        self._executor = executor
+        self._turns = turns
+        self._observe = observe
+        measure = None if size_of is None else lambda pending: size_of(pending[0])
+        self._waiting: _Waiting[tuple[T, asyncio.Future[R]]] = _Waiting(items_max, size_max, measure)
+        self._running = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for the next batch."""
+        return len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """How many items wait or are being acted on."""
+        return len(self._waiting) + self._running
+
+    async def submit(self, item: T) -> R:
+        """Return the result for this item after it was acted on. Raises what is wrong with it, or with all."""
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.add((item, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return await future
+
+    async def drain(self) -> None:
+        """Wait until all that was submitted has been acted on."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            if len(self._waiting) < FEW:
+                for _ in range(self._turns):
+                    await asyncio.sleep(0)
+            batch = self._waiting.take()
+            self._running = len(batch)
+            results = await self._run_in_thread([item for item, _ in batch])
+            self._running = 0
+            try:
+                self._observe([result for result in results if not isinstance(result, _Failed)])
+            finally:
+                _resolve([future for _, future in batch], results)
+
+    async def _run_in_thread(self, items: Sequence[T]) -> Sequence[R | _Failed]:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, _run_batch, self._act, items)
+        except Exception as error:  # the executor was shut down
+            return [_Failed(error)] * len(items)
+
+
+def _run_batch(act: Act[T, R], items: Sequence[T]) -> Sequence[R | _Failed]:
+    """Return for each item its result, or why it has none."""
+    try:
+        results = act(items)
+        assert len(results) == len(items), "there is a result for each item"
+        return results
+    except Exception as error:
+        if len(items) == 1 or not _concerns_one_item(error):
+            return [_Failed(error)] * len(items)
+    return [result for item in items for result in _run_batch(act, [item])]
+
+
+def _concerns_one_item(error: Exception) -> bool:
+    """Return False if it is about the store, the disk or the evaluator, which fail for all."""
+    return not isinstance(error, OperatorError) or isinstance(error, AlreadyProcessed)
+
+
+def _resolve(futures: Sequence[Future[R] | asyncio.Future[R]], results: Sequence[R | _Failed]) -> None:
+    for future, result in zip(futures, results, strict=True):
+        if future.done():  # its caller was cancelled
+            continue
+        if isinstance(result, _Failed):
+            future.set_exception(result.error)
+        else:
+            future.set_result(result)

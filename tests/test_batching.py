@@ -1,0 +1,161 @@
+"""What is submitted while one batch is under way shares the next one, and one wrong item does not fail the others."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demaq.batching import AsyncBatcher, ThreadBatcher
+from demaq.errors import StoreError
+
+Batch = list[int]
+
+
+def run_async(
+    act: Callable[[Sequence[int]], Sequence[int]],
+    items: Sequence[int],
+    items_max: int = 500,
+    size_max: int | None = None,
+) -> list[object]:
+    async def submit_all() -> list[object]:
+        with ThreadPoolExecutor(1) as thread:
+            batcher = AsyncBatcher(act, thread, items_max=items_max, size_max=size_max, size_of=lambda item: item)
+            return list(await asyncio.gather(*[batcher.submit(item) for item in items], return_exceptions=True))
+
+    return asyncio.run(submit_all())
+
+
+def run_in_threads(act: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int]) -> list[object]:
+    batcher = ThreadBatcher(act)
+
+    def submit(item: int) -> object:
+        try:
+            return batcher.submit(item)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(items)) as threads:
+        return list(threads.map(submit, items))
+
+
+fronts = pytest.mark.parametrize("run", [run_async, run_in_threads])
+
+
+def test_what_is_submitted_at_once_is_one_batch():
+    batches: list[Batch] = []
+
+    def double(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        return [2 * item for item in items]
+
+    assert run_async(double, [1, 2, 3]) == [2, 4, 6]
+    assert batches == [[1, 2, 3]]
+
+
+def test_threads_that_come_while_a_batch_is_under_way_share_the_next_one():
+    sizes: list[int] = []
+    first_is_acting, may_end = threading.Event(), threading.Event()
+
+    def act(items: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(items))
+        first_is_acting.set()
+        assert may_end.wait(10)
+        return items
+
+    batcher = ThreadBatcher(act)
+    first = threading.Thread(target=batcher.submit, args=[0])
+    first.start()
+    assert first_is_acting.wait(10)
+    others = [threading.Thread(target=batcher.submit, args=[number]) for number in range(5)]
+    for thread in others:
+        thread.start()
+    while batcher.waiting < 5:
+        pass
+    may_end.set()
+    for thread in (first, *others):
+        thread.join()
+    assert sizes == [1, 5]
+
+
+@given(
+    st.lists(st.integers(min_value=0, max_value=20), min_size=1, max_size=40),
+    st.integers(min_value=1, max_value=10),
+    st.integers(min_value=1, max_value=50),
+)
+def test_batches_keep_the_order_and_their_limits(items: list[int], items_max: int, size_max: int):
+    batches: list[Batch] = []
+
+    def act(batch: Sequence[int]) -> list[int]:
+        batches.append(list(batch))
+        return [-item for item in batch]
+
+    assert run_async(act, items, items_max=items_max, size_max=size_max) == [-item for item in items]
+    assert [item for batch in batches for item in batch] == items
+    assert all(len(batch) <= items_max for batch in batches)
+    assert all(sum(batch) <= size_max or len(batch) == 1 for batch in batches)
+    for batch, following in itertools.pairwise(batches):
+        assert len(batch) == items_max or sum(batch) + following[0] > size_max, "a batch takes what there is room for"
+
+
+@fronts
+def test_one_wrong_item_does_not_fail_the_others(run: Callable[..., list[object]]):
+    def invert(items: Sequence[int]) -> list[int]:
+        return [6 // item for item in items]
+
+    one, wrong, three = run(invert, [1, 0, 3])
+    assert (one, three) == (6, 2)
+    assert isinstance(wrong, ZeroDivisionError)
+
+
+@fronts
+def test_a_fault_of_the_store_fails_all_and_later_items_are_tried(run: Callable[..., list[object]]):
+    batches: list[Batch] = []
+
+    def fail(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        raise StoreError("the disk is full")
+
+    results = run(fail, [1, 2, 3])
+    assert [str(result) for result in results] == ["the disk is full"] * 3
+    assert sorted([item for batch in batches for item in batch]) == [1, 2, 3], "none was tried alone"
+
+
+def test_results_of_cancelled_callers_are_observed():
+    observed: list[int] = []
+    may_end = threading.Event()
+
+    def act(items: Sequence[int]) -> Sequence[int]:
+        assert may_end.wait(10)
+        return items
+
+    async def cancel_one() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            batcher = AsyncBatcher(act, thread, observe=observed.extend)
+            tasks = [asyncio.create_task(batcher.submit(item)) for item in (1, 2)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            may_end.set()
+            await batcher.drain()
+            assert await tasks[1] == 2
+            assert batcher.pending == 0
+
+    asyncio.run(cancel_one())
+    assert observed == [1, 2]
+
+
+def test_an_executor_that_was_shut_down_fails_its_callers():
+    async def submit() -> int:
+        thread = ThreadPoolExecutor(1)
+        thread.shutdown()
+        batcher: AsyncBatcher[int, int] = AsyncBatcher(list, thread)
+        return await batcher.submit(1)
+
+    with pytest.raises(RuntimeError, match="shutdown"):
+        asyncio.run(asyncio.wait_for(submit(), 10))
