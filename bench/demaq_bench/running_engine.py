@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,7 @@ from demaq.compiler.planner import make_plan
 from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
 from demaq.engine.migration.migrate_store import migrate_store
+from demaq.engine.round import THROUGHPUT
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.loader import load_program
 from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
@@ -49,9 +51,12 @@ class RunningEngine:
         except BaseException:
             self.close()
             raise
-        evaluator: Any = _Timed(self._evaluator, self._timed, {"evaluate": "evaluate", "cascade": "evaluate"})
+        evaluator: Any = _Timed(self._evaluator, self._timed, {"run": "evaluate"})
         store: Any = _Timed(self.store, self._timed, {"append": "store arrivals", "commit": "commit"}, "read")
-        self.engine = Engine(plan, evaluator, store, _utc_now, observe=self._count, elide=True, exact=False, fold=True)
+        policy = replace(THROUGHPUT, ahead=False)
+        self.engine = Engine(
+            plan, evaluator, store, _utc_now, observe=self._count, receiver=self._evaluator, policy=policy
+        )
 
     @property
     def evaluator_pid(self) -> int:

@@ -25,7 +25,6 @@ from demaq.bulk.executors import ProgramOnStore, open_program
 from demaq.bulk.migrate import SparkMigrator
 from demaq.cli import main as cli
 from demaq.cli import shared_options
-from demaq.engine.engine import Engine
 from demaq.engine.migration.backfill import LocalMigrator
 from demaq.engine.migration.migrate_store import Migration, migrate_store
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -36,6 +35,7 @@ from demaq.store.sqlite import SqliteStore
 from demaq.store.sqlite_database import FILE_NAME
 from demaq.testing.lab import START, Lab
 from tests.engine.test_evolution import VERSIONS, compiled
+from tests.engines import local_engine
 
 KILL_SECONDS_MAX = 120.0
 OLD = "create queue orders create queue bills create rule note for orders if (/order/@bill) then do enqueue <bill/> into bills\n"
@@ -63,7 +63,7 @@ def change(folder: Path, text: str, spark: RunningSpark | None, keys: Sequence[i
         return SparkMigrator(spark.session, place, active[2], store.slicings(), beside)
 
     migrate_store(program.plan, evaluator, store, lambda: START, choose_migrator=migrator)
-    engine = Engine(program.plan, evaluator, store, lambda: START)
+    engine = local_engine(evaluator, store, lambda: START)
     for key in keys:
         engine.enqueue("a", f"<m k='{key:02}'/>")
         engine.run_round()

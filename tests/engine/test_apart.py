@@ -6,22 +6,25 @@ moment, and ends when the test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 
 from demaq.engine.engine import Engine
-from demaq.engine.round import Evaluation
+from demaq.engine.round import Evaluation, RoundPolicy
 from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
 from demaq.errors import EvaluatorUnavailable, SystemFault
-from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError, StateReader, insert_outcomes
+from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
-from demaq.messages import Message
 from demaq.store import MemoryStore
+from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
+from tests.engines import read_request
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PROGRAM = """
@@ -37,50 +40,53 @@ create rule members for s if (qs:slice()/none) then do enqueue <never/> into out
 """
 
 
-def is_slow(message: Message) -> bool:
-    return "<slow/>" in message.document.text
+def is_slow(message: StoredMessage) -> bool:
+    return "<slow/>" in message.body
 
 
-class Deferring(SaxonEvaluator):
+class Deferring(LocalEvaluator):
     """Defers messages with <slow/> in their text, as a process does that takes long over them."""
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        outcomes: list[Outcome | None] = [Outcome(deferred="slow") if is_slow(m) else None for m in messages]
-        quick = [number for number, message in enumerate(messages) if not is_slow(message)]
-        insert_outcomes(outcomes, quick, super().cascade([messages[n] for n in quick], reader, now, deep, fold))
-        return outcomes
+    def run(self, request: RoundRequest) -> RoundResult:
+        result = RoundResult([Outcome(deferred="slow") if is_slow(m) else None for m in request.batch])
+        quick = [position for position, message in enumerate(request.batch) if not is_slow(message)]
+        result.insert(quick, super().run(request.select(quick)))
+        return result
 
 
 class Lane:
     """Evaluates at once, and remembers what it was asked."""
 
-    def __init__(self, evaluator: SaxonEvaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(self, rules: SaxonEvaluator, store: MemoryStore) -> None:
+        self._rules = rules
+        self._store = store
         self.sifted: list[list[int]] = []
         self.alone: list[list[int]] = []
-        self.fails: Callable[[Message], bool] = lambda message: False
+        self.fails: Callable[[StoredMessage], bool] = lambda message: False
         self.error: Exception | None = None
 
-    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
-        self.sifted.append([message.seq for message in messages])
+    def sift(self, request: RoundRequest) -> RoundResult:
+        self.sifted.append(request.seqs)
         found: list[Outcome | None] = []
-        for message in messages:
+        for position, message in enumerate(request.batch):
             if is_slow(message):
                 found.append(Outcome(deferred="slow"))
                 break
-            found += self._evaluator.evaluate([message], reader, now)
-        return [*found, *[None] * (len(messages) - len(found))]
+            found += self._evaluate(request.select([position]))
+        return RoundResult([*found, *[None] * (len(request.batch) - len(found))])
 
-    def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+    def evaluate_alone(self, request: RoundRequest) -> RoundResult:
         if self.error is not None:
             raise self.error
-        self.alone.append([message.seq for message in messages])
-        if self.fails(messages[0]):
+        self.alone.append(request.seqs)
+        if self.fails(request.batch[0]):
             error = RuleError(rule="answer", kind="systemError", code=NOT_EVALUATED, description="endless", at=None)
-            return [Outcome(errors=[error]) for _ in messages]
-        return list(self._evaluator.evaluate(messages, reader, now))
+            return RoundResult([Outcome(errors=[error]) for _ in request.batch])
+        return RoundResult([*self._evaluate(request)])
+
+    def _evaluate(self, request: RoundRequest) -> list[Outcome]:
+        messages, reader = read_request(request, self._store)
+        return self._rules.evaluate(messages, reader, request.now)
 
 
 class Running:
@@ -89,17 +95,23 @@ class Running:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float = 5.0) -> None:
         compiled = compile_program(load_text(PROGRAM))
         self.store = MemoryStore()
-        self.lane = Lane(SaxonEvaluator(compiled))
-        evaluator = Deferring(compiled)
+        self.lane = Lane(SaxonEvaluator(compiled), self.store)
+        rules = SaxonEvaluator(compiled)
         self.engine = Engine(
-            compiled.plan, evaluator, self.store, lambda: NOW, exact=False, lanes=[self.lane, self.lane]
+            compiled.plan,
+            Deferring(rules, self.store),
+            self.store,
+            lambda: NOW,
+            receiver=rules,
+            policy=RoundPolicy(exact=False),
+            lanes=[self.lane, self.lane],
         )
         self.is_released = True
 
         def start(evaluation: Evaluation, done: Callable[[], None] = lambda: None) -> None:
             evaluation._run()
             evaluation.seconds = seconds
-            evaluation._evaluate = lambda: [*evaluation.outcomes]
+            evaluation._evaluate = lambda: RoundResult([*evaluation.outcomes])
             evaluation._thread = _Ended()  # type: ignore[assignment]
 
         monkeypatch.setattr(Evaluation, "start", start)
@@ -238,9 +250,9 @@ def test_a_new_message_is_not_sifted_behind_all_that_do_not_end(running: Running
 
 
 def test_a_rule_that_failed_puts_all_its_queues_under_suspicion(running: Running) -> None:
-    def fail(messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+    def fail(request: RoundRequest) -> RoundResult:
         error = RuleError(rule="members", kind="systemError", code=NOT_EVALUATED, description="endless", at=None)
-        return [Outcome(errors=[error])]
+        return RoundResult([Outcome(errors=[error])])
 
     running.lane.evaluate_alone = fail  # type: ignore[method-assign]
     running.send("in", slow("slow", "A"))

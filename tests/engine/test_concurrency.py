@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from demaq.engine.engine import Engine
+from demaq.engine.round import RoundPolicy
 from demaq.evaluation.outcomes import Outcome, StateReader
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -15,6 +16,7 @@ from demaq.messages import Message
 from demaq.store import MemoryStore
 from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -40,9 +42,8 @@ def engine_for(program: str, keeps: bool = True) -> tuple[Engine, Interrupted]:
     compiled = compile_program(load_text(program))
     evaluator = Interrupted(compiled)
     receiver = SaxonEvaluator(compiled)
-    return Engine(
-        compiled.plan, evaluator, MemoryStore(), lambda: NOW, receiver=receiver, elide=not keeps, fold=not keeps
-    ), evaluator
+    policy = RoundPolicy(elide=not keeps, fold=not keeps)
+    return local_engine(evaluator, MemoryStore(), lambda: NOW, receiver=receiver, policy=policy), evaluator
 
 
 def bodies(engine: Engine, queue: str) -> list[str]:

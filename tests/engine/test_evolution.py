@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demaq.compiler.planner import make_plan
-from demaq.engine.engine import Engine
 from demaq.engine.migration import backfill
 from demaq.engine.migration.migrate_store import Migration, find_evolution, migrate_store
 from demaq.errors import QueueNotEmpty
@@ -27,6 +26,7 @@ from demaq.store.sql_store import SqlStore
 from demaq.store.tables import Tables
 from demaq.testing import Lab
 from demaq.testing.lab import START, LabMessage
+from tests.engines import local_engine
 
 LOG = "create queue orders create queue log\n"
 CUSTOMER = "create property customer as xs:string queue orders value //customer\n"
@@ -379,7 +379,7 @@ def test_a_pending_message_of_an_unknown_queue_harms_nobody():
     with Lab("create queue gone create queue log create rule r for gone if (true()) then do enqueue <x/> into log", store=store) as lab:  # fmt: skip
         lab.enqueue("gone", "<m/>")
         compiled = compile_program(Lab("create queue other").program)
-        engine = Engine(compiled.plan, SaxonEvaluator(compiled), store, lambda: lab.now)
+        engine = local_engine(SaxonEvaluator(compiled), store, lambda: lab.now)
         assert engine.run_round() == 0
 
 
@@ -566,7 +566,7 @@ def start(folder: Path, text: str, bodies: Sequence[str] = ()) -> SqliteStore:
     try:
         program, evaluator = compiled(text), SaxonEvaluator(compiled(text))
         migrate_store(program.plan, evaluator, store, lambda: START)
-        engine = Engine(program.plan, evaluator, store, lambda: START)
+        engine = local_engine(evaluator, store, lambda: START)
         for body in bodies:
             engine.enqueue("orders", body)
     except BaseException:
@@ -633,13 +633,13 @@ def test_an_interrupted_start_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
         with pytest.raises(Killed):
             Lab(file, store=tmp_path / "store")
     asked: list[int] = []
-    migrate_many = SaxonEvaluator.migrate_many
+    migrate_properties = SaxonEvaluator.migrate_properties
 
     def counting(self, arrivals):
         asked.append(len(arrivals))
-        return migrate_many(self, arrivals)
+        return migrate_properties(self, arrivals)
 
-    monkeypatch.setattr(SaxonEvaluator, "migrate_many", counting)
+    monkeypatch.setattr(SaxonEvaluator, "migrate_properties", counting)
     with Lab(file, store=tmp_path / "store") as lab:
         assert ids(in_slice(lab, "ns", "1")) == ["1"]
     assert sum(asked) == 3
@@ -669,7 +669,7 @@ VERSIONS = [FORWARD + "".join(parts) for parts in product(PROPERTIES, OTHERS)]
 def processed(store: MemoryStore, text: str, keys: Sequence[int]) -> None:
     program, evaluator = compiled(text), SaxonEvaluator(compiled(text))
     migrate_store(program.plan, evaluator, store, lambda: START)
-    engine = Engine(program.plan, evaluator, store, lambda: START)
+    engine = local_engine(evaluator, store, lambda: START)
     for key in keys:
         engine.enqueue("a", f"<m k='{key:02}'/>")
         engine.run_round()

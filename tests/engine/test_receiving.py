@@ -13,6 +13,7 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.language.loader import load_program_texts
 from demaq.store.memory_store import MemoryStore
+from tests.engines import local_engine
 
 PROGRAM = """
 create queue a create queue b
@@ -28,7 +29,7 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 @pytest.fixture
 def engine() -> Engine:
     compiled = compile_program(load_program_texts({"a.dmq": PROGRAM}))
-    return Engine(compiled.plan, SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
+    return local_engine(SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
 
 
 def test_messages_are_stored_in_order_with_their_properties(engine):

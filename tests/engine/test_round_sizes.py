@@ -15,6 +15,7 @@ from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.store import MemoryStore
 from demaq.store.protocol import NewMessage, as_stored
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PROGRAM = """
@@ -25,7 +26,7 @@ create rule count for in if (true()) then do enqueue <n/> into out
 
 def engine_with(sizes: list[int]) -> Engine:
     compiled = compile_program(load_text(PROGRAM))
-    engine = Engine(compiled.plan, SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
+    engine = local_engine(SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
     for size in sizes:
         engine.enqueue("in", f"<m>{'x' * size}</m>")
     return engine

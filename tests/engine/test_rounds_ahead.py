@@ -5,25 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from demaq.compiler.planner import make_plan
 from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
+from demaq.engine.round import THROUGHPUT
 from demaq.errors import SystemFault
-from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import ProcessEvaluator
-from demaq.messages import Message
 from demaq.store import MemoryStore, SqliteStore
 from demaq.store.protocol import StoredMessage
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 from tests.programs import FEW_SLICES
 from tests.reference.eager_engine import EagerEngine
 
@@ -46,14 +47,12 @@ class Counting(ProcessEvaluator):
     losing = -1
     """The number of the call that fails, counted from 0."""
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
+    def run(self, request: RoundRequest) -> RoundResult:
         self.ahead += threading.current_thread() is not threading.main_thread()
         self.losing -= 1
         if self.losing == -1:
             raise RuntimeError("lost")
-        return super().cascade(messages, reader, now, deep, fold)
+        return super().run(request)
 
 
 @contextmanager
@@ -64,9 +63,8 @@ def engine_for(program: str, folder: Path, ahead: bool, at_once: int = 1) -> Ite
     evaluator.rounds_max = at_once
     evaluator.start()  # rounds are as large as their time allows
     try:
-        engine = Engine(
-            make_plan(loaded), evaluator, store, lambda: NOW, elide=True, exact=False, fold=True, ahead=ahead
-        )
+        policy = replace(THROUGHPUT, ahead=ahead)
+        engine = Engine(make_plan(loaded), evaluator, store, lambda: NOW, receiver=evaluator, policy=policy)
         engine._round_messages = ROUND
         engine.round_messages_least = 1
         yield engine, evaluator
@@ -162,11 +160,8 @@ def test_few_messages_are_not_divided_among_several_rounds(tmp_path: Path) -> No
 def eager(program: str, size: int) -> EagerEngine:
     """Processes messages in rounds of a size, each begun ahead."""
     compiled = compile_program(load_text(program))
-    evaluator = SaxonEvaluator(compiled)
-    evaluator.messages_max = size
-    engine = EagerEngine(
-        compiled.plan, evaluator, MemoryStore(), lambda: NOW, elide=True, exact=False, fold=True, ahead=True
-    )
+    rules = SaxonEvaluator(compiled)
+    engine = local_engine(rules, MemoryStore(), lambda: NOW, EagerEngine, messages_max=size, policy=THROUGHPUT)
     engine._round_messages = size
     return engine
 
@@ -231,14 +226,14 @@ def test_a_round_that_fails_while_messages_are_evaluated_again_leaves_nothing_be
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = eager(WITH_AN_ERROR, 10)
-    cascade, calls = engine.evaluator.cascade, count(1)
+    run, calls = engine.evaluator.run, count(1)
 
-    def fails_once(*args: Any) -> Sequence[Outcome | None]:
+    def fails_once(request: RoundRequest) -> RoundResult:
         if next(calls) == 2:
             raise RuntimeError("lost")
-        return cascade(*args)
+        return run(request)
 
-    monkeypatch.setattr(engine.evaluator, "cascade", fails_once)
+    monkeypatch.setattr(engine.evaluator, "run", fails_once)
     assert out_of(engine, [("in", "<bad/>"), ("in", "<last/>")]) == ["<n>2</n>"]
     assert next(calls) > 2
     assert engine._rounds._views == []

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from demaq.engine.engine import Engine
+from demaq.engine.round import SERIAL, THROUGHPUT
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 from tests.reference.eager_engine import EagerEngine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -101,10 +103,10 @@ CASES = {
 def run(program: str, arrivals: Sequence[tuple[str, str]], size: int, folds: bool) -> list[str]:
     compiled = compile_program(load_text(program))
     evaluator = SaxonEvaluator(compiled)
-    evaluator.messages_max = size
     store = MemoryStore()
-    kind = EagerEngine if folds else Engine
-    engine = kind(compiled.plan, evaluator, store, lambda: NOW, exact=not folds, fold=folds, elide=folds, ahead=folds)
+    kind: type[Engine] = EagerEngine if folds else Engine
+    policy = THROUGHPUT if folds else SERIAL
+    engine = local_engine(evaluator, store, lambda: NOW, kind, messages_max=size, policy=policy)
     for queue, body in arrivals:
         engine.enqueue(queue, body)
     engine._round_messages = size

@@ -17,6 +17,7 @@ from demaq.messages import Message
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 
 PROGRAM = """
 create queue in create queue out
@@ -41,9 +42,7 @@ class Failing(SaxonEvaluator):
 
 
 def engine_with(evaluator: SaxonEvaluator, store: MemoryStore | None = None) -> Engine:
-    engine = Engine(
-        evaluator.compiled.plan, evaluator, store or MemoryStore(), lambda: datetime(2026, 1, 1, tzinfo=UTC)
-    )
+    engine = local_engine(evaluator, store or MemoryStore(), lambda: datetime(2026, 1, 1, tzinfo=UTC))
     for n in range(4):
         engine.enqueue("in", f"<m{n}/>")
     return engine

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from demaq.engine.engine import Engine
+from demaq.engine.round import RoundPolicy
 from demaq.evaluation.cascade.cascade import _Pending
 from demaq.evaluation.cascade.conversations import Conversation
-from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.outcomes import StateReader
+from demaq.evaluation.request import RoundResult
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -40,7 +44,7 @@ class Counting(SaxonEvaluator):
 
     def cascade(
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
+    ) -> RoundResult:
         self.rounds += 1
         return super().cascade(messages, reader, now, deep, fold)
 
@@ -58,7 +62,7 @@ class Commits(MemoryStore):
 def engine_for(program: str, elide: bool = False) -> tuple[Engine, Counting, Commits]:
     evaluator = Counting(compile_program(load_text(program)))
     store = Commits()
-    return Engine(evaluator.compiled.plan, evaluator, store, lambda: NOW, elide=elide), evaluator, store
+    return local_engine(evaluator, store, lambda: NOW, policy=RoundPolicy(elide=elide)), evaluator, store
 
 
 def bodies(engine: Engine, queue: str) -> list[str]:
@@ -88,7 +92,7 @@ def test_what_comes_and_goes_within_a_round_never_reaches_the_store() -> None:
 def test_messages_that_meet_nobody_go_beside_conversations() -> None:
     alone = "create queue notes create queue copies create rule copy for notes if (/note) then do enqueue <copy>{/note/@n}</copy> into copies"
     engine, evaluator, _ = engine_for(CONVERSATION + alone, elide=True)
-    engine.fold = True
+    engine.policy = replace(engine.policy, fold=True)
     for n in range(20):
         engine.enqueue("requests", f"<request><id>{n}</id></request>")
         engine.enqueue("notes", f'<note n="{n}"/>')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from demaq.engine.engine import HOPS_MAX, Engine
+from demaq.engine.round import THROUGHPUT
 from demaq.errors import MessageError, ProgramError, StillBusy
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -20,12 +22,15 @@ from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing import Lab
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 from tests.evaluation.test_cascade import CONVERSATION
 from tests.properties.applications import HOPS_MAX as FEW_HOPS
 from tests.properties.applications import Application, applications, arrivals
 from tests.reference.comparing import body_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+FOLDING = replace(THROUGHPUT, ahead=False)
 
 
 class Folding:
@@ -35,16 +40,13 @@ class Folding:
         compiled = compile_program(load_text(program))
         self.steps: list[Step] = []
         self.store = MemoryStore()
-        self.engine = Engine(
-            compiled.plan,
+        self.engine = local_engine(
             SaxonEvaluator(compiled),
             self.store,
             lambda: NOW,
             hops_max=hops_max,
             observe=self._note,
-            elide=True,
-            exact=False,
-            fold=True,
+            policy=FOLDING,
         )
 
     def _note(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
@@ -207,16 +209,8 @@ def test_what_was_just_made_is_in_the_slices_of_what_the_system_knows(name: str)
 
 class FoldingLab(Lab):
     def _start(self) -> Engine:
-        return Engine(
-            self._compiled.plan,
-            SaxonEvaluator(self._compiled),
-            self.store,
-            self._clock,
-            self._hops_max,
-            elide=True,
-            exact=False,
-            fold=True,
-        )
+        rules = SaxonEvaluator(self._compiled)
+        return local_engine(rules, self.store, self._clock, hops_max=self._hops_max, policy=FOLDING)
 
 
 def left_in(lab: Lab, application: Application) -> dict[str, list[tuple[str, ...]]]:

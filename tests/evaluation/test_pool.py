@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from demaq.evaluation.outcomes import Outcome
-from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
+from demaq.evaluation.request import RoundRequest
 from demaq.evaluation.workers.pool import EvaluatorPool
 from demaq.evaluation.workers.process import ProcessEvaluator
-from demaq.messages import Message
 from demaq.store import SqliteStore
-from demaq.store.protocol import NewMessage
+from demaq.store.protocol import NewMessage, StoredMessage
 from demaq.testing.lab import load_text
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -51,16 +50,16 @@ def pool(first: ProcessEvaluator) -> Iterator[EvaluatorPool]:
     pool.close()
 
 
-def stored(store: SqliteStore, number: int) -> Message:
+def stored(store: SqliteStore, number: int) -> StoredMessage:
     body = f"<m>{number}</m>"
     [seq] = store.append([NewMessage(queue="in", body=body, properties={}, created=NOW, priority=0)])
     found = store.message(seq)
     assert found is not None
-    return Documents().message(found)
+    return found
 
 
-def asked(pool: EvaluatorPool, store: SqliteStore, message: Message) -> Sequence[Outcome | None]:
-    return pool.cascade([message], SnapshotReader(store, store.snapshot(), Documents()), NOW, True)
+def asked(pool: EvaluatorPool, store: SqliteStore, message: StoredMessage) -> Sequence[Outcome | None]:
+    return pool.run(RoundRequest(batch=[message], snapshot=store.snapshot(), now=NOW, deep=True)).outcomes
 
 
 def answer(found: Sequence[Outcome | None]) -> str:

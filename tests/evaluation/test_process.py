@@ -17,11 +17,12 @@ import pytest
 from demaq.documents import Document
 from demaq.engine.engine import Engine
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import PropertyRequest, Received
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.workers.child import Limits
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.receiver import Receiver, TakesLong
+from demaq.evaluation.workers.worker_protocol import EvaluateMessages, EvaluateRule, Request, RunRound
 from demaq.store.sqlite import SqliteStore
 from tests.programs import program
 
@@ -40,7 +41,7 @@ def running(folder: Path, text: str, kind: type[ProcessEvaluator], timeout_secon
     loaded = program(folder, text)
     store = SqliteStore(folder / "store", now=lambda: NOW)
     evaluator = kind(loaded.files(), folder / "store", rule_timeout_seconds=timeout_seconds)
-    yield Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW)
+    yield Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW, receiver=evaluator)
     evaluator.close()
     store.close()
 
@@ -103,9 +104,9 @@ def test_a_rule_that_never_ends_is_known_also_where_its_message_is_alone(engine:
 class KilledEvaluator(ProcessEvaluator):
     """Somebody kills its process whenever the rule with the number 1 is to be evaluated."""
 
-    def _ask(self, request: tuple[Any, ...], limits: Limits) -> Any:
+    def _ask(self, request: Request, limits: Limits) -> Any:
         match request:
-            case ("evaluate" | "cascade", *_) | ("rule", _, 1, *_):
+            case EvaluateMessages() | RunRound() | EvaluateRule(rule=1):
                 os.kill(self._connected().pid, signal.SIGKILL)
         return super()._ask(request, limits)
 
@@ -183,10 +184,10 @@ def test_a_property_that_does_not_end_is_an_error_of_its_own_message(tmp_path: P
         receiver = Receiver(first, second)
         texts = ["aaa", "b", "a" * 45 + "b", "c"]
         arrivals = [PropertyRequest(queue="a", document=Document(f"<m>{text}</m>"), now=NOW) for text in texts]
-        quick = receiver.quick.receive_many(arrivals)
-        assert [type(answer) for answer in quick] == [Received, Received, TakesLong, Received]
-        answers = receiver.receive_many(arrivals)
-        assert [type(answer) for answer in answers] == [Received, Received, MessageError, Received]
+        quick = receiver.quick.compute_properties(arrivals)
+        assert [type(answer) for answer in quick] == [PropertyResult, PropertyResult, TakesLong, PropertyResult]
+        answers = receiver.compute_properties(arrivals)
+        assert [type(answer) for answer in answers] == [PropertyResult, PropertyResult, MessageError, PropertyResult]
         assert isinstance(answers[2], MessageError)
         assert answers[2].kind == "propertyError"
         assert "did not end within 2 s" in answers[2].message

@@ -26,6 +26,7 @@ from demaq.evaluation.state.memory_state import MemoryState
 from demaq.evaluation.workers.child import EvaluatorGone, Limits
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.worker import Worker
+from demaq.evaluation.workers.worker_protocol import CheckNative, EvaluateMessages, Request
 from demaq.server.self_check_thread import SelfCheckThread
 from demaq.store import SqliteStore
 from demaq.store.protocol import NewMessage
@@ -157,10 +158,10 @@ def test_a_worker_tells_what_it_has_found_once(tmp_path: Path, monkeypatch: pyte
     wrong(monkeypatch)
     seqs = stored(tmp_path / "store", 2)
     worker = Worker(load_text(PROGRAM).files(), tmp_path / "store")
-    worker.answer(("evaluate", seqs, 2, NOW))
+    worker.answer(EvaluateMessages(seqs=seqs, snapshot=2, now=NOW))
     notes = worker.notes()
     assert (notes.answers, notes.waiting, notes.checked, notes.reports) == (2, 2, 0, ())
-    worker.answer(("check",))
+    worker.answer(CheckNative())
     notes = worker.notes()
     assert (notes.answers, notes.waiting, notes.checked, len(notes.reports)) == (0, 0, 2, 1)
     assert [queue for queue, _ in notes.withdrawn] == ["q"]
@@ -170,12 +171,12 @@ def test_a_worker_tells_what_it_has_found_once(tmp_path: Path, monkeypatch: pyte
 def test_a_worker_on_spark_checks_within_its_share_of_the_time(tmp_path: Path):
     seqs = stored(tmp_path / "store", 2)
     worker = Worker(load_text(PROGRAM).files(), tmp_path / "store")
-    worker.answer(("evaluate", seqs, 2, NOW))
+    worker.answer(EvaluateMessages(seqs=seqs, snapshot=2, now=NOW))
     worker.check_within(0.01, 0)
     assert worker.notes().waiting == 2, "nothing is a hundredth of nothing"
     worker.check_within(0.01, 1)
     assert worker.notes().checked == 2
-    worker.answer(("evaluate", seqs, 2, NOW))
+    worker.answer(EvaluateMessages(seqs=seqs, snapshot=2, now=NOW))
     worker._check_seconds = 1.0
     worker.check_within(0.01, 1)
     assert worker.notes().waiting == 2
@@ -188,7 +189,7 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
         load_text(PROGRAM).files(), tmp_path / "store", native=native_settings("auto"), ledger=ledger
     )
     with closing(first), closing(first.twin()) as second:
-        request = ("evaluate", seqs, 1, NOW)
+        request = EvaluateMessages(seqs=seqs, snapshot=1, now=NOW)
         assert made(first._ask(request, Limits(30))[0]) == ["<o>4</o>"]
         assert ledger.counts["answers"] == 1
         assert first.has_checks
@@ -203,7 +204,7 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
 
 def test_after_a_check_that_does_not_end_there_are_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     class Stuck(ProcessEvaluator):
-        def _exchange(self, request: tuple[Any, ...], limits: Limits) -> Any:
+        def _exchange(self, request: Request, limits: Limits) -> Any:
             raise EvaluatorGone("it did not end")
 
     evaluator = Stuck({}, tmp_path)

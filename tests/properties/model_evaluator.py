@@ -17,13 +17,12 @@ from demaq.evaluation.outcomes import (
     Enqueued,
     Location,
     Outcome,
-    PropertyRequest,
     Reads,
-    Received,
     RuleError,
     SliceReset,
     StateReader,
 )
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message, PropertyValue
@@ -128,9 +127,9 @@ class ModelEvaluator(SaxonEvaluator):
         own = attributes(body)
         return tuple([(i.number, "s" + own[i.path[-1]]) for i in self.plan.indexes_of(queue) if i.path[-1] in own])
 
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+    def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
         return [
-            Received(
+            PropertyResult(
                 queue=arrival.queue,
                 document=arrival.document,
                 properties=self._properties(arrival.queue, arrival.document.text, arrival.explicit, arrival.inherited),

@@ -13,16 +13,18 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from demaq.engine.intake import explicit_properties
-from demaq.engine.round import Evaluation
+from demaq.engine.round import THROUGHPUT, Evaluation
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
-from demaq.evaluation.outcomes import Outcome, StateReader, insert_outcomes
+from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
-from demaq.messages import Message
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
+from tests.engines import read_request
 from tests.properties.applications import HOPS_MAX, Application, applications, arrivals
 from tests.properties.test_rounds_are_serial import bursts, conversations, requests
 from tests.reference.comparing import Event, TooMany
@@ -36,30 +38,35 @@ RAN = {"programs": 0, "steps": 0, "deferred": 0, "alone": 0, "lost": 0}
 """What was tried: it shows that the interesting cases occur."""
 
 
-class Deferring(SaxonEvaluator):
+class Deferring(LocalEvaluator):
     """Defers now and then a message; as a lane, evaluates what it is given or defers it once more."""
 
-    choices: random.Random
+    def __init__(self, rules: SaxonEvaluator, store: MemoryStore, choices: random.Random) -> None:
+        super().__init__(rules, store)
+        self._choices = choices
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        outcomes = [Outcome(deferred="slow") if self.choices.random() < 0.3 else None for _ in messages]
-        quick = [number for number, outcome in enumerate(outcomes) if outcome is None]
-        RAN["deferred"] += len(messages) - len(quick)
-        insert_outcomes(outcomes, quick, super().cascade([messages[n] for n in quick], reader, now, deep, fold))
-        return outcomes
+    def run(self, request: RoundRequest) -> RoundResult:
+        size = len(request.batch)
+        result = RoundResult([Outcome(deferred="slow") if self._choices.random() < 0.3 else None for _ in range(size)])
+        quick = [position for position, outcome in enumerate(result.outcomes) if outcome is None]
+        RAN["deferred"] += size - len(quick)
+        result.insert(quick, super().run(request.select(quick)))
+        return result
 
-    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
-        reached = self.choices.randint(0, len(messages))
-        found: list[Outcome | None] = [*self.evaluate(messages[:reached], reader, now)]
-        if reached < len(messages):
+    def sift(self, request: RoundRequest) -> RoundResult:
+        reached = self._choices.randint(0, len(request.batch))
+        found = self._evaluate(request.select(range(reached)))
+        if reached < len(request.batch):
             found.append(Outcome(deferred="slow"))
-        return [*found, *[None] * (len(messages) - len(found))]
+        return RoundResult([*found, *[None] * (len(request.batch) - len(found))])
 
-    def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
-        RAN["alone"] += len(messages)
-        return [*self.evaluate(messages, reader, now)]
+    def evaluate_alone(self, request: RoundRequest) -> RoundResult:
+        RAN["alone"] += len(request.batch)
+        return RoundResult([*self._evaluate(request)])
+
+    def _evaluate(self, request: RoundRequest) -> list[Outcome]:
+        messages, reader = read_request(request, self._store)
+        return self._rules.evaluate(messages, reader, request.now)
 
 
 def follow(application: Application, events: list[list[Event]], size: int, at_once: int, seed: int) -> None:
@@ -71,11 +78,11 @@ def follow(application: Application, events: list[list[Event]], size: int, at_on
         return
     RAN["programs"] += 1
     choices = random.Random(seed)
-    evaluator = Deferring(compiled)
-    evaluator.choices = choices
+    rules = SaxonEvaluator(compiled)
+    store = MemoryStore()
+    evaluator = Deferring(rules, store, choices)
     evaluator.messages_max = size
     evaluator.rounds_max = at_once
-    store = MemoryStore()
     done: list[tuple[Sequence[Step], Sequence[Committed]]] = []
     engine = EagerEngine(
         compiled.plan,
@@ -84,15 +91,13 @@ def follow(application: Application, events: list[list[Event]], size: int, at_on
         lambda: NOW,
         HOPS_MAX,
         lambda steps, committed: done.append((steps, committed)),
-        elide=True,
-        exact=False,
-        fold=True,
-        ahead=True,
+        receiver=rules,
+        policy=THROUGHPUT,
         lanes=[evaluator, evaluator, evaluator],
     )
     engine._round_messages = size
     engine.round_messages_least = 1
-    comes_and_goes = Cascades(evaluator).is_possible
+    comes_and_goes = Cascades(rules).is_possible
     serial = SerialRun(application.text, NOW, HOPS_MAX, application.failing_in_two_ways, comes_and_goes, MESSAGES_MAX)
 
     def start(evaluation: Evaluation, done: Callable[[], None] = lambda: None) -> None:

@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any
 
 from demaq.engine.engine import Engine
-from demaq.engine.round import _Candidate, _Round
+from demaq.engine.round import RoundPolicy, _Candidate, _Round
 from demaq.errors import MessageError, ProgramError
-from demaq.evaluation.outcomes import Outcome, StateReader, insert_outcomes
+from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
-from demaq.messages import Message
 from demaq.spark.spark_evaluator import partition
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
@@ -42,59 +42,52 @@ SAXON_EVERY = 20
 """One application in so many is run by Saxon and followed by the model, so that the model is known to be right."""
 
 
-class Interrupted(SaxonEvaluator):
+class Interrupted(LocalEvaluator):
     """Divides rounds into tasks as Spark does, and lets senders and clients act while it evaluates."""
 
     tasks = 1
     interrupt: Callable[[], None] | None = None
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
+    def run(self, request: RoundRequest) -> RoundResult:
         if self.tasks == 1:
-            outcomes = list(super().cascade(messages, reader, now, deep, fold))
+            result = super().run(request)
         else:
-            slicings = self.program.slicings
-            slices = [
-                [(name, message.properties[slicings[name].property].key) for name in message.slices or ()]
-                for message in messages
-            ]
-            outcomes = [None] * len(messages)
-            for share in partition(slices, self.tasks):
-                found = super().cascade([messages[n] for n in share], reader, now, deep, fold)
-                insert_outcomes(outcomes, share, pickle.loads(pickle.dumps(found)))
+            result = RoundResult([None] * len(request.batch))
+            for share in partition([message.slices for message in request.batch], self.tasks):
+                found = super().run(request.select(share))
+                result.insert(share, pickle.loads(pickle.dumps(found)))
         if self.interrupt is not None:
             self.interrupt()
-        return outcomes
-
-
-class InterruptedModel(Interrupted, ModelEvaluator):
-    pass
+        return result
 
 
 class Run:
     """An engine that runs a meeting in rounds, and the one that follows it."""
 
     def __init__(
-        self, model: ModelEvaluator, evaluator: Interrupted, history: History, rng: random.Random, counts: Counter[str]
+        self, model: ModelEvaluator, rules: SaxonEvaluator, history: History, rng: random.Random, counts: Counter[str]
     ) -> None:
         self.now = START
         self.counts = counts
         self._bursts = history.bursts
         self._meanwhile = list(history.meanwhile)
         self._rng = rng
+        self.store = MemoryStore(now=lambda: self.now)
+        evaluator = Interrupted(rules, self.store)
         evaluator.tasks = rng.choice((1, 1, 2, 3))
         evaluator.messages_max = size = rng.choice((2, 3, 5, 50, 50, 50))
         evaluator.rounds_max = rng.choice((1, 1, 2, 3))
         evaluator.interrupt = self.interrupt
-        self.store = MemoryStore(now=lambda: self.now)
         elide = rng.random() < 0.7
-        options: dict[str, Any] = {"elide": elide, "fold": elide and rng.random() < 0.8, "exact": rng.random() < 0.3}
-        options["receiver"] = model
+        fold, exact = elide and rng.random() < 0.8, rng.random() < 0.3
         kind: type[Engine] = EagerEngine if rng.random() < 0.7 else Engine
-        options["ahead"] = kind is EagerEngine
-        self.settings = {**options, "size": size, "tasks": evaluator.tasks, "kind": kind.__name__}
-        self.engine = kind(model.plan, evaluator, self.store, lambda: self.now, HOPS_MAX, self._observe, **options)
+        policy = RoundPolicy(elide=elide, fold=fold, exact=exact, ahead=kind is EagerEngine)
+        self.settings = {"policy": policy, "size": size, "tasks": evaluator.tasks, "kind": kind.__name__}
+        self.engine = kind(
+            *(model.plan, evaluator, self.store, lambda: self.now, HOPS_MAX, self._observe),
+            receiver=model,
+            policy=policy,
+        )
         self.engine._round_messages = size
         self.engine.round_messages_least = 1
         self.serial = SerialEngine(model, lambda: self.now, HOPS_MAX)
@@ -171,8 +164,8 @@ class Run:
         self.counts["steps"] += len(steps)
 
 
-def by_saxon(meeting: Meeting) -> Interrupted:
-    return Interrupted(compile_program(load_text(meeting.text)))
+def by_saxon(meeting: Meeting) -> SaxonEvaluator:
+    return SaxonEvaluator(compile_program(load_text(meeting.text)))
 
 
 def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
@@ -208,7 +201,7 @@ def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: 
         rng = random.Random(f"{seed} {number}")
         meeting = draw_meeting(rng)
         try:
-            evaluator = by_saxon(meeting) if number % SAXON_EVERY == 0 else InterruptedModel(meeting)
+            rules = by_saxon(meeting) if number % SAXON_EVERY == 0 else ModelEvaluator(meeting)
         except ProgramError:
             counts["not compiled"] += 1
             continue
@@ -216,7 +209,7 @@ def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: 
         counts.update([f"with {feature}" for feature in meeting.features])
         model = ModelEvaluator(meeting)
         for history in meeting.histories:
-            run = Run(model, evaluator, history, rng, counts)
+            run = Run(model, rules, history, rng, counts)
             try:
                 run.run()
             except AssertionError as error:

@@ -11,6 +11,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from demaq.engine.intake import explicit_properties
+from demaq.engine.round import THROUGHPUT
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.saxon.compiled import compile_program
@@ -18,6 +19,7 @@ from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
+from tests.engines import local_engine
 from tests.properties.applications import HOPS_MAX, Application, applications, arrivals
 from tests.reference.comparing import Event, TooMany
 from tests.reference.eager_engine import EagerEngine
@@ -38,25 +40,22 @@ def follow(application: Application, bursts: list[list[Event]], size: int, at_on
         return
     RAN["programs"] += 1
     evaluator = SaxonEvaluator(compiled)
-    evaluator.messages_max = size
-    evaluator.rounds_max = at_once
     store = MemoryStore()
     done: list[tuple[Sequence[Step], Sequence[Committed]]] = []
 
     def note_steps(steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         done.append((steps, committed))
 
-    engine = EagerEngine(
-        compiled.plan,
+    engine = local_engine(
         evaluator,
         store,
         lambda: NOW,
-        HOPS_MAX,
-        note_steps,
-        elide=True,
-        exact=False,
-        fold=True,
-        ahead=True,
+        EagerEngine,
+        size,
+        at_once,
+        hops_max=HOPS_MAX,
+        observe=note_steps,
+        policy=THROUGHPUT,
     )
     engine._round_messages = size
     engine.round_messages_least = 1

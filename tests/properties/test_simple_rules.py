@@ -14,10 +14,11 @@ from demaq.compiler.emit.python.queue_code import emit_intake
 from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.native.native_properties import NativeProperties
-from demaq.evaluation.outcomes import Enqueued, Outcome, PropertyRequest
+from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.request import PropertyRequest, compute_one
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.processor import Saxon
-from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator, receive
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
 from tests.programs import NOW, program
 from tests.reference.rule_oracle import canonical
@@ -342,7 +343,7 @@ def compare(seed: int) -> bool:
             found = parse_document(document(random))
             told = intake.told(found)
             try:
-                received = receive(plain, PropertyRequest(queue=queue, document=found, now=NOW))
+                received = compute_one(plain, PropertyRequest(queue=queue, document=found, now=NOW))
             except MessageError:  # more than one value of a property, or none of its type
                 assert told is None, found.text
                 continue

@@ -13,7 +13,6 @@ from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
-from demaq.engine.engine import Engine
 from demaq.engine.round import NUMBERS_PER_MESSAGE
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.outcomes import StateReader
@@ -22,6 +21,7 @@ from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.messages import Message, PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage
+from tests.engines import local_engine
 from tests.reference.comparing import body_of
 
 _SLICES_MAX = 1000
@@ -67,7 +67,7 @@ class SerialEngine:
         self._comes_and_goes = Cascades(self._evaluator).is_possible
         self._clock = clock
         self.store = MemoryStore(now=clock)
-        self._engine = Engine(evaluator.compiled.plan, evaluator, self.store, clock, hops_max)
+        self._engine = local_engine(evaluator, self.store, clock, hops_max=hops_max)
         self._own: dict[int, int] = {}
         """The number here of each message of the other engine."""
         self._arrived: list[int] = []

@@ -35,7 +35,6 @@ from demaq.bulk.datasource.options import WrongOption
 from demaq.bulk.datasource.queue_reader import Range, ranges
 from demaq.bulk.datasource.schema import from_text, spark_type, to_text
 from demaq.compiler.planner import make_plan
-from demaq.engine.engine import Engine
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import OperatorError, StoreError
 from demaq.evaluation.saxon.compiled import compile_program
@@ -46,6 +45,7 @@ from demaq.server.node import Node
 from demaq.spark.java import find_java_home
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
+from tests.engines import local_engine
 
 PROGRAM = """
 create queue orders
@@ -80,7 +80,7 @@ class OpenStore:
         migrate_store(
             make_plan(compiled.plan.program), evaluator, self.store, lambda: datetime.now(UTC), (), lambda _: None
         )
-        self.engine = Engine(compiled.plan, evaluator, self.store, lambda: datetime.now(UTC))
+        self.engine = local_engine(evaluator, self.store, lambda: datetime.now(UTC))
 
     def orders(self, numbers: Sequence[int]) -> list[int]:
         return [self.engine.enqueue("orders", ORDER.format(n, n % 3)) for n in numbers]
@@ -644,7 +644,7 @@ class FakeContext:
 
 def test_a_python_that_somebody_has_chosen_for_the_workers_stays(monkeypatch, tmp_path):
     def chosen(context: Any) -> str:
-        demaq.spark._choose_worker_python(context)
+        demaq.bulk.datasource.registration._choose_worker_python(context)
         return str(context.pythonExec)
 
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +13,7 @@ from demaq.backoff import Backoff
 from demaq.cli.main import demaq as command
 from demaq.cli.main import run
 from demaq.errors import OperatorError
-from demaq.evaluation.outcomes import Outcome, StateReader
-from demaq.messages import Message
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.spark import pipeline as pipelines
 from demaq.spark.jobs import JobFailed
 from demaq.spark.pipeline import ROUNDS_BEFORE_ANOTHER_TRY, START_MESSAGES, Pipeline, PipelineName
@@ -32,11 +31,9 @@ class Somewhere:
     def __init__(self) -> None:
         self.rounds: list[int] = []
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        self.rounds.append(len(messages))
-        return [None] * len(messages)
+    def run(self, request: RoundRequest) -> RoundResult:
+        self.rounds.append(len(request.batch))
+        return RoundResult([None] * len(request.batch))
 
     def probe(self) -> float:
         return 0.1
@@ -53,10 +50,9 @@ def pipeline_of(name: PipelineName, start: Callable[[], Any] | None = None) -> t
 
 
 def rounds_of(pipeline: Pipeline, *sizes: int) -> None:
-    reader: Any = None
     for size in sizes:
-        messages: Any = [None] * size
-        pipeline.cascade(messages, reader, NOW, True)
+        batch: Any = [None] * size
+        pipeline.run(RoundRequest(batch=batch, snapshot=0, now=NOW))
 
 
 def test_inline_never_starts_spark() -> None:
@@ -159,11 +155,9 @@ class Unreliable(Somewhere):
         super().__init__()
         self.away = self.ended = False
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
+    def run(self, request: RoundRequest) -> RoundResult:
         self.probe()
-        return super().cascade(messages, reader, now, deep, fold)
+        return super().run(request)
 
     def probe(self) -> float:
         if self.away:

@@ -85,8 +85,8 @@ def test_a_rule_that_takes_too_much_on_spark_costs_itself_and_nobody_else(
     files = {str(application): COSTLY}
     store = SqliteStore(tmp_path / "store")
     with closing(store), closing(ProcessEvaluator(files, tmp_path / "store", *limits)) as beside:
-        on_spark = SparkEvaluator(spark.session, program, files, tmp_path / "store", beside, *limits)
-        engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC))
+        on_spark = SparkEvaluator(spark.session, files, tmp_path / "store", beside, *limits)
+        engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC), receiver=beside)
         for n in range(20):
             engine.enqueue("a", f"<m><n>{n}</n>{f'<{culprit}/>' if n == 7 else ''}</m>")
         began = time.monotonic()

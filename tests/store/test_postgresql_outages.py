@@ -22,7 +22,7 @@ import pytest
 
 import demaq
 from demaq.errors import StoreError
-from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
+from demaq.evaluation.request import RoundRequest
 from demaq.server.node import Node
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.postgresql_database import ServerDatabase
@@ -244,13 +244,14 @@ def test_a_locked_table_is_no_fault_of_a_rule(server: Server, tmp_path: Path):
     try:
         node.enqueue("a", "<m/>")
         [message] = node.store.pending(1)
-        reader = SnapshotReader(node.store, node.store.snapshot(), Documents())
+        request = RoundRequest(batch=[message], snapshot=node.store.snapshot(), now=node.now())
         with psycopg.connect(server.address(schema)) as administrator:
             administrator.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreError, match="lock timeout"):
-                node._evaluator.evaluate([Documents().message(message)], reader, node.now())
+                node._evaluator.run(request)
             administrator.rollback()
-        [outcome] = node._evaluator.evaluate([Documents().message(message)], reader, node.now())
+        [outcome] = node._evaluator.run(request).outcomes
+        assert outcome is not None
         assert (len(outcome.actions), outcome.errors, outcome.lost) == (1, [], None)
     finally:
         node.stop()

@@ -35,7 +35,7 @@ def engine(server: Server, tmp_path: Path) -> Iterator[Engine]:
     address = server.address(server.new_schema())
     store = PostgresqlStore(address, now=lambda: NOW)
     evaluator = ProcessEvaluator(loaded.files(), address)
-    yield Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW)
+    yield Engine(compile_program(loaded).plan, evaluator, store, lambda: NOW, receiver=evaluator)
     evaluator.close()
     store.close()
 
@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_doubled_when_all_connections_are(server: Server, eng
 def test_messages_are_run_again_once(engine: Engine):
     engine.enqueue("a", "<m><k>1</k></m>")
     drain(engine)
-    hands = LocalBackend(engine.plan, engine.store, engine.evaluator)
+    hands = LocalBackend(engine.plan, engine.store, engine.receiver)
 
     class Target:
         def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:

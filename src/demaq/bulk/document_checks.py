@@ -19,7 +19,7 @@ from demaq.engine.error_routing import RefusedMessage
 from demaq.engine.intake import explicit_properties
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import PropertyRequest
+from demaq.evaluation.request import PropertyRequest
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
@@ -71,7 +71,7 @@ class Checker:
     def check(self, work: Assignment) -> list[CheckedDocument]:
         parsed = [self._arrival(work, item) for item in work.items]
         arrivals = [each for each in parsed if isinstance(each, PropertyRequest)]
-        answers = iter(self._evaluator.receive_many(arrivals))
+        answers = iter(self._evaluator.compute_properties(arrivals))
         found: list[CheckedDocument] = []
         for item, each in zip(work.items, parsed, strict=True):
             if isinstance(each, MessageError):

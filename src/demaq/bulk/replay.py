@@ -22,7 +22,7 @@ from demaq.engine.error_routing import read_error
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.replay import REQUESTS, Original, arrival, copy, failed_original, stored_original
 from demaq.errors import MessageError
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
+from demaq.evaluation.request import PropertyEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.evaluation.workers.time_limit import at_most
 from demaq.spark.jobs import cores
@@ -75,7 +75,7 @@ class ReplayBackend(Protocol):
 class LocalBackend:
     """One process, for few messages."""
 
-    def __init__(self, plan: Plan, store: Store, evaluator: Evaluator) -> None:
+    def __init__(self, plan: Plan, store: Store, evaluator: PropertyEvaluator) -> None:
         self._plan = plan
         self._store = store
         self._evaluator = evaluator
@@ -179,7 +179,7 @@ class Replay:
 class Copier:
     """Makes copies under one program."""
 
-    def __init__(self, maker: MessageFactory, evaluator: Evaluator, store: Store) -> None:
+    def __init__(self, maker: MessageFactory, evaluator: PropertyEvaluator, store: Store) -> None:
         self._maker = maker
         self._evaluator = evaluator
         self._store = store
@@ -189,7 +189,7 @@ class Copier:
         originals = self._originals(found)
         there = [original for original in originals if original is not None]
         program = self._maker.program
-        answers = iter(self._evaluator.receive_many([arrival(program, original, now) for original in there]))
+        answers = iter(self._evaluator.compute_properties([arrival(program, original, now) for original in there]))
         made: list[NewMessage | MessageError] = []
         for item, original in zip(found, originals, strict=True):
             if original is None:

@@ -10,8 +10,7 @@ from demaq.compiler.plan import Index
 from demaq.engine.replay import arrival, stored_original
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
-from demaq.evaluation.outcomes import Received
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.request import PropertyEvaluator, PropertyResult, compute_one
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, system_properties
 from demaq.language.program.program import Program
 from demaq.messages import Message, PropertyValue, transport_properties
@@ -20,7 +19,7 @@ from demaq.store.protocol import Store, StoredMessage
 
 def message_again(
     program: Program,
-    evaluator: Evaluator,
+    evaluator: PropertyEvaluator,
     stored: StoredMessage,
     explicit: Mapping[str, PropertyValue],
     now: datetime,
@@ -30,7 +29,7 @@ def message_again(
     `explicit` are values that are set instead of its own.
     """
     asked = arrival(program, stored_original(stored), now)
-    received = receive(evaluator, replace(asked, explicit={**asked.explicit, **explicit}))
+    received = compute_one(evaluator, replace(asked, explicit={**asked.explicit, **explicit}))
     return Message(
         id=str(stored.seq),
         queue=stored.queue,
@@ -47,7 +46,7 @@ class StoredState(SnapshotReader):
     """The store at a snapshot. Slices and indexes that only this program has are computed from the messages."""
 
     def __init__(
-        self, program: Program, former: Program | None, evaluator: Evaluator, store: Store, snapshot: int
+        self, program: Program, former: Program | None, evaluator: PropertyEvaluator, store: Store, snapshot: int
     ) -> None:
         """`former` is the program that ran on the store last."""
         super().__init__(store, snapshot, Documents())
@@ -60,7 +59,7 @@ class StoredState(SnapshotReader):
             for name, slicing in program.slicings.items()
             if name in known and known[name].property == slicing.property
         }
-        self._computed: dict[str, list[tuple[Message, Received]]] = {}
+        self._computed: dict[str, list[tuple[Message, PropertyResult]]] = {}
 
     def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
         """Each is read when it is asked for."""
@@ -83,13 +82,15 @@ class StoredState(SnapshotReader):
         wanted = {(index.number, entry) for entry in entries}
         return [message for message, received in self._received(index.queue) if not wanted.isdisjoint(received.entries)]
 
-    def _received(self, queue: str) -> list[tuple[Message, Received]]:
+    def _received(self, queue: str) -> list[tuple[Message, PropertyResult]]:
         """The messages of a queue, each as this program would receive it; without those that it would refuse."""
         if queue not in self._computed:
-            found: list[tuple[Message, Received]] = []
+            found: list[tuple[Message, PropertyResult]] = []
             for stored in self._store.queue(queue, self.snapshot):
                 try:
-                    received = receive(self._evaluator, arrival(self._program, stored_original(stored), stored.created))
+                    received = compute_one(
+                        self._evaluator, arrival(self._program, stored_original(stored), stored.created)
+                    )
                 except MessageError:
                     continue
                 found.append((self._documents.message(stored), received))

@@ -10,8 +10,7 @@ from demaq.documents import Document, parse_document
 from demaq.engine.intake import expect_queue, explicit_properties
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import PropertyRequest
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage
 
@@ -32,7 +31,7 @@ class IncomingMessage:
 
 
 def receive_all(
-    maker: MessageFactory, evaluator: Evaluator, queue: str, sent: Sequence[IncomingMessage], now: datetime
+    maker: MessageFactory, evaluator: PropertyEvaluator, queue: str, sent: Sequence[IncomingMessage], now: datetime
 ) -> list[NewMessage | MessageError]:
     """Raises a MessageError where there is no such queue; what is wrong with one message stands in its place."""
     expect_queue(maker.program, queue)
@@ -53,7 +52,7 @@ def receive_all(
                 )
         except MessageError as error:
             answers[number] = error
-    for number, received in zip(arrivals, evaluator.receive_many(list(arrivals.values())), strict=True):
+    for number, received in zip(arrivals, evaluator.compute_properties(list(arrivals.values())), strict=True):
         if isinstance(received, MessageError):
             answers[number] = received
             continue

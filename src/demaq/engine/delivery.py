@@ -9,8 +9,7 @@ from demaq.documents import parse_document
 from demaq.engine.error_routing import Failure
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import PropertyRequest
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.store.protocol import Attempt, NewMessage, Step, StoredAnswer, StoredMessage
 
 
@@ -35,7 +34,7 @@ class Ended:
 class Sending:
     """Makes the steps of one program."""
 
-    def __init__(self, maker: MessageFactory, receiver: Evaluator) -> None:
+    def __init__(self, maker: MessageFactory, receiver: PropertyEvaluator) -> None:
         self._maker = maker
         self._receiver = receiver
         self._rules = {rule.name: rule for rule in maker.program.rules}
@@ -66,7 +65,7 @@ class Sending:
         try:
             document = parse_document(reply)
             arrival = PropertyRequest(queue=queue, document=document, now=now, inherited=message.properties)
-            received = receive(self._receiver, arrival)
+            received = compute_one(self._receiver, arrival)
         except MessageError as error:
             return self._failed(message, error.kind, f"the answer is refused: {error.message}", attempt, now)
         return [self._maker.new(queue, document, received.properties, received.entries, now, trigger=message)]

@@ -17,11 +17,11 @@ from demaq.engine.error_routing import Failure
 from demaq.engine.intake import expect_queue, expect_repeated
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
-from demaq.engine.round import NUMBERS_PER_MESSAGE, Evaluation, Rounds
+from demaq.engine.round import NUMBERS_PER_MESSAGE, SERIAL, Evaluation, RoundPolicy, Rounds
 from demaq.engine.slow_messages import Apart, Lane
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
-from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, PropertyRequest, SliceReset
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, RoundEvaluator, compute_one
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
 from demaq.messages import PropertyValue
@@ -59,54 +59,43 @@ class Engine:
     def __init__(
         self,
         plan: Plan,
-        evaluator: Evaluator,
+        evaluator: RoundEvaluator,
         store: Store,
         clock: Callable[[], datetime],
         hops_max: int = HOPS_MAX,
         observe: Callable[[Sequence[Step], Sequence[Committed]], None] | None = None,
-        receiver: Evaluator | None = None,
-        elide: bool = False,
-        exact: bool = True,
-        fold: bool = False,
-        ahead: bool = False,
+        *,
+        receiver: PropertyEvaluator,
+        policy: RoundPolicy = SERIAL,
         lanes: Sequence[Lane] = (),
         wake: Callable[[], None] = lambda: None,
         native: bool = True,
     ) -> None:
-        """`receiver` checks what arrives; without one the evaluator of the rounds does it, and senders wait for it.
+        """`receiver` computes the properties of messages that no rule made. `observe` is called with each commit.
 
-        With `elide` messages that come and go within a round never reach the store. With `exact` no message is ever
-        processed before an older one of its priority; without it a long backlog is worked off conversation by
-        conversation: what a message leads to may come before others that wait. With `fold` a conversation of which
-        nothing is left is one step, and `observe` does not hear of the messages that came and went in it. With `ahead`
-        the next rounds are evaluated while one is committed, by an evaluator that takes calls from other threads.
-        Without `native` the evaluator is asked about everything that arrives.
-
-        `lanes` evaluate what the evaluator of the rounds defers, at least two where it does; `wake` is called, from
-        other threads, when a round is to be run because of that.
+        `lanes` evaluate what the evaluator of the rounds defers, at least two if it does; `wake` is called, from other
+        threads, when a round is to be run because of that. Without `native` the receiver is asked about everything
+        that arrives.
         """
-        self.fold = fold
-        self._ahead = ahead
+        self.policy = policy
         self._begun: deque[Evaluation] = deque()
         """The next rounds, as far as they have begun."""
         self._is_last = False
         """Whether no messages wait behind those of the rounds that have begun, as far as one knows."""
         self._rounds_alone = 0
         """So many rounds are not to begin ahead, because too much of what was evaluated ahead did not hold."""
-        self._elide = elide
-        self._exact = exact
         self.plan = plan
         self.program = plan.program
         self.evaluator = evaluator
         self.store = store
         self.clock = clock
         self.hops_max = hops_max
-        self.maker = MessageFactory(plan, receiver or evaluator, native)
+        self.maker = MessageFactory(plan, receiver, native)
         self.round_messages_max: int | None = None
         """Fewer messages in a round than the evaluator takes."""
         self.round_messages_least = ROUND_MESSAGES_LEAST
         self._round_messages = ROUND_MESSAGES_FIRST
-        self.receiver = receiver or evaluator
+        self.receiver = receiver
         self.quick_receiver = receiver.quick if isinstance(receiver, Receiver) else self.receiver
         """The same for many senders at once: TakesLong is the answer for a message that would hold up the others."""
         self._observe = observe
@@ -157,7 +146,7 @@ class Engine:
         if computed is not None:
             return self.maker.new(queue, document, *computed, now, request=request)
         arrival = PropertyRequest(queue=queue, document=document, explicit=properties or {}, now=now)
-        received = receive(self.receiver, arrival)
+        received = compute_one(self.receiver, arrival)
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
     def received_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[NewMessage]:
@@ -296,14 +285,14 @@ class Engine:
             return None
         self._is_last = all_of_them
         first, *others = self._divided(batch, self._rounds_at_once())
-        begun = self._rounds.begin(first, deep=all_of_them or not self._exact, fold=self.fold)
+        begun = self._rounds.begin(first, deep=all_of_them or not self.policy.exact, fold=self.policy.fold)
         for part in others:
             self._start(part)
         return begun
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
         """Begin the rounds behind one with these messages."""
-        if not self._ahead or self._exact or self._attempts or self._is_last:
+        if not self._may_run_ahead() or self._is_last:
             return
         if self._rounds_alone:
             self._rounds_alone -= 1
@@ -316,9 +305,12 @@ class Engine:
             for part in self._divided(following, free):
                 self._start(part)
 
+    def _may_run_ahead(self) -> bool:
+        return self.policy.ahead and not self.policy.exact and not self._attempts
+
     def _rounds_at_once(self) -> int:
         """How many rounds may be evaluated at once, as things are."""
-        if not self._ahead or self._exact or self._attempts or self._rounds_alone:
+        if not self._may_run_ahead() or self._rounds_alone:
             return 1
         return self.evaluator.rounds_max
 
@@ -329,7 +321,7 @@ class Engine:
 
     def _start(self, batch: Sequence[StoredMessage]) -> None:
         """Begin a round ahead of its time."""
-        begun = self._rounds.begin(batch, deep=True, fold=self.fold)
+        begun = self._rounds.begin(batch, deep=True, fold=self.policy.fold)
         self._begun.append(begun)
         begun.start()
 
@@ -380,7 +372,7 @@ class Engine:
     def _commit(self, steps: Sequence[Step]) -> None:
         if not steps:
             return
-        committed = self.store.commit(steps, self._elide)
+        committed = self.store.commit(steps, self.policy.elide)
         if self._observe is not None:
             self._observe(steps, committed)
 

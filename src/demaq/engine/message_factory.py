@@ -14,8 +14,8 @@ from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
-from demaq.evaluation.outcomes import Enqueued, PropertyRequest
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.outcomes import Enqueued
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.evaluation.state.snapshot_reader import date_time, size_of
 from demaq.language.program.program import SYSTEM_ERRORS
 from demaq.messages import PropertyValue, transport_properties
@@ -27,7 +27,7 @@ from demaq.system_properties import transport_properties as undeclared_propertie
 class MessageFactory:
     """Makes the messages of one program."""
 
-    def __init__(self, plan: Plan, evaluator: Evaluator, native: bool = True) -> None:
+    def __init__(self, plan: Plan, evaluator: PropertyEvaluator, native: bool = True) -> None:
         """With `native`, what is a plain path of a message is computed here."""
         self._is_native = native
         self.plan = plan
@@ -77,7 +77,7 @@ class MessageFactory:
             if timer.target not in self.program.queues:  # the program has changed since
                 raise MessageError("enqueueError", f"there is no queue {timer.target}", "demaq:enqueueError")
             arrival = PropertyRequest(queue=timer.target, document=document, now=now, inherited=inherited)
-            received = receive(self._evaluator, arrival)
+            received = compute_one(self._evaluator, arrival)
         except MessageError as error:
             rule = self._rules.get(message.rule or "")
             failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=rule)
@@ -127,7 +127,7 @@ class MessageFactory:
         while True:
             try:
                 arrival = PropertyRequest(queue=queue, document=document, now=now, inherited=message.properties)
-                received = receive(self._evaluator, arrival)
+                received = compute_one(self._evaluator, arrival)
                 properties, entries = dict(received.properties), received.entries
             except MessageError:  # an error queue that does not take the error: the system's takes everything
                 if queue != SYSTEM_ERRORS:

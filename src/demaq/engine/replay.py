@@ -15,7 +15,7 @@ from datetime import datetime
 from demaq.documents import Document
 from demaq.engine.error_routing import ErrorReport
 from demaq.engine.message_factory import MessageFactory
-from demaq.evaluation.outcomes import PropertyRequest, Received
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.language.program.program import Program
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage, Store, StoredMessage
@@ -126,7 +126,7 @@ def arrival(program: Program, original: Original, now: datetime) -> PropertyRequ
 
 
 def copy(
-    maker: MessageFactory, original: Original, received: Received, now: datetime, request: str, rule: str | None
+    maker: MessageFactory, original: Original, received: PropertyResult, now: datetime, request: str, rule: str | None
 ) -> NewMessage:
     """A message that stands for the original. With a rule, only that one will act on it; with NO_RULE, none."""
     properties = {

@@ -28,10 +28,10 @@ from datetime import datetime
 
 from demaq.engine.message_factory import MessageFactory
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, VersionTracker
-from demaq.evaluation.outcomes import Enqueued, Outcome, SliceReset, StateKey, StateReader, Version
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
-from demaq.evaluation.state.snapshot_reader import NO_SLICES, Documents, SnapshotReader, StoredBatch
-from demaq.messages import Message
+from demaq.evaluation.outcomes import Enqueued, Outcome, SliceReset, StateKey, Version
+from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
+from demaq.evaluation.state.snapshot_reader import NO_SLICES
+from demaq.records import record
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
 
 AGAIN_MESSAGES_FIRST = 50
@@ -52,6 +52,26 @@ _OTHER = -1
 
 Order = tuple[int, int]
 """The place of a message in the line: the highest priority first, then the oldest."""
+
+
+@record
+class RoundPolicy:
+    """How rounds are made and committed. The result is that of a serial execution in any case."""
+
+    elide: bool = False
+    """Messages that are created and processed within one commit are not stored."""
+    exact: bool = True
+    """No message is processed before an older one of its priority. Otherwise a long backlog is processed conversation
+    by conversation: what a message leads to may come before others that wait."""
+    fold: bool = False
+    """A conversation of which nothing remains is one step; its messages are not observed."""
+    ahead: bool = False
+    """The next rounds are evaluated while one is committed, by an evaluator that may be called from other threads."""
+
+
+SERIAL = RoundPolicy()
+THROUGHPUT = RoundPolicy(elide=True, exact=False, fold=True, ahead=True)
+"""As a node does that keeps nothing."""
 
 
 class View:
@@ -77,7 +97,7 @@ class Evaluation:
         batch: Sequence[StoredMessage],
         deep: bool,
         view: View,
-        evaluate: Callable[[], Sequence[Outcome | None]],
+        evaluate: Callable[[], RoundResult],
     ) -> None:
         self.batch = batch
         self.deep = deep
@@ -123,15 +143,14 @@ class Evaluation:
     def _run(self) -> None:
         started = time.perf_counter()
         try:
-            found = self._evaluate()
+            result = self._evaluate()
         except BaseException as error:
             self._error = error
             return
         self.seconds = time.perf_counter() - started
-        self.outcomes = found[: len(self.batch)]
-        for outcome in found[len(self.batch) :]:
-            assert outcome is not None
-            assert outcome.parent is not None, "behind the messages come those they make"
+        self.outcomes = result.outcomes
+        for outcome in result.descendants:
+            assert outcome.parent is not None, "a descendant has a parent"
             self.view.children[outcome.parent] = outcome
 
 
@@ -156,7 +175,7 @@ class Rounds:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: RoundEvaluator,
         maker: MessageFactory,
         store: Store,
         clock: Callable[[], datetime],
@@ -174,7 +193,6 @@ class Rounds:
         self._commit = commit
         self._hops_max = hops_max
         self._parts = StateKeys(maker.plan)
-        self._documents = Documents()
         self.changing = threading.RLock()
         """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
         self._views: list[View] = []
@@ -220,27 +238,23 @@ class Rounds:
 
         With `fold` a conversation that nobody else has a part in is one step.
         """
-        with self.changing:
-            snapshot = self._store.snapshot()
-            view = View(self._clock())
-            self._views.append(view)
-        reader = SnapshotReader(self._store, snapshot, self._documents)
-        messages = StoredBatch(batch, self._documents)
-        return Evaluation(batch, deep, view, lambda: self._evaluator.cascade(messages, reader, view.now, deep, fold))
+        return self._begin(batch, self._evaluator.run, deep, fold)
 
     def begin_apart(
-        self,
-        batch: Sequence[StoredMessage],
-        evaluate: Callable[[Sequence[Message], StateReader, datetime], Sequence[Outcome | None]],
+        self, batch: Sequence[StoredMessage], evaluate: Callable[[RoundRequest], RoundResult]
     ) -> Evaluation:
         """Begin to evaluate messages on the newest snapshot by other means than a round's."""
+        return self._begin(batch, evaluate, deep=False, fold=False)
+
+    def _begin(
+        self, batch: Sequence[StoredMessage], evaluate: Callable[[RoundRequest], RoundResult], deep: bool, fold: bool
+    ) -> Evaluation:
         with self.changing:
             snapshot = self._store.snapshot()
             view = View(self._clock())
             self._views.append(view)
-        reader = SnapshotReader(self._store, snapshot, self._documents)
-        messages = StoredBatch(batch, self._documents)
-        return Evaluation(batch, False, view, lambda: evaluate(messages, reader, view.now))
+        request = RoundRequest(batch=batch, snapshot=snapshot, now=view.now, deep=deep, fold=fold)
+        return Evaluation(batch, deep, view, lambda: evaluate(request))
 
     def end_apart(self, begun: Evaluation) -> set[int]:
         """Commit those messages of an evaluation apart that still hold; the answer is their numbers."""

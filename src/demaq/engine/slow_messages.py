@@ -19,16 +19,15 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol
 
 from demaq.compiler.plan import Plan
 from demaq.engine.round import Evaluation, Order, Rounds
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.evaluation.cascade.versions import SliceKey
-from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, StateReader
+from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.workers.progress import PATIENCE_SECONDS
-from demaq.messages import Message
 from demaq.store.protocol import StoredMessage
 
 MESSAGES_MAX = 500
@@ -48,18 +47,14 @@ PAUSE_SECONDS = 1.0
 
 _log = logging.getLogger("demaq.node")
 
-Evaluate = Callable[[Sequence[Message], StateReader, datetime], Sequence[Outcome | None]]
-
 
 class Lane(Protocol):
-    """An evaluator for what takes long."""
+    """An evaluator of messages that take long."""
 
-    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> Sequence[Outcome | None]:
-        """Evaluate messages one by one until one takes long, which is deferred; None for those not reached."""
+    def sift(self, request: RoundRequest) -> RoundResult:
+        """Evaluate messages one by one until one takes long, which is deferred; no outcome for those not reached."""
 
-    def evaluate_alone(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime
-    ) -> Sequence[Outcome | None]:
+    def evaluate_alone(self, request: RoundRequest) -> RoundResult:
         """Evaluate messages with the whole of the limits, one of them rule by rule."""
 
 
@@ -227,7 +222,7 @@ class Apart:
 
     def _begin(self, chosen: list[_Entry], lane: int) -> _SlowRun:
         evaluator = self.lanes[lane]
-        evaluate: Evaluate = evaluator.sift if lane == 0 else evaluator.evaluate_alone
+        evaluate = evaluator.sift if lane == 0 else evaluator.evaluate_alone
         current = {message.seq: message for message in self.rounds.read([entry.message.seq for entry in chosen])}
         assert len(current) == len(chosen), "an unprocessed message is never removed"
         for entry in chosen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from demaq.compiler.plan import Index
@@ -160,49 +159,6 @@ class Outcome:
         self.errors += other.errors
         self.reads |= other.reads
         self.members = other.members
-
-
-def insert_outcomes(outcomes: list[Outcome | None], share: Sequence[int], found: Sequence[Outcome | None]) -> None:
-    """Put the outcomes of a share in their places, those of what the messages make behind all others."""
-    offset = len(outcomes) - len(share)
-
-    def place(number: int) -> int:
-        return share[number] if 0 <= number < len(share) else number + offset if number >= 0 else number
-
-    for number, outcome in enumerate(found):
-        if outcome is not None:
-            outcome.number = place(outcome.number)
-            if outcome.parent is not None:
-                outcome.parent = (place(outcome.parent[0]), outcome.parent[1])
-        if number < len(share):
-            outcomes[share[number]] = outcome
-        else:
-            outcomes.append(outcome)
-
-
-@record
-class PropertyRequest:
-    """A message that no rule made, whose properties and index entries are to be computed."""
-
-    queue: str
-    document: Document
-    now: datetime
-    explicit: Mapping[str, PropertyValue] = field(default_factory=dict)
-    """Set by its sender; or, on a stored message, what it keeps."""
-    inherited: Mapping[str, PropertyValue] = field(default_factory=dict)
-    """Properties of the message that caused it, if one did."""
-
-
-@record
-class Received:
-    """A message from outside that may be stored."""
-
-    queue: str
-    document: Document
-    properties: Mapping[str, PropertyValue]
-    entries: tuple[tuple[int, str], ...]
-    failures: tuple[tuple[str, str], ...] = ()
-    """Properties that a stored message cannot have, each with the reason."""
 
 
 class StateReader(Protocol):

@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.error_routing import kind_of
 from demaq.engine.intake import expect_program, expect_queue, explicit_properties
 from demaq.engine.migration.migrate_store import migrate_store
+from demaq.engine.round import THROUGHPUT
 from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver, SystemFault
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import CHECK_EVERY, EvaluatorName, native_settings
@@ -174,7 +176,7 @@ class Node:
                 spark = start_spark(master, options=spark_options, folder=self.folder / "spark", tell=tell)
                 shared = address_for_executors(where)
                 given = files, shared, self._evaluator, *limits, native, self.native
-                return SparkEvaluator(spark.session, self.program, *given), spark.close
+                return SparkEvaluator(spark.session, *given), spark.close
 
             self.pipeline = Pipeline(pipeline, pool, start, tell)
             opened.callback(self.pipeline.close)
@@ -190,10 +192,7 @@ class Node:
                 hops_max=hops_max,
                 observe=self._committed,
                 receiver=Receiver(self._receiver, slow_receiver),
-                elide=not keep,
-                exact=False,
-                fold=not keep,
-                ahead=True,
+                policy=THROUGHPUT if not keep else replace(THROUGHPUT, elide=False, fold=False),
                 lanes=self._lanes,
                 wake=self.look_for_work,
                 native=native.is_native,
@@ -397,7 +396,9 @@ class Node:
         """Call back for every message that rules or timers put into a queue, after its commit."""
         expect_queue(self.program, queue)
         with self._turn:
-            self.engine.fold = False  # they shall hear of every message, also of a round that has begun
+            self.engine.policy = replace(
+                self.engine.policy, fold=False
+            )  # they shall hear of every message, also of a round that has begun
             self.engine.forget_ahead()
             self._subscribers.setdefault(queue, []).append(listener)
 

@@ -15,6 +15,7 @@ from demaq.engine.engine import Engine
 from demaq.engine.intake import expect_program, explicit_properties
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import StoreError, StoreMissing
+from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.language.loader import load_program_texts
@@ -44,7 +45,9 @@ class StoreAtRest:
     def _engine(self) -> Engine:
         """Made for those who need it: to compile a program takes longer than most of what is asked."""
         compiled = compile_program(self._program)
-        return Engine(compiled.plan, SaxonEvaluator(compiled), self._store, lambda: datetime.now(UTC))
+        rules = SaxonEvaluator(compiled)
+        evaluator = LocalEvaluator(rules, self._store)
+        return Engine(compiled.plan, evaluator, self._store, lambda: datetime.now(UTC), receiver=rules)
 
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
         given = explicit_properties(self._program, queue, properties)

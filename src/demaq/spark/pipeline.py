@@ -11,17 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 from demaq.backoff import Backoff
 from demaq.errors import OperatorError
-from demaq.evaluation.delegating import Delegating
-from demaq.evaluation.outcomes import Outcome, StateReader
-from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX, Evaluator
-from demaq.messages import Message
+from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
+from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.spark.jobs import JobFailed
 from demaq.spark.spark_evaluator import SparkEvaluator
 
@@ -54,13 +51,13 @@ class Counts:
     spark_messages: int = 0
 
 
-class Pipeline(Delegating):
-    """An Evaluator that chooses between two. Must be closed."""
+class Pipeline:
+    """A RoundEvaluator that chooses between two. Must be closed."""
 
     def __init__(
         self,
         name: PipelineName,
-        inline: Evaluator,
+        inline: RoundEvaluator,
         start: Callable[[], tuple[SparkEvaluator, Callable[[], None]]],
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -82,7 +79,7 @@ class Pipeline(Delegating):
         """Where the last round went."""
         self.fault: str | None = None
         """Why nothing goes to Spark at present, though it was started."""
-        super().__init__(inline)
+        self._inline = inline
         self._start = start
         self._spark: SparkEvaluator | None = None
         self._stop: Callable[[], None] | None = None
@@ -107,7 +104,7 @@ class Pipeline(Delegating):
     def rounds_max(self) -> int:
         """Spark divides a round by itself; the processes beside the node take one each."""
         is_inline = self.name == "inline" or (self.name == "auto" and not self._was_on_spark)
-        return self._beside.rounds_max if is_inline else 1
+        return self._inline.rounds_max if is_inline else 1
 
     @property
     def threshold(self) -> int | None:
@@ -117,7 +114,7 @@ class Pipeline(Delegating):
         if self.spark_message_seconds is None:  # nobody knows yet: as if all tasks could work at the same time
             saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
         else:
-            here = self.message_seconds / self._beside.rounds_max
+            here = self.message_seconds / self._inline.rounds_max
             saved_by_each = here * WORTH_IT - self.spark_message_seconds
         return max(1, int(self.job_seconds / saved_by_each)) if saved_by_each > 0 else None
 
@@ -131,30 +128,27 @@ class Pipeline(Delegating):
             self._stop = None
         self._spark = None
 
-    # an Evaluator
-
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        chosen = self._chosen(len(messages))
+    def run(self, request: RoundRequest) -> RoundResult:
+        messages = len(request.batch)
+        chosen = self._chosen(messages)
         self._was_on_spark = chosen is not None
         started = time.perf_counter()
         try:
-            outcomes = (chosen or self._beside).cascade(messages, reader, now, deep, fold)
+            result = (chosen or self._inline).run(request)
         except JobFailed as failed:
             self._lost(failed)
-            return self.cascade(messages, reader, now, deep, fold)
-        seconds = (time.perf_counter() - started) / len(messages)
+            return self.run(request)
+        seconds = (time.perf_counter() - started) / messages
         with self._noting:
             if chosen is not None:
                 self.counts.spark_rounds += 1
-                self.counts.spark_messages += len(messages)
-                self._note_spark(len(messages), seconds)
+                self.counts.spark_messages += messages
+                self._note_spark(messages, seconds)
             else:
                 self.counts.inline_rounds += 1
-                self.counts.inline_messages += len(messages)
+                self.counts.inline_messages += messages
                 self.message_seconds += WEIGHT * (seconds - self.message_seconds)
-        return outcomes
+        return result
 
     # the choice
 
@@ -184,7 +178,7 @@ class Pipeline(Delegating):
     def _another_try(self, messages: int) -> SparkEvaluator | None:
         """Spark does not pay off, as far as one knows: now and then a full round tells whether that is still so."""
         assert self._spark is not None, "nobody knows before it runs"
-        tasks, processes = self._spark.tasks, self._beside.rounds_max
+        tasks, processes = self._spark.tasks, self._inline.rounds_max
         if tasks < 2:
             self.why = "Spark has one core only"
         else:

@@ -20,15 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demaq.evaluation.delegating import Delegating
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
-from demaq.evaluation.outcomes import Outcome, StateReader, insert_outcomes
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
-from demaq.evaluation.state.snapshot_reader import SnapshotReader
+from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS
-from demaq.language.program.program import Program
-from demaq.messages import Message
+from demaq.evaluation.workers.worker_protocol import RunRound
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.master import is_local
 from demaq.spark.memory_limit import MemoryLimit
@@ -52,8 +48,8 @@ CHECK_SHARE = 0.01
 _log = logging.getLogger("demaq.node")
 
 
-class SparkEvaluator(Delegating):
-    """An Evaluator whose cascades run on Spark. Everything else is asked of the one beside the node."""
+class SparkEvaluator:
+    """A RoundEvaluator on Spark. What a lost task was asked is evaluated by the fallback."""
 
     messages_max = SPARK_MESSAGES_MAX
     rounds_max = 1
@@ -61,10 +57,9 @@ class SparkEvaluator(Delegating):
     def __init__(
         self,
         session: SparkSession,
-        program: Program,
         files: Mapping[str, str],
         store: str | Path,
-        beside: Evaluator,
+        fallback: RoundEvaluator,
         rule_timeout_seconds: float = RULE_TIMEOUT_SECONDS,
         rule_memory_bytes: int | None = RULE_MEMORY_BYTES,
         native: NativeSettings = DEFAULT,
@@ -73,14 +68,13 @@ class SparkEvaluator(Delegating):
         self._native = native
         self._ledger = ledger or NativeLedger()
         self._session = session
-        self._slicings = {name: slicing.property for name, slicing in program.slicings.items()}
         self._files = dict(files)
         # On this machine everything is where it is.
         self._companions = {} if is_local(str(session.sparkContext.master)) else companion_files(files)
         known = sorted(self._files.items()), sorted(self._companions.items()), native
         self._digest = hashlib.sha256(repr(known).encode()).hexdigest()
         self._store = str(store if is_address(store) else Path(store).resolve())
-        super().__init__(beside)
+        self._fallback = fallback
         self._rule_timeout_seconds = rule_timeout_seconds
         self._rule_memory_bytes = rule_memory_bytes
         self.tasks = cores(session)
@@ -101,48 +95,37 @@ class SparkEvaluator(Delegating):
 
     def warm_up(self) -> None:
         """Have the program compiled where rounds will be evaluated. Raises JobFailed where there is nobody."""
-        self._answers([self._assignment([], 0, datetime.now(UTC), True, False)] * self.tasks)
+        self._answers([self._assignment(RoundRequest(batch=(), snapshot=0, now=datetime.now(UTC)))] * self.tasks)
 
     def has_ended(self) -> bool:
         """Whether Spark must be started again to be of use."""
         return has_ended(self._session)
 
-    # an Evaluator
-
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        """Raises JobFailed where Spark cannot do it at all."""
-        assert isinstance(reader, SnapshotReader), "executors read the store themselves"
+    def run(self, request: RoundRequest) -> RoundResult:
+        """Raises JobFailed if Spark cannot do it at all."""
         self.tasks = cores(self._session)  # executors come and go
-        shares = partition([self._slices(message) for message in messages], self.tasks)
-        assignments = [
-            self._assignment([messages[position].seq for position in share], reader.snapshot, now, deep, fold)
-            for share in shares
-        ]
+        shares = partition([message.slices for message in request.batch], self.tasks)
+        assignments = [self._assignment(request.select(share)) for share in shares]
         answers = self._answers(assignments)
-        outcomes: list[Outcome | None] = [None] * len(messages)
+        result = RoundResult([None] * len(request.batch))
         for number, share in enumerate(shares):
             if number in answers:
                 found, notes = pickle.loads(answers[number])
                 self._ledger.add(notes)
-                insert_outcomes(outcomes, share, found)
+                result.insert(share, found)
         lost = [position for number, share in enumerate(shares) if number not in answers for position in share]
         if lost:
             self.lost_tasks += len(shares) - len(answers)
-            insert_outcomes(outcomes, lost, self._beside.cascade([messages[n] for n in lost], reader, now, deep, fold))
-        return outcomes
+            result.insert(lost, self._fallback.run(request.select(lost)))
+        return result
 
     # tasks
 
-    def _slices(self, message: Message) -> list[tuple[str, str]]:
-        return [(name, message.properties[self._slicings[name]].key) for name in message.slices or ()]
-
-    def _assignment(self, seqs: list[int], *asked: object) -> bytes:
-        seconds = self._rule_timeout_seconds + len(seqs) * FURTHER_MESSAGE_SECONDS
+    def _assignment(self, request: RoundRequest) -> bytes:
+        seconds = self._rule_timeout_seconds + len(request.batch) * FURTHER_MESSAGE_SECONDS
         limits = seconds, self._rule_memory_bytes
         program = (self._digest, self._files, self._companions, self._native, self._ledger.withdrawn)
-        return pickle.dumps((program, self._store, limits, ("cascade", seqs, *asked)))
+        return pickle.dumps((program, self._store, limits, RunRound.of(request)))
 
     def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
         try:
@@ -207,10 +190,10 @@ def evaluate_share(assignment: bytes) -> bytes:
     with _limited(*limits):
         began = time.monotonic()
         worker.withdraw(withdrawn)
-        outcomes = worker.answer(request)
-        with_own_places(outcomes, root)
+        result = worker.answer(request)
+        with_own_places((*result.outcomes, *result.descendants), root)
         worker.check_within(CHECK_SHARE, time.monotonic() - began)  # a worker without a task is asked nothing
-        answer = pickle.dumps((outcomes, worker.notes()), pickle.HIGHEST_PROTOCOL)
+        answer = pickle.dumps((result, worker.notes()), pickle.HIGHEST_PROTOCOL)
     if worker.has_grown():
         threading.Timer(RECYCLE_SECONDS, os._exit, [0]).start()
     return answer

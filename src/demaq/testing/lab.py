@@ -23,9 +23,11 @@ from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.intake import expect_queue, explicit_properties
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import MessageError, StillBusy, SystemFault
+from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
+from demaq.evaluation.request import RoundEvaluator
 from demaq.evaluation.saxon.compiled import compile_program
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, SaxonEvaluator
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.loader import load_program, load_program_texts
@@ -118,11 +120,18 @@ class Lab:
         return self.now
 
     def _start(self) -> Engine:
-        evaluator = self._evaluator()
-        migrate_store(self._compiled.plan, evaluator, self.store, self._clock, self._discard)
         native = self._native.is_native
+        rules = SaxonEvaluator(self._compiled, native=native)
+        migrate_store(self._compiled.plan, rules, self.store, self._clock, self._discard)
         engine = Engine(
-            self._compiled.plan, evaluator, self.store, self._clock, self._hops_max, self._note, native=native
+            self._compiled.plan,
+            self._round_evaluator(rules),
+            self.store,
+            self._clock,
+            self._hops_max,
+            self._note,
+            receiver=rules,
+            native=native,
         )
         engine.round_messages_max = self._round_messages_max
         return engine
@@ -131,17 +140,16 @@ class Lab:
     def _round_messages_max(self) -> int | None:
         return 1 if self._pipeline == "serial" else None
 
-    def _evaluator(self) -> Evaluator:
-        beside = SaxonEvaluator(self._compiled, native=self._native.is_native)
+    def _round_evaluator(self, rules: SaxonEvaluator) -> RoundEvaluator:
+        local = LocalEvaluator(rules, self.store)
         if self._pipeline != "spark":
-            return beside
+            return local
         if self._folder is None:
             raise ValueError("Spark's workers read a store in a folder; this one is in memory")
         from demaq.spark.session import shared_session
         from demaq.spark.spark_evaluator import SparkEvaluator
 
-        files = self.program.files()
-        return SparkEvaluator(shared_session(), self.program, files, self._folder, beside, native=self._native)
+        return SparkEvaluator(shared_session(), self.program.files(), self._folder, local, native=self._native)
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
         """Load all collections, or none where one of them is refused."""

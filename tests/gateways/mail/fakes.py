@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 @dataclass
-class Received:
+class PropertyResult:
     queue: str
     body: bytes | str
     transport: Mapping[str, str]
@@ -32,8 +32,8 @@ class FakeIntake:
 
     failures: list[Exception] = field(default_factory=list)
     """What the next ones meet, whatever they bring."""
-    stored: list[Received] = field(default_factory=list)
-    refused: list[Received] = field(default_factory=list)
+    stored: list[PropertyResult] = field(default_factory=list)
+    refused: list[PropertyResult] = field(default_factory=list)
     delay_seconds: float = 0.0
     begun: int = 0
 
@@ -51,7 +51,7 @@ class FakeIntake:
         await asyncio.sleep(self.delay_seconds)
         if self.failures:
             raise self.failures.pop(0)
-        received = Received(queue, body, transport, properties or {}, request)
+        received = PropertyResult(queue, body, transport, properties or {}, request)
         try:
             parse_document(body)
         except MessageError:
@@ -67,7 +67,7 @@ class FakeIntake:
     ) -> MessageError:
         if self.failures:
             raise self.failures.pop(0)
-        self.refused.append(Received(queue, body, {}, {}, request, error.message))
+        self.refused.append(PropertyResult(queue, body, {}, {}, request, error.message))
         return error
 
 

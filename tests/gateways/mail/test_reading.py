@@ -225,7 +225,7 @@ def test_headers_become_properties() -> None:
             "message-id: <1@example.org>",
             "Date: Mon, 16 Nov 2026 06:00:00 +0000",
             "x-order-NUMBER: 17",
-            "Received: from somewhere",
+            "PropertyResult: from somewhere",
             "Content-Type: text/xml",
             body=ORDER,
         )

@@ -18,8 +18,7 @@ from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
-from demaq.evaluation.outcomes import PropertyRequest, Received
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, PropertyResult
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.program.program import Program, Property, Slicing
 from demaq.messages import PropertyValue
@@ -138,7 +137,12 @@ class LocalMigrator:
     """Works out what messages will be, with an evaluator."""
 
     def __init__(
-        self, plan: Plan, evaluator: Evaluator, store: Store, old: Program | None, known_slicings: Collection[str]
+        self,
+        plan: Plan,
+        evaluator: PropertyEvaluator,
+        store: Store,
+        old: Program | None,
+        known_slicings: Collection[str],
     ) -> None:
         """`old` is the program that was active last, if it is known; `known_slicings` are those that hold messages."""
         self._plan = plan
@@ -168,7 +172,7 @@ class LocalMigrator:
         while waiting:
             ready = [m for m in waiting.values() if m.trigger not in waiting or m.queue not in self._inheriting]
             arrivals = [self._arrival(message, properties.get(message.trigger or 0, {})) for message in ready]
-            for message, answer in zip(ready, self._evaluator.migrate_many(arrivals), strict=True):
+            for message, answer in zip(ready, self._evaluator.migrate_properties(arrivals), strict=True):
                 del waiting[message.seq]
                 found[message.seq] = self._outcome(message, answer)
                 migrated = found[message.seq].migrated
@@ -197,7 +201,7 @@ class LocalMigrator:
             inherited=inherited,
         )
 
-    def _outcome(self, message: StoredMessage, answer: Received | MessageError) -> MigrationOutcome:
+    def _outcome(self, message: StoredMessage, answer: PropertyResult | MessageError) -> MigrationOutcome:
         if isinstance(answer, MessageError):
             return MigrationOutcome(None, (answer.message,))
         failures = [
@@ -213,7 +217,7 @@ class LocalMigrator:
         )
         return MigrationOutcome(migrated, tuple(failures))
 
-    def _set_aside(self, message: StoredMessage, answer: Received) -> dict[str, PropertyValue]:
+    def _set_aside(self, message: StoredMessage, answer: PropertyResult) -> dict[str, PropertyValue]:
         """What stays of the former properties beside those that the program declares."""
         declared = self._declared[message.queue]
         found: dict[str, PropertyValue] = {}

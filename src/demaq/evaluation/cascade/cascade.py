@@ -16,9 +16,10 @@ from typing import Protocol
 
 from demaq.compiler.plan import Index, Plan, SliceRead
 from demaq.documents import Document, write_texts
-from demaq.evaluation.cascade.conversations import Conversation, Left, folded
+from demaq.evaluation.cascade.conversations import Conversation, Left, fold_conversations
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, TooManySteps, VersionTracker, index_name
 from demaq.evaluation.outcomes import Enqueued, Outcome, Reads, SliceReset, StateKey, StateReader
+from demaq.evaluation.request import RoundResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.state.snapshot_reader import NO_SLICES, date_time, size_of
@@ -152,20 +153,22 @@ class Cascades:
 
     def run(
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool
-    ) -> list[Outcome | None]:
-        """Outcomes of the messages, None for one that is left to others; behind them those of what they made.
+    ) -> RoundResult:
+        """Return the outcomes of messages, and with `deep` those of their descendants.
 
-        With `deep` what they make is evaluated too. With `fold` conversations that nobody else has a part in are told
-        as one outcome.
+        With `fold` a conversation that shares no state with another one becomes one outcome.
         """
         cascade = _Cascade(self, messages, reader, now, deep)
         cascade.run()
         conversations = cascade.conversations
-        outcomes = folded(conversations, cascade.outcomes, len(messages)) if fold and deep else cascade.outcomes
-        write_texts([a.document for o in outcomes if o is not None for a in o.actions if isinstance(a, Enqueued)])
+        result = RoundResult.of(cascade.outcomes, len(messages))
+        if fold and deep:
+            fold_conversations(conversations, result)
+        kept = [outcome for outcome in (*result.outcomes, *result.descendants) if outcome is not None]
+        write_texts([a.document for outcome in kept for a in outcome.actions if isinstance(a, Enqueued)])
         for conversation in conversations:
             conversation.end()
-        return outcomes
+        return result
 
 
 class _Cascade:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset, StateKey
+from demaq.evaluation.request import RoundResult
 from demaq.messages import PropertyValue
 
 SliceKey = tuple[str, str]
@@ -116,24 +117,19 @@ def _with_all_properties(left: Left) -> Enqueued:
     return replace(left.action, properties={**handed_on, **left.action.properties})
 
 
-def folded(
-    conversations: Sequence[Conversation], outcomes: Sequence[Outcome | None], first: int
-) -> list[Outcome | None]:
-    """The outcomes with one instead of many for each conversation that nobody else has a part in.
-
-    Behind the first ones stand those of messages that were made.
-    """
+def fold_conversations(conversations: Sequence[Conversation], result: RoundResult) -> None:
+    """Replace the outcomes of each conversation that shares no state with another one by a single outcome."""
     readers = _by_part([(conversation.place, conversation.read) for conversation in conversations])
     changers = _by_part([(conversation.place, conversation.changed) for conversation in conversations])
-    found = list(outcomes)
     gone: set[int] = set()
     for conversation in conversations:
         if _is_private(conversation, readers, changers):
             outcome = conversation.folded()
             if outcome is not None:
                 gone.update([part.number for part in conversation.outcomes])
-                found[conversation.place] = outcome
-    return _without(found, gone, first) if gone else found
+                result.outcomes[conversation.place] = outcome
+    if gone:
+        result.remove(gone)
 
 
 def _by_part(parts: Sequence[tuple[int, set[StateKey]]]) -> dict[StateKey, int]:
@@ -150,20 +146,3 @@ def _is_private(conversation: Conversation, readers: Mapping[StateKey, int], cha
     return all([changers.get(part, place) == place for part in conversation.read]) and all(
         [readers.get(part, place) == place for part in conversation.changed]
     )
-
-
-def _without(outcomes: list[Outcome | None], gone: set[int], first: int) -> list[Outcome | None]:
-    """Leave out outcomes behind the first ones, and give the others the numbers of their new places."""
-    places: dict[int, int] = {number: number for number in range(first)}
-    kept = outcomes[:first]
-    for outcome in outcomes[first:]:
-        assert outcome is not None, "only the first ones may be unknown"
-        if outcome.number not in gone:
-            places[outcome.number] = len(kept)
-            kept.append(outcome)
-    for outcome in kept:
-        if outcome is not None:
-            outcome.number = places[outcome.number]
-            if outcome.parent is not None:
-                outcome.parent = (places[outcome.parent[0]], outcome.parent[1])
-    return kept

@@ -19,17 +19,9 @@ from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
 from demaq.evaluation.native.self_check import SelfCheck
 from demaq.evaluation.native.values import NeedsSaxon
-from demaq.evaluation.outcomes import (
-    NOTHING_READ,
-    Enqueued,
-    Location,
-    Outcome,
-    PropertyRequest,
-    Received,
-    SliceReset,
-    StateReader,
-)
+from demaq.evaluation.outcomes import NOTHING_READ, Enqueued, Location, Outcome, SliceReset, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.evaluation.state.state_builder import Job, StateBuilder, Wanted
 from demaq.messages import Message
 
@@ -182,7 +174,7 @@ class NativeRules:
         self._queues: dict[str, NativeQueue | None] = {}
         self._intakes: dict[str, NativeProperties | None] = {}
 
-    def received(self, arrival: PropertyRequest) -> Received | None:
+    def received(self, arrival: PropertyRequest) -> PropertyResult | None:
         """What a message from outside is, if that is simple."""
         if arrival.queue not in self._intakes:
             self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self.health)
@@ -191,7 +183,7 @@ class NativeRules:
         if told is None:
             return None
         properties, entries = told
-        return Received(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
+        return PropertyResult(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
 
     def queue(self, name: str) -> NativeQueue | None:
         """The rules of a queue, if all of them are native."""

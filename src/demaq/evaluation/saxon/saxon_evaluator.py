@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.documents import Document, write_texts
@@ -18,21 +18,13 @@ from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.native.health import NativeHealth, NativeReport
 from demaq.evaluation.native.native_rules import NativeRules
 from demaq.evaluation.native.self_check import SelfCheck, show_outcome
-from demaq.evaluation.outcomes import (
-    NOTHING_READ,
-    AskedRule,
-    Enqueued,
-    Location,
-    Outcome,
-    PropertyRequest,
-    Received,
-    StateReader,
-)
-from demaq.evaluation.property_evaluator import PropertyEvaluator
+from demaq.evaluation.outcomes import NOTHING_READ, AskedRule, Enqueued, Location, Outcome, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
+from demaq.evaluation.request import PropertyRequest, PropertyResult, RoundResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram, CompiledQueue
 from demaq.evaluation.saxon.processor import BATCH_MESSAGES_MAX, EvaluationError
+from demaq.evaluation.saxon.saxon_properties import SaxonProperties
 from demaq.evaluation.saxon.saxon_results import SaxonResult, SaxonResultReader
 from demaq.evaluation.saxon.state_argument import with_state, without_state
 from demaq.evaluation.state.state_builder import Job, StateBuilder, Wanted
@@ -41,40 +33,6 @@ from demaq.messages import Message
 
 ROUND_MESSAGES_MAX = 500
 """How many messages are evaluated in one round where there is one evaluator."""
-
-
-class Evaluator(Protocol):
-    """Given messages and a reader of state, what the rules of the plan would do."""
-
-    @property
-    def messages_max(self) -> int:
-        """How many messages a round may have."""
-
-    @property
-    def rounds_max(self) -> int:
-        """How many rounds may be evaluated at once, by callers in as many threads."""
-
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]: ...
-
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        """The outcome of each message in turn, None for one that could not be told; behind them, with `deep`, those of
-        what they make. With `fold` conversations that nobody else has a part in are told as one outcome."""
-
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        """Messages that no rule made, checked and with their properties; the error for one that must be refused."""
-
-    def migrate_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        """What stored messages are under this program. A property that fails is left out and named in the answer."""
-
-
-def receive(evaluator: Evaluator, arrival: PropertyRequest) -> Received:
-    """One message that no rule made. Raises a MessageError where it must be refused."""
-    [answer] = evaluator.receive_many([arrival])
-    if isinstance(answer, MessageError):
-        raise answer
-    return answer
 
 
 class _Batch(NamedTuple):
@@ -112,7 +70,7 @@ class SaxonEvaluator:
         self._native: NativeRules | None = None
         if native:
             self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check)
-        self._arrivals = PropertyEvaluator(compiled, self.records, self._answers, self._native)
+        self._arrivals = SaxonProperties(compiled, self.records, self._answers, self._native)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -123,7 +81,8 @@ class SaxonEvaluator:
 
     def cascade(
         self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
+    ) -> RoundResult:
+        """Evaluate a round: see RoundRequest."""
         return self._cascades.run(messages, reader, now, deep, fold)
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
@@ -378,8 +337,8 @@ class SaxonEvaluator:
 
     # from outside
 
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        return self._arrivals.receive_many(arrivals)
+    def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._arrivals.compute_properties(arrivals)
 
-    def migrate_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        return self._arrivals.migrate_many(arrivals)
+    def migrate_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._arrivals.migrate_properties(arrivals)

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
-from demaq.evaluation.outcomes import PropertyRequest
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator, receive
+from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.messages import Message, PropertyValue
 from demaq.store.protocol import NewMessage, as_stored
@@ -17,7 +16,7 @@ from demaq.store.protocol import NewMessage, as_stored
 class MemoryState:
     """Messages as an evaluator receives them, readable as a StateReader."""
 
-    def __init__(self, evaluator: Evaluator, slicings: Mapping[str, str], now: datetime) -> None:
+    def __init__(self, evaluator: PropertyEvaluator, slicings: Mapping[str, str], now: datetime) -> None:
         """`slicings` says on which property each slicing is."""
         self._evaluator = evaluator
         self._slicings = slicings
@@ -29,7 +28,7 @@ class MemoryState:
     def add(self, queue: str, document: Document, explicit: Mapping[str, PropertyValue] | None = None) -> Message:
         """Put a message into a queue. Raises a MessageError where the queue would refuse it."""
         arrival = PropertyRequest(queue=queue, document=document, explicit=explicit or {}, now=self._now)
-        received = receive(self._evaluator, arrival)
+        received = compute_one(self._evaluator, arrival)
         number = len(self.messages) + 1
         new = NewMessage(queue=queue, body=document.text, properties=received.properties, created=self._now)
         message = Message(

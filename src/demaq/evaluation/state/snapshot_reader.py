@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import overload
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
@@ -63,37 +62,6 @@ def _message(stored: StoredMessage, document: Document) -> Message:
         origin=stored.origin,
         only_rule=properties[REPLAY_RULE].text if REPLAY_RULE in properties else None,
     )
-
-
-class StoredBatch(Sequence[Message]):
-    """Messages that are made of what is stored when somebody looks at one: who is told their numbers does not."""
-
-    def __init__(self, stored: Sequence[StoredMessage], documents: Documents) -> None:
-        self._stored = stored
-        self._documents = documents
-
-    @overload
-    def __getitem__(self, position: int) -> Message: ...
-
-    @overload
-    def __getitem__(self, position: slice) -> StoredBatch: ...
-
-    def __getitem__(self, position: int | slice) -> Message | StoredBatch:
-        if isinstance(position, slice):
-            return StoredBatch(self._stored[position], self._documents)
-        return self._documents.message(self._stored[position])
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    @property
-    def numbers(self) -> list[int]:
-        return [stored.seq for stored in self._stored]
-
-
-def numbers_of(messages: Sequence[Message]) -> list[int]:
-    """The numbers of stored messages."""
-    return messages.numbers if isinstance(messages, StoredBatch) else [message.seq for message in messages]
 
 
 class StoredProperties(Mapping[str, PropertyValue]):

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 
 from demaq.errors import EvaluatorUnavailable, ProgramError, StoreError
-from demaq.evaluation.delegating import Delegating
-from demaq.evaluation.outcomes import Outcome, StateReader
+from demaq.evaluation.request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.evaluation.workers.process import ProcessEvaluator
-from demaq.messages import Message
 
 EVALUATORS_MAX = 4
 """With more of them the node, which commits what they say, is what all wait for."""
@@ -36,14 +33,13 @@ def slow_lanes_here() -> int:
     return max(1, evaluators_here() - 1)
 
 
-class EvaluatorPool(Delegating):
-    """An Evaluator that takes so many rounds at once. Everything else is asked of the first process."""
+class EvaluatorPool:
+    """A RoundEvaluator that evaluates as many rounds at once as it has processes."""
 
     messages_max = ROUND_MESSAGES_MAX
 
     def __init__(self, first: ProcessEvaluator, size: int) -> None:
         """The first process is not closed with the others."""
-        super().__init__(first)
         self._first = first
         self._others = [first.twin() for _ in range(size - 1)]
         self._free = [first, *self._others]
@@ -69,16 +65,12 @@ class EvaluatorPool(Delegating):
         for other in self._others:
             other.close()
 
-    # an Evaluator
-
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        with self._borrowed() as evaluator:
-            return evaluator.cascade(messages, reader, now, deep, fold)
+    def run(self, request: RoundRequest) -> RoundResult:
+        with self._borrow() as evaluator:
+            return evaluator.run(request)
 
     @contextmanager
-    def _borrowed(self) -> Iterator[ProcessEvaluator]:
+    def _borrow(self) -> Iterator[ProcessEvaluator]:
         with self._given_back:
             while (evaluator := self._next()) is None:
                 self._given_back.wait(LOOK_EVERY_SECONDS)

@@ -16,27 +16,30 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
-from demaq.evaluation.outcomes import (
-    NOT_EVALUATED,
-    AskedRule,
-    Outcome,
-    PropertyRequest,
-    Received,
-    RuleError,
-    StateReader,
-    insert_outcomes,
-)
+from demaq.evaluation.outcomes import NOT_EVALUATED, AskedRule, Outcome, RuleError
+from demaq.evaluation.request import PropertyRequest, PropertyResult, RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
-from demaq.evaluation.state.snapshot_reader import SnapshotReader, numbers_of
 from demaq.evaluation.workers.child import EvaluatorGone, EvaluatorProcess, Limits, Spares, Start
-from demaq.messages import Message
+from demaq.evaluation.workers.worker_protocol import (
+    CheckNative,
+    ComputeEach,
+    ComputeProperties,
+    EvaluateEach,
+    EvaluateMessages,
+    EvaluateRule,
+    ListRules,
+    MigrateProperties,
+    Reply,
+    Request,
+    RunRound,
+    Withdraw,
+)
 
 RULE_TIMEOUT_SECONDS = 30.0
 RULE_TIMEOUT_SECONDS_MIN = 0.1
@@ -64,7 +67,7 @@ _log = logging.getLogger("demaq.node")
 
 
 class ProcessEvaluator:
-    """An Evaluator in another process. Must be closed."""
+    """A RoundEvaluator and PropertyEvaluator in another process. Must be closed."""
 
     messages_max = ROUND_MESSAGES_MAX
     rounds_max = 1
@@ -149,125 +152,114 @@ class ProcessEvaluator:
         """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
         self._connected()
 
-    # an Evaluator
+    # rounds
 
-    def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        """Outcomes of stored messages; `reader` must be a SnapshotReader."""
-        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = numbers_of(messages)
+    def run(self, request: RoundRequest) -> RoundResult:
+        if not self._is_patient:
+            return self._run_or_defer(request)
+        if self._given_up and not self._given_up.keys().isdisjoint(request.seqs):
+            return self._run_separately(request)
+        try:
+            result: RoundResult = self._ask(RunRound.of(request), self._limits(len(request.batch)))
+            return result
+        except EvaluatorGone:  # because of one of them, or of a descendant, which is asked about when it is stored
+            if len(request.batch) <= 2:
+                return RoundResult([self._evaluate_rule_by_rule(seq, request) for seq in request.seqs])
+            return self._run_separately(request)
+
+    def _run_separately(self, request: RoundRequest) -> RoundResult:
+        """Evaluate each message as if it were alone, and those that did not end before rule by rule."""
+        seqs = request.seqs
         unsuspected = [seq for seq in seqs if seq not in self._given_up]
-        outcomes = dict(zip(unsuspected, self._evaluate(unsuspected, reader.snapshot, now), strict=True))
+        outcomes = dict(zip(unsuspected, self._evaluate(unsuspected, request), strict=True))
         for seq in seqs:
             if seq not in outcomes:
-                outcomes[seq] = self._evaluate_rule_by_rule(seq, reader.snapshot, now)
-        return [outcomes[seq] for seq in seqs]
+                outcomes[seq] = self._evaluate_rule_by_rule(seq, request)
+        return RoundResult([outcomes[seq] for seq in seqs])
 
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        if not self._is_patient:
-            return self._cascade_or_defer(messages, reader.snapshot, now, deep, fold)
-        seqs = numbers_of(messages)
-        if self._given_up and not self._given_up.keys().isdisjoint(seqs):
-            return self.evaluate(messages, reader, now)
-        try:
-            request = ("cascade", seqs, reader.snapshot, now, deep, fold)
-            found: Sequence[Outcome | None] = self._ask(request, self._limits(len(seqs)))
-            return found
-        except EvaluatorGone:  # because of one of them, or of what they make, which is then asked about in its turn
-            if len(seqs) <= 2:
-                return [self._evaluate_rule_by_rule(seq, reader.snapshot, now) for seq in seqs]
-            return self.evaluate(messages, reader, now)
-
-    def _cascade_or_defer(
-        self, messages: Sequence[Message], snapshot: int, now: datetime, deep: bool, fold: bool
-    ) -> Sequence[Outcome | None]:
+    def _run_or_defer(self, request: RoundRequest) -> RoundResult:
         """Defer messages that the process is busy with for unusually long, and go on with the others."""
-        seqs = numbers_of(messages)
-        outcomes: list[Outcome | None] = [None] * len(seqs)
-        left = list(range(len(seqs)))
-        limits = self._limits(len(seqs), is_patient=False)
+        result = RoundResult([None] * len(request.batch))
+        left = list(range(len(request.batch)))
+        limits = self._limits(len(left), is_patient=False)
         while left:
             if self._slow_queues:
-                left = self._without_slow_queues(messages, left, outcomes)
-            asked = [seqs[position] for position in left]
+                left = self._defer_slow_queues(request, left, result)
+            part = request.select(left)
             try:
-                found = self._ask(("cascade", asked, snapshot, now, deep, fold), limits) if asked else []
+                found = self._ask(RunRound.of(part), limits) if left else RoundResult([])
             except EvaluatorGone as gone:
-                slow = gone.numbers.intersection(asked)
-                if not slow and deep:  # it is about what they make, which is asked about when it is stored
-                    deep = fold = False
+                slow = gone.numbers.intersection(part.seqs)
+                if not slow and request.deep:  # it is about descendants, which are asked about when they are stored
+                    request = request.without_descendants()
                     continue
                 for position in left:
-                    if not slow or seqs[position] in slow:
-                        outcomes[position] = Outcome(deferred=str(gone), number=position)
-                        self._slow_queues[messages[position].queue] = time.monotonic()
-                left = [position for position in left if outcomes[position] is None]
+                    message = request.batch[position]
+                    if not slow or message.seq in slow:
+                        result.outcomes[position] = Outcome(deferred=str(gone), number=position)
+                        self._slow_queues[message.queue] = time.monotonic()
+                left = [position for position in left if result.outcomes[position] is None]
             else:
-                insert_outcomes(outcomes, left, found)
+                result.insert(left, found)
                 break
-        return outcomes
+        return result
 
-    def _without_slow_queues(
-        self, messages: Sequence[Message], left: Sequence[int], outcomes: list[Outcome | None]
-    ) -> list[int]:
-        """Defer messages of queues of which others were just given up, and return who is left."""
+    def _defer_slow_queues(self, request: RoundRequest, left: Sequence[int], result: RoundResult) -> list[int]:
+        """Defer messages of queues of which others were just given up. Return the positions that are left."""
         since = time.monotonic() - SLOW_QUEUE_SECONDS
         slow = {queue for queue, at in list(self._slow_queues.items()) if at > since}
         for position in left:
-            if messages[position].queue in slow:
-                outcomes[position] = Outcome(deferred="others of its queue have just taken too long", number=position)
-        return [position for position in left if outcomes[position] is None]
+            if request.batch[position].queue in slow:
+                reason = "others of its queue have just taken too long"
+                result.outcomes[position] = Outcome(deferred=reason, number=position)
+        return [position for position in left if result.outcomes[position] is None]
 
-    def sift(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+    def sift(self, request: RoundRequest) -> RoundResult:
         """Evaluate messages one by one, for a short time or until one takes long, which is deferred.
 
-        None stands for those that were not reached.
+        There is no outcome for those that were not reached.
         """
-        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = numbers_of(messages)
-        known = [number for number, seq in enumerate(seqs) if seq in self._given_up]
+        seqs = request.seqs
+        known = [position for position, seq in enumerate(seqs) if seq in self._given_up]
         asked = seqs[: known[0]] if known else seqs
         found: list[Outcome | None] = []
         try:
-            request = ("each", asked, reader.snapshot, now, SIFT_SECONDS)
-            for outcome in self._ask_each(request, self._limits(1, is_patient=False)):
+            each = EvaluateEach(seqs=asked, snapshot=request.snapshot, now=request.now, seconds=SIFT_SECONDS)
+            for outcome in self._ask_each(each, self._limits(1, is_patient=False)):
                 found.append(outcome)
         except EvaluatorGone as gone:
             found.append(Outcome(deferred=str(gone)))
         if known and len(found) == known[0]:
             found.append(Outcome(deferred="it did not end before"))
-        return [*found, *[None] * (len(seqs) - len(found))]
+        return RoundResult([*found, *[None] * (len(seqs) - len(found))])
 
-    def evaluate_alone(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome | None]:
+    def evaluate_alone(self, request: RoundRequest) -> RoundResult:
         """Evaluate messages that take long: one rule by rule, several as long as none of them exceeds a limit."""
-        assert isinstance(reader, SnapshotReader), "the other process reads the store itself"
-        seqs = numbers_of(messages)
+        seqs = request.seqs
         if len(seqs) == 1:
-            return [self._evaluate_rule_by_rule(seqs[0], reader.snapshot, now)]
+            return RoundResult([self._evaluate_rule_by_rule(seqs[0], request)])
         try:
-            found: list[Outcome | None] = self._ask(("evaluate", seqs, reader.snapshot, now), self._limits(len(seqs)))
-            return found
+            return RoundResult(self._ask(_alone(seqs, request), self._limits(len(seqs))))
         except EvaluatorGone as gone:
-            return [Outcome(deferred=str(gone)) for _ in seqs]
+            return RoundResult([Outcome(deferred=str(gone)) for _ in seqs])
 
-    def _evaluate(self, seqs: list[int], snapshot: int, now: datetime) -> list[Outcome]:
+    def _evaluate(self, seqs: Sequence[int], request: RoundRequest) -> list[Outcome]:
+        """Evaluate messages, in halves if the process does not return."""
         if not seqs:
             return []
         try:
-            found: list[Outcome] = self._ask(("evaluate", seqs, snapshot, now), self._limits(len(seqs)))
+            found: list[Outcome] = self._ask(_alone(seqs, request), self._limits(len(seqs)))
             return found
         except EvaluatorGone:
             if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
-                return [self._evaluate_rule_by_rule(seq, snapshot, now) for seq in seqs]
+                return [self._evaluate_rule_by_rule(seq, request) for seq in seqs]
         middle = len(seqs) // 2
-        return self._evaluate(seqs[:middle], snapshot, now) + self._evaluate(seqs[middle:], snapshot, now)
+        return self._evaluate(seqs[:middle], request) + self._evaluate(seqs[middle:], request)
 
-    def _evaluate_rule_by_rule(self, seq: int, snapshot: int, now: datetime) -> Outcome:
+    def _evaluate_rule_by_rule(self, seq: int, request: RoundRequest) -> Outcome:
         outcome = Outcome()
         try:
-            rules: list[AskedRule] = self._ask(("rules", seq), self._limits())
+            rules: list[AskedRule] = self._ask(ListRules(seq=seq), self._limits())
         except EvaluatorGone as gone:
             outcome.lost = f"evaluating the message failed: {gone}"
             return outcome
@@ -275,7 +267,7 @@ class ProcessEvaluator:
         for rule in rules:
             if rule.name not in given_up:
                 try:
-                    outcome.add(self._evaluate_rule(seq, rule, snapshot, now, len(given_up)))
+                    outcome.add(self._evaluate_rule(seq, rule, request, len(given_up)))
                     continue
                 except EvaluatorGone as gone:
                     given_up[rule.name] = _given_up(rule, gone)
@@ -290,49 +282,54 @@ class ProcessEvaluator:
         if len(self._given_up) > SUSPECTS_MAX:
             del self._given_up[next(iter(self._given_up))]
 
-    def _evaluate_rule(self, seq: int, rule: AskedRule, snapshot: int, now: datetime, given_up: int) -> Outcome:
+    def _evaluate_rule(self, seq: int, rule: AskedRule, request: RoundRequest, given_up: int) -> Outcome:
         if given_up >= RULES_GIVEN_UP_MAX:
             raise EvaluatorGone(f"it was not asked, because {given_up} other rules did not come back")
-        found: Outcome = self._ask_again(("rule", seq, rule.number, snapshot, now))
+        asked = EvaluateRule(seq=seq, rule=rule.number, snapshot=request.snapshot, now=request.now)
+        found: Outcome = self._ask_again(asked)
         return found
 
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        return self._in_halves("receive_many", arrivals)
+    # properties
 
-    def receive_quickly(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError | None]:
-        """Check messages for senders that must not wait for each other: None for one that takes unusually long."""
-        limits = self._limits(len(arrivals), is_patient=False)
+    def compute_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._in_halves(ComputeProperties, requests)
+
+    def compute_quickly(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError | None]:
+        """Return None for a message that takes unusually long, so that the senders of others need not wait for it."""
+        limits = self._limits(len(requests), is_patient=False)
         try:
-            return list(self._ask(("receive_many", arrivals), limits)) if arrivals else []
+            return list(self._ask(ComputeProperties(requests=requests), limits)) if requests else []
         except EvaluatorGone:
             pass
-        answers: list[Received | MessageError | None] = []
-        while len(answers) < len(arrivals):  # one by one, so that it shows which one it is
+        results: list[PropertyResult | MessageError | None] = []
+        while len(results) < len(requests):  # one by one, so that it shows which one it is
             try:
-                for answer in self._ask_each(("receive_each", arrivals[len(answers) :]), limits):
-                    answers.append(answer)
+                for result in self._ask_each(ComputeEach(requests=requests[len(results) :]), limits):
+                    results.append(result)
             except EvaluatorGone:
-                answers.append(None)
-        return answers
+                results.append(None)
+        return results
 
-    def migrate_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        return self._in_halves("migrate_many", arrivals)
+    def migrate_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._in_halves(MigrateProperties, requests)
 
-    def _in_halves(self, what: str, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        if not arrivals:
+    def _in_halves(
+        self, ask: type[ComputeProperties | MigrateProperties], requests: Sequence[PropertyRequest]
+    ) -> list[PropertyResult | MessageError]:
+        if not requests:
             return []
-        answers: list[Received | MessageError]
+        results: list[PropertyResult | MessageError]
         try:
-            if len(arrivals) == 1:
-                answers = self._ask_again((what, arrivals))
+            if len(requests) == 1:
+                results = self._ask_again(ask(requests=requests))
             else:
-                answers = self._ask((what, arrivals), self._limits(len(arrivals)))
-            return answers
+                results = self._ask(ask(requests=requests), self._limits(len(requests)))
+            return results
         except EvaluatorGone as gone:
-            if len(arrivals) == 1:
+            if len(requests) == 1:
                 return [MessageError("propertyError", f"its properties cannot be computed: {gone}")]
-        middle = len(arrivals) // 2
-        return self._in_halves(what, arrivals[:middle]) + self._in_halves(what, arrivals[middle:])
+        middle = len(requests) // 2
+        return self._in_halves(ask, requests[:middle]) + self._in_halves(ask, requests[middle:])
 
     def _limits(self, messages: int = 1, is_patient: bool = True) -> Limits:
         seconds = self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
@@ -340,7 +337,7 @@ class ProcessEvaluator:
 
     # the process
 
-    def _ask_again(self, request: tuple[Any, ...]) -> Any:
+    def _ask_again(self, request: Request) -> Any:
         """Ask about one thing, again if the process ends: perhaps somebody else has ended it."""
         for _ in range(ATTEMPTS_MAX - 1):
             try:
@@ -350,33 +347,33 @@ class ProcessEvaluator:
                     raise
         return self._ask(request, self._limits())
 
-    def _ask(self, request: tuple[Any, ...], limits: Limits) -> Any:
+    def _ask(self, request: Request, limits: Limits) -> Any:
         """Return the answer to a request. Raises EvaluatorGone where there is none."""
         [answer] = self._ask_each(request, limits)
         return answer
 
-    def _ask_each(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+    def _ask_each(self, request: Request, limits: Limits) -> Iterator[Any]:
         """Yield the answers to a request. Raises EvaluatorGone behind the last one that came."""
         with self._asking:
             yield from self._exchange(request, limits)
 
-    def _exchange(self, request: tuple[Any, ...], limits: Limits) -> Iterator[Any]:
+    def _exchange(self, request: Request, limits: Limits) -> Iterator[Any]:
         process = self._connected()
         withdrawn = self._ledger.withdrawn
         if withdrawn != self._withdrawn:
             self._withdrawn = withdrawn
-            list(self._exchange(("withdraw", withdrawn), limits))
+            list(self._exchange(Withdraw(queues=withdrawn), limits))
         try:
             watch = process.send(request)
-            kind = "one"
-            while kind == "one":
+            kind = Reply.ITEM
+            while kind is Reply.ITEM:
                 kind, answer, notes = process.receive(watch, limits)
                 if notes is not None:
                     self._ledger.add(notes)
                     self._checks_waiting = notes.waiting
-                if kind == "fault":
+                if kind is Reply.STORE_ERROR:
                     raise answer
-                if kind != "last":
+                if kind is not Reply.END:
                     yield answer
         except EvaluatorGone:
             self._replace()
@@ -384,7 +381,7 @@ class ProcessEvaluator:
         except GeneratorExit:
             self.close()
             raise
-        if kind == "recycle" or (kind == "last" and answer):
+        if kind is Reply.RESULT_RECYCLE or (kind is Reply.END and answer):
             self.close()
 
     # native rules
@@ -400,7 +397,7 @@ class ProcessEvaluator:
             return
         try:
             seconds = min(CHECK_TIMEOUT_SECONDS, self._rule_timeout_seconds)
-            list(self._exchange(("check",), Limits(seconds, self._rule_memory_bytes)))
+            list(self._exchange(CheckNative(), Limits(seconds, self._rule_memory_bytes)))
         except EvaluatorGone as gone:  # it is alone in the process: nobody else has to suffer from it again
             if not self._is_stopped:
                 self._ledger.checks_failed = True
@@ -448,3 +445,7 @@ class ProcessEvaluator:
 def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:
     reason = f"evaluating the rule failed: {gone}"
     return RuleError(rule=rule.name, kind="systemError", code=NOT_EVALUATED, description=reason, at=rule.at)
+
+
+def _alone(seqs: Sequence[int], request: RoundRequest) -> EvaluateMessages:
+    return EvaluateMessages(seqs=seqs, snapshot=request.snapshot, now=request.now)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from demaq.errors import MessageError
-from demaq.evaluation.delegating import Delegating
-from demaq.evaluation.outcomes import Outcome, PropertyRequest, Received, StateReader
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.evaluation.workers.process import ProcessEvaluator
-from demaq.messages import Message
 
 
 class TakesLong(MessageError):
@@ -19,44 +16,36 @@ class TakesLong(MessageError):
         super().__init__("systemError", "checking it takes long")
 
 
-class _OfArrivals(Delegating):
-    """An Evaluator that is asked about nothing but what arrives."""
-
-    messages_max = ProcessEvaluator.messages_max
-    rounds_max = ProcessEvaluator.rounds_max
-
-    def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
-    ) -> Sequence[Outcome | None]:
-        return self._beside.cascade(messages, reader, now, deep, fold)
-
-
-class Receiver(_OfArrivals):
-    """An Evaluator of what arrives, with all the time that the limits allow. May be called from many threads."""
+class Receiver:
+    """A PropertyEvaluator with all the time that the limits allow. May be called from many threads."""
 
     def __init__(self, quick: ProcessEvaluator, slow: ProcessEvaluator) -> None:
-        super().__init__(slow)
         self.quick = QuickReceiver(quick)
         self._slow = slow
 
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        answers = self.quick.receive_many(arrivals)
+    def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        answers = self.quick.compute_properties(arrivals)
         for number, answer in enumerate(answers):
             if isinstance(answer, TakesLong):
-                [answers[number]] = self._slow.receive_many([arrivals[number]])
+                [answers[number]] = self._slow.compute_properties([arrivals[number]])
         return answers
+
+    def migrate_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._slow.migrate_properties(requests)
 
     def stop(self) -> None:
         """End what takes long, for good: whoever waits for it hears that it cannot be done."""
         self._slow.stop()
 
 
-class QuickReceiver(_OfArrivals):
-    """The same for whoever must not wait: TakesLong is the answer for a message that takes long."""
+class QuickReceiver:
+    """A PropertyEvaluator that returns TakesLong for a message which takes long, so that the others need not wait."""
 
     def __init__(self, quick: ProcessEvaluator) -> None:
-        super().__init__(quick)
         self._quick = quick
 
-    def receive_many(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
-        return [TakesLong() if answer is None else answer for answer in self._quick.receive_quickly(arrivals)]
+    def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return [TakesLong() if answer is None else answer for answer in self._quick.compute_quickly(arrivals)]
+
+    def migrate_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._quick.migrate_properties(requests)

@@ -9,7 +9,6 @@ import resource
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,27 @@ from demaq.evaluation.native.health import NativeReport
 from demaq.evaluation.native.ledger import NativeNotes
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
 from demaq.evaluation.native.self_check import SelfCheck
-from demaq.evaluation.outcomes import Outcome, PropertyRequest, Received
+from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.evaluation.workers.progress import Progress
+from demaq.evaluation.workers.worker_protocol import (
+    CheckNative,
+    ComputeEach,
+    ComputeProperties,
+    EvaluateEach,
+    EvaluateMessages,
+    EvaluateRule,
+    ListRules,
+    MigrateProperties,
+    Reply,
+    Request,
+    RunRound,
+    Streamed,
+    Withdraw,
+)
 from demaq.gc_tuning import tune_gc
 from demaq.language.loader import load_program_texts
 from demaq.messages import Message
@@ -61,18 +76,18 @@ def main(descriptor: int, shared: int) -> None:
             # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
             signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
             try:
-                if request[0] in ("each", "receive_each"):
-                    for answer in worker.answer_each(request):
-                        connection.send(("one", answer, None))
-                    connection.send(("last", worker.has_grown(), worker.notes()))
+                if isinstance(request, Streamed):
+                    for item in worker.answer_each(request):
+                        connection.send((Reply.ITEM, item, None))
+                    connection.send((Reply.END, worker.has_grown(), worker.notes()))
                     continue
                 answer = worker.answer(request)
             except StoreError as error:  # no rule's fault
-                connection.send(("fault", error, worker.notes()))
+                connection.send((Reply.STORE_ERROR, error, worker.notes()))
                 continue
             finally:
                 signal.alarm(0)
-            connection.send(("recycle" if worker.has_grown() else "fine", answer, worker.notes()))
+            connection.send((Reply.RESULT_RECYCLE if worker.has_grown() else Reply.RESULT, answer, worker.notes()))
             del answer
 
 
@@ -103,53 +118,55 @@ class Worker:
         self._at_start = _resident_megabytes()
         tune_gc(GARBAGE_MEANWHILE)
 
-    def answer(self, request: tuple[Any, ...]) -> Any:
+    def answer(self, request: Request) -> Any:
+        """Return the result of a request that is not streamed."""
         if gc.get_count()[0] > GARBAGE_AFTER:
             gc.collect()
+        evaluator = self._evaluator
         match request:
-            case ("evaluate", seqs, snapshot, now):
-                return self._evaluator.evaluate(self._messages(seqs), self._reader(snapshot), now)
-            case ("cascade", seqs, snapshot, now, deep, fold):
-                return self._evaluator.cascade(self._messages(seqs), self._reader(snapshot), now, deep, fold)
-            case ("rules", seq):
-                return self._evaluator.rules(self._message(seq))
-            case ("rule", seq, number, snapshot, now):
-                return self._evaluator.evaluate_rule(self._message(seq), number, self._reader(snapshot), now)
-            case ("receive_many", arrivals):
-                return self._receive(arrivals)
-            case ("migrate_many", arrivals):
-                return self._evaluator.migrate_many(arrivals)
-            case ("check",):
-                return self._evaluator.check()
-            case ("withdraw", queues):
-                return self.withdraw(queues)
+            case RunRound():
+                messages, reader = self._messages(request.seqs), self._reader(request.snapshot)
+                return evaluator.cascade(messages, reader, request.now, request.deep, request.fold)
+            case EvaluateMessages():
+                return evaluator.evaluate(self._messages(request.seqs), self._reader(request.snapshot), request.now)
+            case ListRules():
+                return evaluator.rules(self._message(request.seq))
+            case EvaluateRule():
+                message, reader = self._message(request.seq), self._reader(request.snapshot)
+                return evaluator.evaluate_rule(message, request.rule, reader, request.now)
+            case ComputeProperties():
+                return self._compute_properties(request.requests)
+            case MigrateProperties():
+                return evaluator.migrate_properties(request.requests)
+            case CheckNative():
+                return evaluator.check()
+            case Withdraw():
+                return self.withdraw(request.queues)
             case _:
-                raise AssertionError(f"unknown request {request[0]!r}")
+                raise AssertionError(f"unknown request {request!r}")
 
-    def answer_each(self, request: tuple[Any, ...]) -> Iterator[Outcome | Received | MessageError]:
-        """Answer a request bit by bit, so that it shows where it takes long."""
+    def answer_each(self, request: Streamed) -> Iterator[Outcome | PropertyResult | MessageError]:
+        """Yield the items of a streamed request."""
         match request:
-            case ("each", seqs, snapshot, now, seconds):
-                yield from self._evaluate_each(seqs, snapshot, now, seconds)
-            case ("receive_each", arrivals):
-                for arrival in arrivals:
-                    yield from self._receive([arrival])
-            case _:
-                raise AssertionError(f"unknown request {request[0]!r}")
+            case EvaluateEach():
+                yield from self._evaluate_each(request)
+            case ComputeEach():
+                for each in request.requests:
+                    yield from self._compute_properties([each])
 
-    def _receive(self, arrivals: Sequence[PropertyRequest]) -> list[Received | MessageError]:
+    def _compute_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
         if self._progress is not None:
-            self._progress.begin(f"arrivals in {arrivals[0].queue}", ())
-        found = self._evaluator.receive_many(arrivals)
+            self._progress.begin(f"arrivals in {requests[0].queue}", ())
+        found = self._evaluator.compute_properties(requests)
         if self._progress is not None:
             self._progress.end()
         return found
 
-    def _evaluate_each(self, seqs: Sequence[int], snapshot: int, now: datetime, seconds: float) -> Iterator[Outcome]:
+    def _evaluate_each(self, request: EvaluateEach) -> Iterator[Outcome]:
         """Evaluate messages one by one as long as there is time."""
-        end = time.monotonic() + seconds
-        for message in self._messages(seqs):
-            yield self._evaluator.evaluate([message], self._reader(snapshot), now)[0]
+        end = time.monotonic() + request.seconds
+        for message in self._messages(request.seqs):
+            yield self._evaluator.evaluate([message], self._reader(request.snapshot), request.now)[0]
             if time.monotonic() > end:
                 return
 

@@ -48,7 +48,7 @@ FIRST_HEADERS = ("From", "To", "Subject", "Message-ID", "Date", "Reply-To", "Cc"
 """Become properties before all others, and are spelt so however the mail writes them."""
 
 HEADERS_LEFT_OUT = re.compile(
-    r"Received|Received-SPF|Return-Path|Delivered-To|MIME-Version|Content-.*|.*-Signature|ARC-.*|Authentication-Results",
+    r"PropertyResult|PropertyResult-SPF|Return-Path|Delivered-To|MIME-Version|Content-.*|.*-Signature|ARC-.*|Authentication-Results",
     re.IGNORECASE,
 )
 """How the mail came and is written: of no use to rules, and long."""

@@ -1,0 +1,128 @@
+"""The protocol between a node and its worker processes: one request, then its replies.
+
+| request            | replies                                                                                |
+| ------------------ | -------------------------------------------------------------------------------------- |
+| RunRound           | RoundResult                                                                            |
+| EvaluateMessages   | list of Outcome: each message as if it were alone                                      |
+| EvaluateEach       | ITEM Outcome for each message until its time is over, END                              |
+| ListRules          | list of AskedRule: the rules that the message is given to                              |
+| EvaluateRule       | Outcome of one rule                                                                    |
+| ComputeProperties  | list of PropertyResult or MessageError                                                 |
+| ComputeEach        | ITEM PropertyResult or MessageError for each message, END                              |
+| MigrateProperties  | list of PropertyResult or MessageError                                                 |
+| Withdraw           | None: these queues are left to Saxon from now on                                       |
+| CheckNative        | None: some native answers were compared with Saxon's                                   |
+
+Every last reply carries what has become of native rules since the one before. A worker on Spark is asked RunRound only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum, auto
+from typing import TypeAlias
+
+from demaq.evaluation.request import PropertyRequest, RoundRequest
+from demaq.records import record
+
+
+class Reply(Enum):
+    """What a reply says about itself."""
+
+    RESULT = auto()
+    """The one reply to a request."""
+    RESULT_RECYCLE = auto()
+    """The same; the process has grown too much and is to be replaced."""
+    ITEM = auto()
+    """One of several."""
+    END = auto()
+    """No more items; with whether the process is to be replaced."""
+    STORE_ERROR = auto()
+    """The store could not be read, which is no rule's fault."""
+
+
+@record
+class RunRound:
+    """A RoundRequest as it travels: the worker reads the messages itself."""
+
+    seqs: Sequence[int]
+    snapshot: int
+    now: datetime
+    deep: bool
+    fold: bool
+
+    @staticmethod
+    def of(request: RoundRequest) -> RunRound:
+        return RunRound(
+            seqs=request.seqs, snapshot=request.snapshot, now=request.now, deep=request.deep, fold=request.fold
+        )
+
+
+@record
+class EvaluateMessages:
+    seqs: Sequence[int]
+    snapshot: int
+    now: datetime
+
+
+@record
+class EvaluateEach:
+    seqs: Sequence[int]
+    snapshot: int
+    now: datetime
+    seconds: float
+
+
+@record
+class ListRules:
+    seq: int
+
+
+@record
+class EvaluateRule:
+    seq: int
+    rule: int
+    snapshot: int
+    now: datetime
+
+
+@record
+class ComputeProperties:
+    requests: Sequence[PropertyRequest]
+
+
+@record
+class ComputeEach:
+    requests: Sequence[PropertyRequest]
+
+
+@record
+class MigrateProperties:
+    requests: Sequence[PropertyRequest]
+
+
+@record
+class Withdraw:
+    queues: Mapping[str, str]
+    """Each with the reason."""
+
+
+@record
+class CheckNative:
+    pass
+
+
+Streamed: TypeAlias = EvaluateEach | ComputeEach
+"""Requests with several replies, so that the caller sees which message takes long."""
+Request: TypeAlias = (
+    RunRound
+    | EvaluateMessages
+    | ListRules
+    | EvaluateRule
+    | ComputeProperties
+    | MigrateProperties
+    | Withdraw
+    | CheckNative
+    | Streamed
+)
