@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 from demaq.engine.engine import Engine
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.outcomes import StateReader
-from demaq.evaluation.request import RoundRequest
+from demaq.evaluation.round_request import RoundRequest
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.messages import Message

@@ -18,7 +18,7 @@ from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
 from demaq.errors import EvaluatorUnavailable, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore

@@ -17,7 +17,7 @@ from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import SystemFault
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import ProcessEvaluator

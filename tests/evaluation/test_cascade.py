@@ -14,7 +14,7 @@ from demaq.engine.round import RoundPolicy
 from demaq.evaluation.cascade.cascade import _Pending
 from demaq.evaluation.cascade.conversations import Conversation
 from demaq.evaluation.outcomes import StateReader
-from demaq.evaluation.request import RoundResult
+from demaq.evaluation.round_request import RoundResult
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message

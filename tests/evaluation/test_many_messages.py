@@ -9,7 +9,7 @@ import pytest
 
 from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon import saxon_properties as arriving
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator

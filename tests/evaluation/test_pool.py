@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from demaq.evaluation.outcomes import Outcome
-from demaq.evaluation.request import RoundRequest
+from demaq.evaluation.round_request import RoundRequest
 from demaq.evaluation.workers.pool import EvaluatorPool
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.store import SqliteStore

@@ -17,7 +17,7 @@ import pytest
 from demaq.documents import Document
 from demaq.engine.engine import Engine
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.workers.child import Limits
 from demaq.evaluation.workers.process import ProcessEvaluator

@@ -22,7 +22,7 @@ from demaq.evaluation.outcomes import (
     SliceReset,
     StateReader,
 )
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message, PropertyValue

@@ -18,7 +18,7 @@ from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.outcomes import Outcome
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore

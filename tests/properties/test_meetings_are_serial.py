@@ -21,7 +21,7 @@ from demaq.engine.engine import Engine
 from demaq.engine.round import RoundPolicy, _Candidate, _Round
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.local_evaluator import LocalEvaluator
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.spark.spark_evaluator import partition

@@ -15,7 +15,7 @@ from demaq.documents import parse_document
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.native.native_properties import NativeProperties
 from demaq.evaluation.outcomes import Enqueued, Outcome
-from demaq.evaluation.request import PropertyRequest, compute_one
+from demaq.evaluation.round_request import PropertyRequest, compute_one
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.processor import Saxon
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator

@@ -13,7 +13,7 @@ from demaq.backoff import Backoff
 from demaq.cli.main import demaq as command
 from demaq.cli.main import run
 from demaq.errors import OperatorError
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.spark import pipeline as pipelines
 from demaq.spark.jobs import JobFailed
 from demaq.spark.pipeline import ROUNDS_BEFORE_ANOTHER_TRY, START_MESSAGES, Pipeline, PipelineName

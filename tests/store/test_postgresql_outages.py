@@ -22,7 +22,7 @@ import pytest
 
 import demaq
 from demaq.errors import StoreError
-from demaq.evaluation.request import RoundRequest
+from demaq.evaluation.round_request import RoundRequest
 from demaq.server.node import Node
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.postgresql_database import ServerDatabase

@@ -19,7 +19,7 @@ from demaq.engine.error_routing import RefusedMessage
 from demaq.engine.intake import explicit_properties
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyRequest
+from demaq.evaluation.round_request import PropertyRequest
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS

@@ -22,7 +22,7 @@ from demaq.engine.error_routing import read_error
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.replay import REQUESTS, Original, arrival, copy, failed_original, stored_original
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyEvaluator
+from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.evaluation.workers.time_limit import at_most
 from demaq.spark.jobs import cores

@@ -10,7 +10,7 @@ from demaq.compiler.plan import Index
 from demaq.engine.replay import arrival, stored_original
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
-from demaq.evaluation.request import PropertyEvaluator, PropertyResult, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyResult, compute_one
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, system_properties
 from demaq.language.program.program import Program
 from demaq.messages import Message, PropertyValue, transport_properties

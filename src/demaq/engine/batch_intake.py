@@ -10,7 +10,7 @@ from demaq.documents import Document, parse_document
 from demaq.engine.intake import expect_queue, explicit_properties
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage
 

@@ -9,7 +9,7 @@ from demaq.documents import parse_document
 from demaq.engine.error_routing import Failure
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.store.protocol import Attempt, NewMessage, Step, StoredAnswer, StoredMessage
 
 

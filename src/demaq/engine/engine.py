@@ -21,7 +21,7 @@ from demaq.engine.round import NUMBERS_PER_MESSAGE, SERIAL, Evaluation, RoundPol
 from demaq.engine.slow_messages import Apart, Lane
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, RoundEvaluator, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, RoundEvaluator, compute_one
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
 from demaq.messages import PropertyValue

@@ -15,7 +15,7 @@ from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
 from demaq.evaluation.outcomes import Enqueued
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.evaluation.state.snapshot_reader import date_time, size_of
 from demaq.language.program.program import SYSTEM_ERRORS
 from demaq.messages import PropertyValue, transport_properties

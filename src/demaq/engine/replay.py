@@ -15,7 +15,7 @@ from datetime import datetime
 from demaq.documents import Document
 from demaq.engine.error_routing import ErrorReport
 from demaq.engine.message_factory import MessageFactory
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.language.program.program import Program
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage, Store, StoredMessage

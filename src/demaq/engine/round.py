@@ -29,7 +29,7 @@ from datetime import datetime
 from demaq.engine.message_factory import MessageFactory
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, VersionTracker
 from demaq.evaluation.outcomes import Enqueued, Outcome, SliceReset, StateKey, Version
-from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.evaluation.state.snapshot_reader import NO_SLICES
 from demaq.records import record
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored

@@ -26,7 +26,7 @@ from demaq.engine.round import Evaluation, Order, Rounds
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.evaluation.cascade.versions import SliceKey
 from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.workers.progress import PATIENCE_SECONDS
 from demaq.store.protocol import StoredMessage
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX, SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.store.protocol import Store

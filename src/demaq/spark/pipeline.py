@@ -17,7 +17,7 @@ from typing import Literal
 
 from demaq.backoff import Backoff
 from demaq.errors import OperatorError
-from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.spark.jobs import JobFailed
 from demaq.spark.spark_evaluator import SparkEvaluator

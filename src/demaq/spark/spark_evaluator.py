@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
-from demaq.evaluation.request import RoundEvaluator, RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_MEMORY_BYTES, RULE_TIMEOUT_SECONDS
 from demaq.evaluation.workers.worker_protocol import RunRound
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks

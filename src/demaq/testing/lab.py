@@ -25,7 +25,7 @@ from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import MessageError, StillBusy, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
-from demaq.evaluation.request import RoundEvaluator
+from demaq.evaluation.round_request import RoundEvaluator
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.slice_keys import SliceKeys

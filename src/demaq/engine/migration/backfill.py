@@ -18,7 +18,7 @@ from demaq.compiler.plan import Plan
 from demaq.documents import Document
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, PropertyResult
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.program.program import Program, Property, Slicing
 from demaq.messages import PropertyValue

@@ -18,7 +18,7 @@ from demaq.engine.message_factory import MessageFactory
 from demaq.engine.migration.backfill import Backfill, LocalMigrator, Migrator, inheriting_queues, stored_messages
 from demaq.errors import ProgramError, QueueNotEmpty
 from demaq.evaluation.cascade.versions import index_name
-from demaq.evaluation.request import PropertyEvaluator
+from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.language.loader import load_program_texts
 from demaq.language.program.differences import ProgramDifference, differences
 from demaq.language.program.program import Program

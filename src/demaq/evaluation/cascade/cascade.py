@@ -19,7 +19,7 @@ from demaq.documents import Document, write_texts
 from demaq.evaluation.cascade.conversations import Conversation, Left, fold_conversations
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, TooManySteps, VersionTracker, index_name
 from demaq.evaluation.outcomes import Enqueued, Outcome, Reads, SliceReset, StateKey, StateReader
-from demaq.evaluation.request import RoundResult
+from demaq.evaluation.round_request import RoundResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.state.snapshot_reader import NO_SLICES, date_time, size_of

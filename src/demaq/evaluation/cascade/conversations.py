@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset, StateKey
-from demaq.evaluation.request import RoundResult
+from demaq.evaluation.round_request import RoundResult
 from demaq.messages import PropertyValue
 
 SliceKey = tuple[str, str]

@@ -21,7 +21,7 @@ from demaq.evaluation.native.self_check import SelfCheck
 from demaq.evaluation.native.values import NeedsSaxon
 from demaq.evaluation.outcomes import NOTHING_READ, Enqueued, Location, Outcome, SliceReset, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.state.state_builder import Job, StateBuilder, Wanted
 from demaq.messages import Message
 

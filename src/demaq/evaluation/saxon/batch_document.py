@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from xml.sax.saxutils import quoteattr
 
-from demaq.evaluation.request import PropertyRequest
+from demaq.evaluation.round_request import PropertyRequest
 from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.state.state_builder import property_element
 from demaq.language import ast

@@ -20,7 +20,7 @@ from demaq.evaluation.native.native_rules import NativeRules
 from demaq.evaluation.native.self_check import SelfCheck, show_outcome
 from demaq.evaluation.outcomes import NOTHING_READ, AskedRule, Enqueued, Location, Outcome, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
-from demaq.evaluation.request import PropertyRequest, PropertyResult, RoundResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram, CompiledQueue
 from demaq.evaluation.saxon.processor import BATCH_MESSAGES_MAX, EvaluationError

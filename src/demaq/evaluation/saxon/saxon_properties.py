@@ -9,7 +9,7 @@ from typing import Any
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.errors import MessageError
 from demaq.evaluation.native.native_rules import NativeRules
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.saxon.failures import readable

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
-from demaq.evaluation.request import PropertyEvaluator, PropertyRequest, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.messages import Message, PropertyValue
 from demaq.store.protocol import NewMessage, as_stored

@@ -20,7 +20,7 @@ from demaq.errors import EvaluatorUnavailable, OperatorError, ProgramError
 from demaq.evaluation.native.ledger import NativeNotes
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
 from demaq.evaluation.workers.progress import Progress, progress_file
-from demaq.evaluation.workers.worker_protocol import Reply, Request
+from demaq.evaluation.workers.worker_protocol import ReplyKind, Request
 
 START_TIMEOUT_SECONDS = 120.0
 LOOK_EVERY_SECONDS = 0.05
@@ -131,7 +131,7 @@ class EvaluatorProcess:
             raise self._gone() from None
         return _Watch(time.monotonic(), resident_bytes(self.pid))
 
-    def receive(self, watch: _Watch, limits: Limits) -> tuple[Reply, Any, NativeNotes | None]:
+    def receive(self, watch: _Watch, limits: Limits) -> tuple[ReplyKind, Any, NativeNotes | None]:
         """Return the next answer to a request, and with the last one notes about native rules.
 
         Raises EvaluatorGone; then the process is to be closed.
@@ -139,7 +139,7 @@ class EvaluatorProcess:
         try:
             while not self._connection.poll(max(0.0, min(LOOK_EVERY_SECONDS, watch.left(limits)))):
                 self._look(watch, limits)
-            answer: tuple[Reply, Any, NativeNotes | None] = self._connection.recv()
+            answer: tuple[ReplyKind, Any, NativeNotes | None] = self._connection.recv()
             return answer
         except (EOFError, OSError):
             raise self._gone() from None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demaq.errors import EvaluatorUnavailable, ProgramError, StoreError
-from demaq.evaluation.request import RoundRequest, RoundResult
+from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.evaluation.workers.process import ProcessEvaluator
 

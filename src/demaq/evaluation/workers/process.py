@@ -23,7 +23,7 @@ from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
 from demaq.evaluation.outcomes import NOT_EVALUATED, AskedRule, Outcome, RuleError
-from demaq.evaluation.request import PropertyRequest, PropertyResult, RoundRequest, RoundResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.evaluation.workers.child import EvaluatorGone, EvaluatorProcess, Limits, Spares, Start
 from demaq.evaluation.workers.worker_protocol import (
@@ -35,7 +35,7 @@ from demaq.evaluation.workers.worker_protocol import (
     EvaluateRule,
     ListRules,
     MigrateProperties,
-    Reply,
+    ReplyKind,
     Request,
     RunRound,
     Withdraw,
@@ -365,15 +365,15 @@ class ProcessEvaluator:
             list(self._exchange(Withdraw(queues=withdrawn), limits))
         try:
             watch = process.send(request)
-            kind = Reply.ITEM
-            while kind is Reply.ITEM:
+            kind = ReplyKind.ITEM
+            while kind is ReplyKind.ITEM:
                 kind, answer, notes = process.receive(watch, limits)
                 if notes is not None:
                     self._ledger.add(notes)
                     self._checks_waiting = notes.waiting
-                if kind is Reply.STORE_ERROR:
+                if kind is ReplyKind.STORE_ERROR:
                     raise answer
-                if kind is not Reply.END:
+                if kind is not ReplyKind.END:
                     yield answer
         except EvaluatorGone:
             self._replace()
@@ -381,7 +381,7 @@ class ProcessEvaluator:
         except GeneratorExit:
             self.close()
             raise
-        if kind is Reply.RESULT_RECYCLE or (kind is Reply.END and answer):
+        if kind is ReplyKind.RESULT_RECYCLE or (kind is ReplyKind.END and answer):
             self.close()
 
     # native rules

@@ -19,7 +19,7 @@ from demaq.evaluation.native.ledger import NativeNotes
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
 from demaq.evaluation.native.self_check import SelfCheck
 from demaq.evaluation.outcomes import Outcome
-from demaq.evaluation.request import PropertyRequest, PropertyResult
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
@@ -33,7 +33,7 @@ from demaq.evaluation.workers.worker_protocol import (
     EvaluateRule,
     ListRules,
     MigrateProperties,
-    Reply,
+    ReplyKind,
     Request,
     RunRound,
     Streamed,
@@ -78,16 +78,18 @@ def main(descriptor: int, shared: int) -> None:
             try:
                 if isinstance(request, Streamed):
                     for item in worker.answer_each(request):
-                        connection.send((Reply.ITEM, item, None))
-                    connection.send((Reply.END, worker.has_grown(), worker.notes()))
+                        connection.send((ReplyKind.ITEM, item, None))
+                    connection.send((ReplyKind.END, worker.has_grown(), worker.notes()))
                     continue
                 answer = worker.answer(request)
             except StoreError as error:  # no rule's fault
-                connection.send((Reply.STORE_ERROR, error, worker.notes()))
+                connection.send((ReplyKind.STORE_ERROR, error, worker.notes()))
                 continue
             finally:
                 signal.alarm(0)
-            connection.send((Reply.RESULT_RECYCLE if worker.has_grown() else Reply.RESULT, answer, worker.notes()))
+            connection.send(
+                (ReplyKind.RESULT_RECYCLE if worker.has_grown() else ReplyKind.RESULT, answer, worker.notes())
+            )
             del answer
 
 

@@ -23,11 +23,11 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import TypeAlias
 
-from demaq.evaluation.request import PropertyRequest, RoundRequest
+from demaq.evaluation.round_request import PropertyRequest, RoundRequest
 from demaq.records import record
 
 
-class Reply(Enum):
+class ReplyKind(Enum):
     """What a reply says about itself."""
 
     RESULT = auto()
