@@ -15,7 +15,7 @@ from demaq.engine.engine import Engine
 from demaq.engine.error_routing import RefusedMessage
 from demaq.engine.intake import expect_repeated
 from demaq.errors import MessageError, OperatorError
-from demaq.evaluation.saxon.saxon_evaluator import Evaluator
+from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.evaluation.state.snapshot_reader import date_time
 from demaq.evaluation.workers.receiver import Receiver, TakesLong
 from demaq.gateways.admission import Admission
@@ -174,7 +174,7 @@ class Intake:
     def _store_slow(self, requests: Sequence[_IntakeRequest]) -> list[_IntakeResult]:
         return self._check_and_store(requests, self._engine.receiver)
 
-    def _check_and_store(self, requests: Sequence[_IntakeRequest], receiver: Evaluator) -> list[_IntakeResult]:
+    def _check_and_store(self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator) -> list[_IntakeResult]:
         now = self._engine.clock()
         checked = self._check(requests, receiver, now)
         messages = {
@@ -203,7 +203,7 @@ class Intake:
         return results
 
     def _check(
-        self, requests: Sequence[_IntakeRequest], receiver: Evaluator, now: datetime
+        self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator, now: datetime
     ) -> list[NewMessage | MessageError]:
         """Return for each request the message to store, or why it is refused."""
         text = date_time(now)
