@@ -1,4 +1,4 @@
-"""The language: text to tree and back."""
+"""The language: from source text to a checked program, and from trees back to text."""
 
 from demaq.language.parser import parse_application, parse_query
 from demaq.language.printing.printer import print_query

@@ -1,8 +1,8 @@
-"""What a parsed text consists of: one class for each construct of XQuery 3.1, the Update Facility, QDL and QML.
+"""The syntax tree: one class for each construct of XQuery 3.1, the Update Facility, QDL and QML.
 
-Nodes are values: nobody changes one after it was made. They compare by identity, so that a pass can keep what it finds
-in a dict by node; `same_tree` compares by content. Chains that can grow without brackets (`1 + 1 + 1 …`, `a/b/c`,
-`$x?a?b`, predicates) are flat, so a tree is never deeper than its text is nested.
+Nodes are values: they are never changed after they are made. They compare by identity, so that a pass can keep its
+results in a dict by node; `same_tree` compares by content. Chains that can grow without brackets (`1 + 1 + 1 …`,
+`a/b/c`, `$x?a?b`, predicates) are flat, so a tree is never deeper than its text is nested.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demaq.source import SourceLocation
 class Node:
     at: SourceLocation
     _below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
-    """What `children` found, for whoever asks next: every check and rewrite walks the same trees."""
+    """The result of `children`, cached: every check and rewrite walks the same trees."""
 
 
 @dataclass(slots=True, eq=False)
@@ -279,7 +279,7 @@ class Lookup(Node):
 
 @dataclass(slots=True, eq=False)
 class Postfix(Expr):
-    """A primary with one or more of `[predicate]`, `(arguments)` and `?key` behind it."""
+    """A primary followed by one or more of `[predicate]`, `(arguments)` and `?key`."""
 
     base: Expr
     suffixes: tuple[Predicate | Arguments | Lookup, ...]
@@ -299,7 +299,7 @@ class AxisStep(Expr):
 
 @dataclass(slots=True, eq=False)
 class Path(Expr):
-    """Steps, each behind its separator `/` or `//`; a relative path has the empty separator first."""
+    """Steps, each after its separator `/` or `//`; a relative path has the empty separator first."""
 
     separators: tuple[str, ...]
     steps: tuple[Expr, ...]
@@ -641,7 +641,7 @@ class Reset(Expr):
 
 @dataclass(slots=True, eq=False)
 class Template(Expr):
-    """Made by the compiler, never by the parser: text of ours around expressions of the author's."""
+    """Made by the compiler, never by the parser: generated text around expressions of the author."""
 
     parts: tuple[str | Expr, ...]
 
@@ -738,7 +738,7 @@ Decl: TypeAlias = (
 
 @dataclass(slots=True, eq=False)
 class Comment(Node):
-    """`(: … :)`, kept beside the tree for the formatter and for silencing warnings."""
+    """`(: … :)`, kept apart from the tree, for the formatter and for silencing warnings."""
 
     text: str
 
@@ -870,7 +870,7 @@ class Application(Node):
 # --- walking ---------------------------------------------------------------------------------------------------------
 
 _ASIDE = ("comments", "continuations")
-"""Fields that say how something is written, and not what it means."""
+"""Fields that record how something is written, not what it means."""
 
 _NO_NODES = re.compile(r"(str|int|bool|Literal\[[^\]]*\]|tuple\[tuple\[str, str\], \.\.\.\])( \| None)?")
 _fields: dict[type[Node], tuple[str, ...]] = {}
@@ -886,7 +886,7 @@ def child_fields(kind: type[Node]) -> tuple[str, ...]:
 
 
 def node_fields(kind: type[Node]) -> tuple[str, ...]:
-    """Return those of them that may hold nodes. Half of all nodes are names and literals, which have none."""
+    """Return the fields that may hold nodes. Half of all nodes are names and literals, which have none."""
     known = _node_fields.get(kind)
     if known is None:
         types = {f.name: str(f.type) for f in fields(kind)}
@@ -896,7 +896,7 @@ def node_fields(kind: type[Node]) -> tuple[str, ...]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """Return the nodes directly below, in source order."""
+    """Return the direct child nodes, in source order."""
     below = node._below
     if below is None:
         found: list[Node] = []
@@ -913,7 +913,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the node and all below it, in source order, without recursion."""
+    """Yield the node and all its descendants, in source order, without recursion."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -922,7 +922,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def same_tree(left: object, right: object) -> bool:
-    """Return whether two trees say the same, wherever they stand. Without recursion, so depth does not matter."""
+    """Return whether two trees are equal except for locations. Without recursion, so depth does not matter."""
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()

@@ -18,11 +18,11 @@ class DiagnosticCode:
     title: str
     explanation: str
     mending: str
-    """An example of what to write instead."""
+    """An example of how to correct it."""
 
 
 def severity(code: str) -> Literal["error", "warning"]:
-    """Return whether a code is an error's or a warning's."""
+    """Return whether a code is that of an error or of a warning."""
     return "warning" if code.startswith("DQ1") else "error"
 
 

@@ -1,4 +1,4 @@
-"""What is said to an author: an error or a warning with a code, a place, the line with a caret, and a hint."""
+"""Diagnostics for authors: an error or a warning with a code, a location, the line with a caret, and a hint."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def warning(code: str, message: str, at: SourceLocation | None, hint: str | None
 
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return each diagnostic once: errors before warnings, both sorted by file and place."""
+    """Return each diagnostic once: errors before warnings, both sorted by file and location."""
     seen: dict[tuple[bool, str, int, str, str], Diagnostic] = {}
     for item in diagnostics:
         file, start = (item.at.file, item.at.start) if item.at else ("", -1)
@@ -73,7 +73,7 @@ def _excerpt(at: SourceLocation) -> list[str]:
     first = at.column - 1
     length = max(1, min(at.end, at.start + len(text) - first) - at.start)
     left = 0
-    if len(text) > LINE_LENGTH_MAX:  # a long line is cut around the place
+    if len(text) > LINE_LENGTH_MAX:  # a long line is cut around the location
         left = max(0, first - LINE_LENGTH_MAX // 2)
         text = text[left : left + LINE_LENGTH_MAX]
     indent = len(text) - len(text.lstrip())

@@ -1,4 +1,4 @@
-"""The addresses of gateways, as their `endpoint` clauses and `Recipient` properties write them."""
+"""The addresses of gateways, as written in `endpoint` clauses and `Recipient` properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from demaq.masking import mask_address
 
 HEALTH, READINESS, METRICS = RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
-"""Where a node answers for itself."""
+"""The paths at which a node answers about itself."""
 
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\\\"()\[\]\x00-\x1f\x7f]+@[^\s@<>,;:\\\"()\[\]/?#\x00-\x1f\x7f]+")
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]")
@@ -22,7 +22,7 @@ class InboundAddress:
 
     kind: Literal["http", "mail"]
     place: str
-    """A path that begins with a slash, decoded, or a mail address in small letters."""
+    """A decoded path that begins with a slash, or a mail address in lower case."""
 
     def __str__(self) -> str:
         return self.place
@@ -34,15 +34,15 @@ class Destination:
 
     kind: Literal["http", "mail"]
     address: str
-    """The whole address, as it was written."""
+    """The whole address as written."""
     peer: str
-    """Whom it is about: scheme, host and port, or the domain of a mail address."""
+    """The peer of the connection: scheme, host and port, or the domain of a mail address."""
 
 
 def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
-    """Return where an incoming gateway listens. Raises a ValueError with the reason.
+    """Return where an incoming gateway listens. Raises ValueError with the reason.
 
-    `http:/orders`, `/orders` and `http://any.host/orders` are the path `/orders`: the host is the node's own affair.
+    `http:/orders`, `/orders` and `http://any.host/orders` are all the path `/orders`: the node decides about its host.
     """
     if endpoint is None:
         return _path("/" + queue)
@@ -65,7 +65,7 @@ def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
 
 
 def destination(address: str) -> Destination:
-    """Return where a message goes. Raises a ValueError with the reason."""
+    """Return where a message goes. Raises ValueError with the reason."""
     text = address.strip()
     scheme, colon, rest = text.partition(":")
     if not colon:
@@ -96,7 +96,7 @@ def _peer(address: str) -> str:
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
-    except ValueError:  # without its text, which quotes what is wrong: perhaps a part of a password
+    except ValueError:  # without the text of the error, which may quote a part of a password
         raise ValueError(f"{_shown(address)} is no address: its host or its port cannot be one") from None
     if not host:
         raise ValueError(f"{_shown(address)} has no host")

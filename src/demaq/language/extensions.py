@@ -1,7 +1,7 @@
-"""Extensions that the language has words for and this version does not implement.
+"""Extensions that the language knows and this version does not implement.
 
 A gateway that asks for one is not started: without it, messages would travel unprotected. `demaq check` warns of such a
-gateway, `demaq run` says so again and leaves it out.
+gateway, `demaq run` repeats the warning and leaves the gateway out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The functions and types every expression knows: XPath and XQuery Functions 3.1, constructors, and Demaq's own.
+"""The functions and types that every expression can use: XPath and XQuery Functions 3.1, constructors, and Demaq's own.
 
-A function that reaches outside the messages is known too, so that it can be refused with a reason: what a rule does
-must depend on nothing but the store, or it could not be evaluated twice with the same outcome.
+Functions with access to anything but messages are known too, so that they are refused with a reason: a rule may depend
+on nothing but the store, or evaluating it twice could give different results.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from demaq.language.namespaces import ARRAY, FN, MAP, MATH, QS, XS
 
 MANY = 1_000_000
-"""More arguments than anybody writes: where a function takes any number of them."""
+"""The largest arity of functions that take any number of arguments."""
 
 FunctionName = tuple[str, str]
 """Namespace and local name."""
 
 
 def _table(text: str) -> dict[str, tuple[int, ...]]:
-    """`name 1-2` and `name 2,5` say how many arguments are allowed."""
+    """Parse a table; `name 1-2` and `name 2,5` give the allowed numbers of arguments."""
     found: dict[str, tuple[int, ...]] = {}
     words = text.split()
     for name, counts in zip(words[::2], words[1::2], strict=True):
@@ -100,7 +100,7 @@ ARITIES: dict[FunctionName, tuple[int, ...]] = {
     **{(QS, name): counts for name, counts in _QS.items()},
     **{(XS, name): (1,) for name in _CONSTRUCTORS},
 }
-"""How many arguments each function takes. `concat` stands apart: it takes any number from two."""
+"""How many arguments each function takes. `concat` is separate: it takes any number from two."""
 
 CONCAT = (FN, "concat")
 
@@ -124,7 +124,7 @@ REFUSED: dict[FunctionName, str] = {
     (FN, "function-lookup"): "it could find functions that reach outside",
     (FN, "put"): "messages are stored by `do enqueue` and in no other way",
 }
-"""Functions that reach outside the messages, each with the reason why a rule may not call it."""
+"""Functions with access to anything but messages, each with the reason why a rule may not call it."""
 
 REFUSED_HINTS: dict[FunctionName, str] = {
     (FN, "doc"): "load the document into a collection and read it with collection(name)",
@@ -145,7 +145,7 @@ _ON_CONTEXT_ITEM = _words(
 _IN_CONTEXT_TREE = _words("element-with-id id idref lang")
 
 FOCUS_FUNCTIONS = frozenset([(FN, name, 0) for name in _ON_CONTEXT_ITEM] + [(FN, name, 1) for name in _IN_CONTEXT_TREE])
-"""Functions that look at the context item (or its position) when called with so many arguments."""
+"""Functions that use the context item (or its position) if called with so many arguments."""
 
 
 def is_known(uri: str, local: str) -> bool:
@@ -160,7 +160,7 @@ def takes(uri: str, local: str, arity: int) -> bool:
 
 
 def arity_in_words(counts: tuple[int, ...]) -> str:
-    """`no argument`, `1 argument`, `1 or 2 arguments`, `1 to 3 arguments`."""
+    """Return `no argument`, `1 argument`, `1 or 2 arguments`, `1 to 3 arguments`."""
     if counts == (0,):
         return "no argument"
     if len(counts) == 1:

@@ -23,11 +23,11 @@ class _OpenImport:
 
 @dataclass(slots=True, eq=False)
 class Libraries:
-    """All library modules of an application by file, and what is wrong with importing them."""
+    """All library modules of an application by file, and the problems with importing them."""
 
     problems: list[Diagnostic] = field(default_factory=list)
     _by_file: dict[Path, ast.Query | None] = field(default_factory=dict)
-    """None where the file could not be read."""
+    """None if the file could not be read."""
 
     def imported_by(self, prolog: Sequence[ast.Decl], file: str) -> tuple[ast.Query, ...]:
         """Return the library modules a prolog imports, directly or through others, each once, dependencies first."""
@@ -48,7 +48,7 @@ class Libraries:
         return tuple(found)
 
     def _files(self, prolog: Sequence[ast.Decl], file: str) -> list[Path]:
-        """Return the files that a prolog's imports name; whatever could be read of them is known from then on."""
+        """Return the files that a prolog's imports name, and read those not read yet."""
         found: list[Path] = []
         for declaration in prolog:
             if not isinstance(declaration, ast.ModuleImport):

@@ -1,4 +1,4 @@
-"""From files to a program: parse, resolve names, check everything, and say all that is wrong at once."""
+"""Load a program from files: parse, resolve names, run all checks, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNKNOWN_NAMES = frozenset({"DQ0201", "DQ0202", "DQ0301", "DQ0302"})
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
-    """An application after all checks. There is a program when there are no errors."""
+    """An application after all checks. It has a program if there are no errors."""
 
     program: Program | None
     diagnostics: list[Diagnostic]
@@ -51,12 +51,12 @@ class CheckedProgram:
 
 
 def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
-    """Return the program that the files make up. Raises the first error; its `others` are the rest."""
+    """Return the program of these files. Raises the first error; its `others` are the rest."""
     return _program_of(check_application(paths, static_check))
 
 
 def load_program_texts(files: Mapping[str, str]) -> Program:
-    """Return the program that modules make up whose texts are known already, by the names of their files."""
+    """Return the program of modules whose texts are given by the names of their files."""
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
     for file, text in files.items():
@@ -68,7 +68,7 @@ def load_program_texts(files: Mapping[str, str]) -> Program:
 
 
 def check_text(text: str, file: str, static_check: StaticCheck | None = None) -> CheckedProgram:
-    """Check an application of one module whose text is not in a file; `file` is what it is called."""
+    """Check an application of one module that is not in a file; `file` is its name in diagnostics."""
     module, errors = parse_module(text, file)
     return _check_all(ast.Application(module.at, (module,)), errors, static_check)
 
@@ -83,10 +83,10 @@ def _program_of(checked: CheckedProgram) -> Program:
 
 
 def check_application(paths: Paths, static_check: StaticCheck | None = None) -> CheckedProgram:
-    """Check the files of an application, or the folders that hold them. Never raises for what an author did.
+    """Check the files of an application, or the folders that hold them. Never raises ProgramError.
 
-    `static_check` is asked last, for what only a compiler can tell: about the program, or where only rules are wrong
-    about what is left of it without them.
+    `static_check` runs last, for what only the compiler finds. If only rules have errors, it checks the program without
+    them.
     """
     try:
         application, syntax_errors = read_application(paths)
@@ -113,7 +113,7 @@ def _check_all(
 
 
 def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[ProgramError]) -> Program | None:
-    """Return the program without the rules that are wrong, if nothing else is."""
+    """Return the program without the rules that have errors, if nothing else has."""
     if syntax_errors:
         return None
     spans: dict[Source, list[tuple[int, int, DraftRule]]] = {}
@@ -133,7 +133,7 @@ def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[Prog
 
 
 def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, DraftRule]]]) -> DraftRule | None:
-    """Return the rule in which something is wrong. Rules of a source stand one behind the other."""
+    """Return the rule that contains a diagnostic. Rules of a source do not overlap."""
     if item.at is None or item.at.source not in spans:
         return None
     rules = spans[item.at.source]
@@ -144,7 +144,7 @@ def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, Draf
 
 
 def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:
-    """Return what all names mean, in the modules and in the libraries they import."""
+    """Resolve all names of the modules and of the libraries they import."""
     suggestions = Suggestions()
     libraries = Libraries()
     resolved: dict[ast.Query, Library] = {}
@@ -177,7 +177,7 @@ def _check(draft: Draft, resolved: list[Diagnostic], syntax_errors: list[Program
 
 
 def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnostic], bool]:
-    """What follows from a syntax error, and would vanish with it: names that the unread text may have declared."""
+    """Return a predicate for consequences of syntax errors: names that the unparsed text may have declared."""
     unread_prologs: set[str] = set()
     lost = len(syntax_errors)
     for module in draft.modules:
@@ -198,7 +198,7 @@ def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnos
 
 
 def _not_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
-    """Leave out the warnings whose line says so in a comment."""
+    """Return the diagnostics without warnings that a comment on their line silences."""
     silenced = _silenced_lines(draft)
     kept: list[Diagnostic] = []
     for item in found:
@@ -209,7 +209,7 @@ def _not_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
 
 
 def _silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
-    """For each line with such a comment the codes it names; none means all."""
+    """Return the codes that the comment on each line names; an empty set means all codes."""
     lines: dict[tuple[str, int], set[str]] = {}
     for module in draft.modules:
         comments = list(module.tree.comments)
@@ -221,7 +221,7 @@ def _silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
                 continue
             codes = set(re.findall(r"\bDQ\d{4}\b", match.group(1)))
             if not codes and re.search("dq", match.group(1), re.IGNORECASE):
-                continue  # a code that is none silences nothing
+                continue  # an invalid code silences nothing
             known = lines.setdefault((comment.at.file, comment.at.line), set(codes))
             if codes and known:
                 known |= codes

@@ -1,4 +1,4 @@
-"""The namespaces every module knows without declaring them, and what the names of an application's parts mean."""
+"""The predeclared namespaces, and the canonical names of an application's parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREFIXES = {
 
 
 def part_name(uri: str | None, local: str) -> str:
-    """Return the one name under which a queue, property, slicing, rule or collection is known everywhere.
+    """Return the canonical name of a queue, property, slicing, rule or collection.
 
     Unprefixed names are themselves, names of the system are `demaq:local`, others carry their namespace.
     """

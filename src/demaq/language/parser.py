@@ -1,4 +1,4 @@
-"""Text to tree: the parser's public entry points. Whatever the text, they return a tree or raise a ProgramError."""
+"""The public entry points of the parser. For any text they return a tree or raise ProgramError."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def parse_query(text: str, file: str = "<query>") -> ast.Query:
 
 
 def parse_module(text: str, file: str = "<module>") -> tuple[ast.Module, list[ProgramError]]:
-    """Parse one module of an application, going on behind errors: what could be read, and what is wrong."""
+    """Parse one module of an application with error recovery.
+
+    Return the tree of what could be parsed, and the errors.
+    """
     source = Source(text, file)
     with deep_recursion():
         try:
@@ -54,7 +57,7 @@ def read_application(
     for path in application_files(paths):
         try:
             text = read_source(path)
-        except ProgramError as error:  # the other files may have errors to report as well
+        except ProgramError as error:  # the other files may have errors as well
             errors.append(error)
             continue
         module, found = parse_module(text, str(path))
@@ -64,7 +67,7 @@ def read_application(
 
 
 def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files meant: a file stands for itself, a folder for the .dmq files in it and below."""
+    """Return the files: a file stands for itself, a folder for the .dmq files in it and below."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[Path, Path] = {}
     for item in given:

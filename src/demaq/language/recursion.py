@@ -1,8 +1,8 @@
-"""Let our own recursion go as deep as the deepest program we accept, and no deeper; and let nobody look for garbage.
+"""Allow recursion as deep as the deepest program that is accepted, and suspend the garbage collector meanwhile.
 
-A call from Python to Python takes no C stack, so the interpreter's limit may be raised for as long as a tree is parsed
-or walked. It is a setting of the whole process: the first to enter raises it, the last to leave puts it back. So is the
-garbage collector, which finds nothing in trees and takes half the time of large ones.
+A call from Python to Python takes no C stack, so the interpreter's limit can be raised while a tree is parsed or
+walked. The limit is a setting of the whole process: the first to enter raises it, the last to leave restores it. So is
+the garbage collector, which finds nothing in trees and takes half of the time of large ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _collecting_before = False
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Allow recursion over trees of the greatest nesting inside this block."""
+    """Allow recursion over trees of the greatest allowed nesting inside this block."""
     global _inside, _limit_before, _collecting_before
     with _lock:
         if _inside == 0:

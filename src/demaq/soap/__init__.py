@@ -1,4 +1,4 @@
-"""WSDL and SOAP, with no network in it: read an interface, open and close envelopes, write faults."""
+"""WSDL and SOAP without any I/O: read an interface, open and write envelopes, write faults."""
 
 from demaq.soap.envelope import UNDERSTOOD, Envelope, Header, read_envelope, version_of, write_envelope
 from demaq.soap.exchange import (

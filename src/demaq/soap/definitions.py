@@ -1,4 +1,4 @@
-"""The parts of a WSDL 1.1 document and of the documents it imports, by name."""
+"""The components of a WSDL 1.1 document and of the documents it imports, by name."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _NAMED = ("message", "portType", "binding", "service")
 
 @dataclass(slots=True)
 class Definitions:
-    """Everything that the files of an interface define."""
+    """All definitions in the files of an interface."""
 
     path: Path
     files: Files
     schemas: InterfaceSchemas
     namespace: str | None = None
     read: list[Path] = field(default_factory=list)
-    """The WSDL files, the first one first."""
+    """The WSDL files, the main one first."""
     _parts: dict[str, dict[str, etree._Element]] = field(default_factory=lambda: {kind: {} for kind in _NAMED})
 
     def all(self, kind: str) -> dict[str, etree._Element]:
-        """Return all of a kind: message, portType, binding or service."""
+        """Return all components of a kind: message, portType, binding or service."""
         return self._parts[kind]
 
     def named(self, kind: str, at: etree._Element, attribute: str) -> tuple[str, etree._Element]:
-        """Return what an attribute refers to, and its full name."""
+        """Return the component that an attribute refers to, with its qualified name."""
         written = at.get(attribute)
         if not written:
             unusable(f"line {at.sourceline}: {local_name(str(at.tag))} has no {attribute}")
         name = resolved(at, written)
         found = self._parts[kind].get(name)
-        if found is None and ":" not in written:  # written without prefix where the default namespace is WSDL's own
+        if found is None and ":" not in written:  # without prefix although the default namespace is that of WSDL
             name = clark(self.namespace, written.strip())
             found = self._parts[kind].get(name)
         if found is None:
@@ -45,14 +45,14 @@ class Definitions:
         return name, found
 
     def service_place(self, service: etree._Element | None) -> tuple[Path, str]:
-        """Return the file that has a service, and its name there; for none the WSDL itself."""
+        """Return the file that declares a service, and its name there; without services the WSDL itself."""
         if service is None:
             return self.path, ""
         root = service.getroottree().getroot()
         return next(iter([path for path in self.read if self.files.root(path) is root])), service.get("name", "")
 
     def element(self, part: etree._Element) -> str:
-        """Return the name of the element of a part. Without prefix, WSDL's own namespace is never meant."""
+        """Return the qualified name of the element of a part. Without prefix it is never in the namespace of WSDL."""
         written = part.get("element", "")
         name = resolved(part, written)
         if ":" not in written and part.nsmap.get(None) == WSDL:
@@ -63,7 +63,7 @@ class Definitions:
 
 
 def read_definitions(path: Path) -> Definitions:
-    """Read a WSDL file and all that it imports. Raises a ProgramError with the code DQ0602."""
+    """Read a WSDL file and all its imports. Raises ProgramError with the code DQ0602."""
     files = Files()
     definitions = Definitions(path, files, InterfaceSchemas(files))
     root = files.root(path)

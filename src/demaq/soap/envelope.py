@@ -1,7 +1,7 @@
-"""Envelopes of SOAP 1.1 and 1.2: take out what is in them, put a message into one.
+"""Read and write envelopes of SOAP 1.1 and 1.2.
 
-What the Body holds becomes a message of its own; blocks of the Header are kept as text. An envelope that is none, or a
-block that has to be understood and is not, is refused with the fault that SOAP has for it.
+The content of the Body becomes a message of its own; blocks of the Header are kept as text. An invalid envelope, or a
+mandatory block that is not understood, is refused with the fault that SOAP defines for it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from demaq.soap.ws_addressing import ADDRESSING_HEADERS
 from demaq.system_properties import HEADER
 
 HEADERS_MAX = 100
-"""More blocks than that in one Header are refused."""
+"""The most blocks in one Header."""
 
 UNDERSTOOD: frozenset[str] = ADDRESSING_HEADERS
-"""Header blocks that we act upon. WS-Security and WS-ReliableMessaging will add theirs for the queues that use them."""
+"""Header blocks that are understood."""
 
 _OURS = {
     SOAP_1_1: (None, "", "http://schemas.xmlsoap.org/soap/actor/next"),
@@ -50,12 +50,12 @@ class Header:
     text: str
     must_understand: bool = False
     role: str | None = None
-    """Whom it is for, `actor` in SOAP 1.1; None is whoever gets the envelope in the end."""
+    """The role it is addressed to, `actor` in SOAP 1.1; None is the ultimate receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What was in an envelope."""
+    """The content of an envelope."""
 
     version: str
     body: str | None
@@ -67,7 +67,7 @@ class Envelope:
 def version_of(tree: etree._ElementTree) -> str | None:
     """Return the version of SOAP if a document is an envelope, None if it is any other document.
 
-    Others have elements named Envelope as well: without a Body of its own namespace it is none of SOAP's.
+    An element named Envelope is an envelope of SOAP only if it has a Body in its own namespace.
     """
     root = tree.getroot()
     version = _VERSIONS.get(str(root.tag))
@@ -79,7 +79,7 @@ def version_of(tree: etree._ElementTree) -> str | None:
 
 
 def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERSTOOD) -> Envelope:
-    """Take a message out of its envelope. Raises a SoapRefusal."""
+    """Return the content of an envelope. Raises SoapRefusal."""
     root = tree.getroot()
     version = version_of(tree)
     if version is None and local_name(str(root.tag)) == "Envelope":
@@ -98,7 +98,7 @@ def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERST
 
 
 def write_envelope(version: str, body_text: str | None, headers: Iterable[str] = ()) -> bytes:
-    """Put a document into an envelope, with the texts of header blocks."""
+    """Return an envelope with a document and the texts of header blocks."""
     blocks = "".join([without_declaration(block) for block in headers])
     header = f"<soapenv:Header>{blocks}</soapenv:Header>" if blocks else ""
     body = without_declaration(body_text) if body_text is not None else ""
@@ -109,7 +109,7 @@ def write_envelope(version: str, body_text: str | None, headers: Iterable[str] =
 
 
 def without_declaration(text: str) -> str:
-    """Return the text of a document as it may stand inside another one."""
+    """Return the text of a document without its XML declaration, for use inside another document."""
     match = _DECLARATION.match(text)
     return text[match.end() :] if match else text
 
@@ -182,7 +182,7 @@ def _has_text(body: etree._Element) -> bool:
 
 
 TEXT_CHARACTERS_MAX = 10_000
-"""A block with more text is no property."""
+"""A block with more text becomes no property."""
 NAME_CHARACTERS_MAX = 1_000
 SECRET_BLOCKS = frozenset(
     [
@@ -190,11 +190,11 @@ SECRET_BLOCKS = frozenset(
         "{http://schemas.xmlsoap.org/ws/2002/07/secext}Security",
     ]
 )
-"""Blocks that may hold passwords: they are no properties."""
+"""Blocks that may hold passwords; they become no properties."""
 
 
 def block_properties(blocks: Iterable[Header]) -> dict[str, str]:
-    """Return the texts of blocks by the names of their properties; those of one name are joined as HTTP joins them."""
+    """Return the texts of blocks by the names of their properties; blocks of one name are joined like HTTP headers."""
     found: dict[str, str] = {}
     for block in blocks:
         if block.name in SECRET_BLOCKS or len(block.name) > NAME_CHARACTERS_MAX:

@@ -1,7 +1,7 @@
-"""Requests and answers of an interface, without a network: what is sent, and what that which came means.
+"""Requests and answers of an interface, without I/O: what to send, and what a received envelope means.
 
-In both directions a queue holds what stands in the Body. For rpc style that is the element around the parts, and for
-an empty Body an element named after the operation stands in the queue.
+In both directions a queue holds the content of the Body. In rpc style that is the element around the parts; an empty
+Body is represented by an element named after the operation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _XML_TYPES = ("text/xml", "application/xml", "application/soap+xml", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request that came in."""
+    """A received request."""
 
     operation: Operation
     message: str
@@ -53,7 +53,10 @@ class SoapAnswer:
 
 
 def asked(interface: Interface, envelope: Envelope, action: str | None = None) -> Asked:
-    """Return which operation an envelope asks for, and the message for the queue. Checks it against the schema."""
+    """Return the operation that an envelope asks for, and the message for the queue.
+
+    Validates it against the schema.
+    """
     operation = interface.operation(envelope.body_name, action)
     message = envelope.body if envelope.body is not None else _stand_in(operation.input)
     interface.check_input(Document(message).tree, operation)
@@ -61,7 +64,7 @@ def asked(interface: Interface, envelope: Envelope, action: str | None = None) -
 
 
 def answer_for(operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
-    """Return the answer that a message is. An element that the operation declares for a fault becomes a fault."""
+    """Return the answer for a message. An element that the operation declares as a fault becomes a fault."""
     root = Document(message_text).tree.getroot()
     given = read_fault(root.getroottree())
     if given is not None:
@@ -80,7 +83,7 @@ def answer_for(operation: Operation | None, message_text: str, version: str, hea
 
 
 def refusal_for(version: str, error: MessageError) -> SoapAnswer:
-    """Return the fault that answers what was not accepted, in this version unless the envelope has one of its own."""
+    """Return the fault for a refused request, in this version unless the envelope has its own."""
     code = CLIENT
     if isinstance(error, SoapRefusal):
         version, code = error.version or version, error.fault
@@ -91,9 +94,9 @@ def refusal_for(version: str, error: MessageError) -> SoapAnswer:
 
 
 def request_for(interface: Interface, message_text: str, headers: Iterable[str] = ()) -> SoapRequest:
-    """The request that a message of an outgoing gateway is. Raises a MessageError if the port has no such operation.
+    """Return the request for a message of an outgoing gateway.
 
-    Whether the message is valid is for `Interface.check_input` to say.
+    Raises MessageError if the port has no such operation. `Interface.check_input` validates the message.
     """
     operation = interface.operation_of_message(str(Document(message_text).tree.getroot().tag))
     body = None if operation.input.is_empty else message_text
@@ -108,9 +111,9 @@ def request_for(interface: Interface, message_text: str, headers: Iterable[str] 
 def response_of(
     interface: Interface, operation: Operation, status: int, content_type: str | None, data: bytes
 ) -> str | Fault | None:
-    """Return what came back: the document for the reply queue, a fault, or None where there is nothing to reply.
+    """Return the content of a response: the document for the reply queue, a fault, or None if there is neither.
 
-    Raises a MessageError for anything that is no SOAP answer, or not the one that the WSDL promises.
+    Raises MessageError if it is no SOAP response, or not the one that the WSDL declares.
     """
     if not data.strip():
         if operation.is_one_way or status == HTTPStatus.ACCEPTED:
@@ -144,7 +147,7 @@ def _answer_tree(content_type: str | None, data: bytes, status: int) -> etree._E
 
 
 def _stand_in(body: SoapBody) -> str:
-    """Return the message that stands for an empty Body."""
+    """Return the message that represents an empty Body."""
     namespace = body.element[1:].partition("}")[0] if body.element.startswith("{") else ""
     declared = f" xmlns={quoteattr(namespace)}" if namespace else ""
     return f"<{local_name(body.element)}{declared}/>"

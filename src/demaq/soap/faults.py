@@ -1,4 +1,4 @@
-"""SOAP faults in both versions of SOAP. Codes are the words of SOAP 1.1 for both."""
+"""SOAP faults in both versions of SOAP. Codes are those of SOAP 1.1 for both."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _QUALIFIED = re.compile(r"Q\{([^{}]*)\}(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """All that a fault says."""
+    """The content of a fault."""
 
     version: str
     code: str
-    """Client, Server, VersionMismatch, MustUnderstand; a code that somebody else has made up is `Q{namespace}name`."""
+    """Client, Server, VersionMismatch or MustUnderstand; any other code is `Q{namespace}name`."""
     reasons: Sequence[tuple[str, str]] = ()
-    """What is wrong, for people, each with its language; SOAP 1.1 has one, and often without a language."""
+    """The reasons, each with its language; SOAP 1.1 has one, often without a language."""
     subcodes: Sequence[str] = ()
-    """The most general one first; each as `Q{namespace}name`. SOAP 1.1 has none."""
+    """The most general one first, each as `Q{namespace}name`. SOAP 1.1 has none."""
     role: str | None = None
-    """Who has failed, `faultactor` in SOAP 1.1."""
+    """The node that failed, `faultactor` in SOAP 1.1."""
     node: str | None = None
     detail: str | None = None
-    """What is in the detail: elements with their namespaces, and text."""
+    """The content of the detail: elements with their namespaces, and text."""
     detail_attributes: str = ""
-    """The attributes of the detail, as they stand in its tag."""
+    """The attributes of the detail, as in its tag."""
 
     @property
     def reason(self) -> str:
-        """Return the reason in English, else in whatever language comes first."""
+        """Return the reason in English, else the first one."""
         return _main_reason(self)[1]
 
 
@@ -61,15 +61,15 @@ def write_fault(
 
 
 def convert_fault(fault: Fault, version: str, headers: Iterable[str] = ()) -> bytes:
-    """Return an envelope of this version with a fault of either version. SOAP 1.1 has no place for subcodes."""
+    """Return an envelope of this version with a fault of either version. SOAP 1.1 has no subcodes."""
     inside = _in_1_1(fault) if version == SOAP_1_1 else _in_1_2(fault)
     return write_envelope(version, f"<soapenv:Fault>{inside}</soapenv:Fault>", headers)
 
 
 def write_refusal(refusal: SoapRefusal, version: str = SOAP_1_1, headers: Iterable[str] = ()) -> bytes:
-    """Return the fault that answers a refused envelope, in this version unless the envelope has one of its own.
+    """Return the fault for a refused envelope, in this version unless the envelope has its own.
 
-    SOAP 1.2 names in the header what was not understood (part 1, 5.4.8) or which envelopes are (5.4.7).
+    SOAP 1.2 names in the header the blocks not understood (part 1, 5.4.8) or the supported envelopes (5.4.7).
     """
     version = refusal.version or version
     blocks = list(headers)
@@ -81,7 +81,7 @@ def write_refusal(refusal: SoapRefusal, version: str = SOAP_1_1, headers: Iterab
 
 
 def fault_status(version: str, code: str) -> int:
-    """Return the HTTP status that goes with a fault: SOAP 1.1, 6.2; SOAP 1.2 part 2, table 20."""
+    """Return the HTTP status of a fault: SOAP 1.1, 6.2; SOAP 1.2 part 2, table 20."""
     if version == SOAP_1_2 and _word_of_1_2(code) == _WORDS_OF_1_2[CLIENT]:
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.INTERNAL_SERVER_ERROR
@@ -90,7 +90,7 @@ def fault_status(version: str, code: str) -> int:
 def read_fault(tree: etree._ElementTree) -> Fault | None:
     """Return the fault in an envelope, or the fault that a document is; None if there is none.
 
-    Raises a MessageError where more namespaces are declared around its detail than can be used.
+    Raises MessageError if more namespaces are declared around its detail than allowed.
     """
     root = tree.getroot()
     for version, namespace in ENVELOPES.items():
@@ -102,7 +102,7 @@ def read_fault(tree: etree._ElementTree) -> Fault | None:
 
 
 def describe_fault(fault: Fault) -> str:
-    """Return the element `fault` of an error message, which says all that a fault does, in either version alike."""
+    """Return the element `fault` of an error message, which is the same for both versions."""
     parts = [f"<fault version={_attribute(fault.version)}><code>{_text(fault.code)}</code>"]
     parts += [f"<subcode>{_text(code)}</subcode>" for code in fault.subcodes]
     for language, words in fault.reasons:
@@ -165,7 +165,7 @@ def _main_reason(fault: Fault) -> tuple[str, str]:
 
 
 def _word_of_1_2(code: str) -> str:
-    """SOAP 1.2 knows these words only; others become subcodes."""
+    """Return the code of SOAP 1.2, which has no others; other codes become subcodes."""
     general = code.partition(".")[0]
     return _WORDS_OF_1_2.get(general, general if general in _OTHERS_OF_1_2 else _WORDS_OF_1_2[SERVER])
 
@@ -232,7 +232,7 @@ def _read_1_2(fault: etree._Element, namespace: str) -> Fault:
 
 
 def _code(element: etree._Element | None) -> str | None:
-    """Return a code of SOAP's own by its word, any other one with its namespace."""
+    """Return a code of SOAP by its local name, any other one with its namespace."""
     if element is None:
         return None
     name = resolved(element, element.text or "")
@@ -251,7 +251,7 @@ def _words(element: etree._Element | None) -> str:
 
 
 def _content(detail: etree._Element | None) -> str | None:
-    """Return all of it but blanks around elements: each element as it may stand anywhere."""
+    """Return the content without white space around elements; each element is self-contained."""
     if detail is None:
         return None
     has_text = any([text and text.strip() for text in [detail.text, *[child.tail for child in detail]]])
@@ -264,7 +264,7 @@ def _content(detail: etree._Element | None) -> str | None:
 
 
 def _attributes(detail: etree._Element | None) -> str:
-    """With the namespaces of their names. What stands in their values is text."""
+    """Return the attributes with the namespaces of their names."""
     written: list[str] = []
     for number, (name, value) in enumerate(detail.attrib.items() if detail is not None else ()):
         namespace, _, local = str(name).rpartition("}")

@@ -1,4 +1,4 @@
-"""What a WSDL says, as values: the chosen port, its operations, and what their messages look like."""
+"""The interface of a WSDL as values: the selected port, its operations, and the structure of their messages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FAULTS = [clark(namespace, "Fault") for namespace in ENVELOPES.values()]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoapBody:
-    """What stands in the Body of an envelope, and as a message in a queue.
+    """The content of the Body of an envelope, and so of a message in a queue.
 
     An rpc message has one element around its parts; the whole element is the message. A message without parts has an
-    empty Body; in a queue an element named after the operation stands for it.
+    empty Body; in a queue it is represented by an element named after the operation.
     """
 
     element: str
@@ -36,14 +36,14 @@ class SoapBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something that can be asked of a port."""
+    """An operation of a port."""
 
     name: str
     action: str | None
     style: str
     input: SoapBody
     output: SoapBody | None
-    """None: one-way, nobody answers."""
+    """None for a one-way operation."""
     faults: Mapping[str, str]
     """The elements of declared faults, by the name of the fault."""
     headers: Sequence[str]
@@ -56,7 +56,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One port of one WSDL, and how it is spoken to."""
+    """One port of a WSDL."""
 
     service: str | None
     port: str
@@ -64,11 +64,11 @@ class Interface:
     """The target namespace of the WSDL."""
     address: str | None
     version: str
-    """Of SOAP: 1.1 or 1.2."""
+    """The version of SOAP: 1.1 or 1.2."""
     operations: Sequence[Operation]
     schema: Schema = field(repr=False)
     source: WsdlSource = field(repr=False)
-    """The files that the interface is made of."""
+    """The files of the interface."""
 
     def operation(self, body: str | None, action: str | None = None) -> Operation:
         """Return the operation that a request asks for: by the element in its Body, then by the action."""
@@ -92,22 +92,22 @@ class Interface:
         return self.operation(element, action)
 
     def served(self, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes:
-        """Return the WSDL as clients get it at `?wsdl`: its port at our address, others that we serve at theirs."""
+        """Return the WSDL for clients at `?wsdl`: its port at our address, other served ports at theirs."""
         return self.source.served(address, [(other.source, place) for other, place in others])
 
     def companion(self, name: str, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes | None:
-        """Return a file that the served WSDL names as `?wsdl=NAME` or `?xsd=NAME`; None if there is none."""
+        """Return a file that the served WSDL references as `?wsdl=NAME` or `?xsd=NAME`; None if there is none."""
         return self.source.companion(name, address, [(other.source, place) for other, place in others])
 
     def check_input(self, tree: etree._ElementTree, operation: Operation | None = None) -> None:
-        """Raise a MessageError unless a message is a valid request. Not checked: headers and attachments."""
+        """Raises MessageError unless a message is a valid request. Headers and attachments are not validated."""
         root = tree.getroot()
         if operation is None:
             operation = self.operation_of_message(str(root.tag))
         self._check(root, operation.input)
 
     def check_output(self, tree: etree._ElementTree, operation: Operation | None = None) -> None:
-        """Raise a MessageError unless a message is a valid answer of this operation, or else of any."""
+        """Raises MessageError unless a message is a valid answer of this operation, or of any if none is given."""
         root = tree.getroot()
         candidates = self.operations if operation is None else (operation,)
         outputs = [one.output for one in candidates if one.output is not None]
@@ -118,7 +118,7 @@ class Interface:
         self._check(root, fitting)
 
     def check_answer(self, tree: etree._ElementTree, operation: Operation) -> None:
-        """Raise a MessageError unless a rule may answer so: an output, a declared fault, or any fault of SOAP."""
+        """Raises MessageError unless a message is an output, a declared fault, or a SOAP fault."""
         root = tree.getroot()
         if root.tag in operation.faults.values():
             self._check(root, SoapBody(element=str(root.tag)))
@@ -137,7 +137,7 @@ class Interface:
     def _rpc_violation(self, root: etree._Element, parts: Mapping[str, str]) -> str | None:
         children = elements_of(root, len(parts) + 1)
         names = [str(child.tag) for child in children]
-        if sorted(names) != sorted(parts):  # their order is not checked: clients differ in it
+        if sorted(names) != sorted(parts):  # in any order: clients differ in it
             expected = ", ".join(parts) or "no part"
             found = shown(", ".join(names)) or "no part"
             return f"line {root.sourceline}: {root.tag} has {found}; expected is {expected}"

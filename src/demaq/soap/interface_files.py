@@ -1,4 +1,4 @@
-"""The files that an interface is made of: WSDL and schemas beside each other, never from the network."""
+"""The files of an interface: WSDL and schemas, read locally, never from the network."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from demaq.errors import ProgramError
 from demaq.xml_parsers import parse_file_content
 
 FILES_MAX = 500
-"""An interface of more files than that is a mistake."""
+"""The most files of one interface."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def unusable(message: str) -> NoReturn:
-    """The author's turn: the interface cannot be used, and why."""
+    """Raises ProgramError: the interface cannot be used, for this reason."""
     raise ProgramError(message, code="DQ0602")
 
 
 class Files:
-    """Every file of an interface, read once."""
+    """The files of an interface, each read once."""
 
     def __init__(self) -> None:
         self._roots: dict[Path, etree._Element] = {}
 
     def root(self, path: Path, named_in: Path | None = None) -> etree._Element:
-        """Return the root element of a file. Says which file names it where it cannot be read."""
+        """Return the root element of a file. An error names the file that references it."""
         if path not in self._roots:
             if len(self._roots) >= FILES_MAX:
                 unusable(f"it is made of more than {FILES_MAX} files")
@@ -39,11 +39,11 @@ class Files:
         return self._roots[path]
 
     def paths(self) -> list[Path]:
-        """Return what was read, in that order."""
+        """Return the paths of the files in the order in which they were read."""
         return list(self._roots)
 
     def path(self, location: str, named_in: Path) -> Path | None:
-        """Return where a location written in a file points to; None if that is on the network."""
+        """Return the path that a location in a file refers to; None if it is on the network."""
         if _URL.match(location):
             return None
         return Path(os.path.normpath(named_in.parent / unquote(location.partition("#")[0])))

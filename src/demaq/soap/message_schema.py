@@ -1,13 +1,13 @@
-"""One schema of everything that an interface says about the form of messages.
+"""One schema for all messages of an interface.
 
 A WSDL may hold several schemas that import each other by namespace alone, some of one namespace, and files that they
-include. libxml2 finds schemas by location and takes one per namespace. So each schema becomes a document in memory
-with a location of its own, and each namespace a document that includes all of its schemas:
+include. libxml2 finds schemas by location and takes one per namespace. So each schema becomes a document in memory with
+a location of its own, and each namespace a document that includes all of its schemas:
 
     all  -- imports -->  namespace urn:a  -- includes -->  two schemas of the WSDL, order.xsd
          -- imports -->  namespace urn:b  -- includes -->  prices.xsd
 
-Whatever a schema imports is turned into the document of that namespace. Nothing is read while a message is checked,
+Every import of a schema is redirected to the document of its namespace. Nothing is read while a message is validated,
 and nothing ever comes from the network.
 """
 
@@ -27,11 +27,11 @@ from demaq.soap.qualified_names import SOAP_ENCODING, XML, XML_SCHEMA, clark, el
 from demaq.xml_parsers import parse_characters, parse_file_content
 
 PARTS = "urn:demaq:parts"
-"""The namespace of elements that stand for the parts of rpc messages, which no schema declares as elements."""
+"""The namespace of elements for the parts of rpc messages, which no schema declares as elements."""
 
 _SCHEME = "demaq-schema:"
 _ALL = "all"
-_NOT_NEEDED = (XML_SCHEMA, SOAP_ENCODING)  # imported by habit; a type that is really missing is reported
+_NOT_NEEDED = (XML_SCHEMA, SOAP_ENCODING)  # often imported needlessly; a missing type is still reported
 XML_ATTRIBUTES = f"""
 <xs:schema xmlns:xs="{XML_SCHEMA}" targetNamespace="{XML}">
   <xs:attribute name="lang" type="xs:string"/>
@@ -45,7 +45,7 @@ XML_ATTRIBUTES = f"""
 
 
 class Schema:
-    """Checks documents. One at a time, because lxml keeps what it has found in the schema itself."""
+    """Validates documents, one at a time, because lxml keeps the errors in the schema itself."""
 
     def __init__(self, schema: etree.XMLSchema) -> None:
         self._schema = schema
@@ -62,7 +62,7 @@ class Schema:
 
 @dataclass(slots=True)
 class _Source:
-    """A schema on its way: a copy whose references are turned into locations in memory."""
+    """A schema being assembled: a copy whose references are redirected to locations in memory."""
 
     location: str
     file: Path
@@ -80,15 +80,15 @@ class InterfaceSchemas:
     _elements: set[str] = field(default_factory=set)
 
     def add(self, root: etree._Element, file: Path) -> None:
-        """A schema of a WSDL file."""
+        """Add a schema of a WSDL file."""
         self._collect(root, file, root.get("targetNamespace"), is_member=True)
 
     def declares(self, element: str) -> bool:
-        """Return whether some schema has a global element of that name."""
+        """Return whether some schema declares a global element of that name."""
         return element in self._elements
 
     def compiled(self, part_types: Mapping[str, str]) -> Schema:
-        """Return all schemas as one, and an element of the namespace PARTS for each part, by its type."""
+        """Return all schemas compiled as one, with an element in the namespace PARTS for each part, by its type."""
         documents = {_XML_LOCATION: XML_ATTRIBUTES}
         for namespace in self._members:
             documents[self._location(namespace)] = self._namespace_document(namespace)
@@ -104,7 +104,7 @@ class InterfaceSchemas:
 
     def _collect(self, root: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         location = f"{_SCHEME}{len(self._sources) + 1}"
-        # With the namespaces of the WSDL around it.
+        # with the namespaces of the enclosing WSDL
         copy = parse_characters(etree.tostring(root, encoding="utf-8", with_tail=False))
         self._sources.append(_Source(location, file, copy))
         if is_member:
@@ -134,7 +134,7 @@ class InterfaceSchemas:
     def _imported(self, reference: etree._Element, file: Path) -> None:
         path = self._local(reference, file)
         if path is None:
-            return  # by namespace alone, or from the network: perhaps there is another schema of that namespace
+            return  # by namespace alone, or from the network: there may be another schema of that namespace
         root = self._schema_root(path, file)
         namespace = root.get("targetNamespace")
         if namespace != reference.get("namespace"):
@@ -143,7 +143,7 @@ class InterfaceSchemas:
 
     def _collect_once(self, root: etree._Element, path: Path, namespace: str | None, *, is_member: bool) -> str:
         if (path, namespace) not in self._known:
-            self._known[path, namespace] = f"{_SCHEME}{len(self._sources) + 1}"  # before it is read: schemas go round
+            self._known[path, namespace] = f"{_SCHEME}{len(self._sources) + 1}"  # before reading: imports may be cyclic
             self._collect(root, path, namespace, is_member=is_member)
         return self._known[path, namespace]
 
@@ -197,7 +197,7 @@ _XML_LOCATION = f"{_SCHEME}xml"
 
 
 class _InMemory(etree.Resolver):
-    """Gives libxml2 the documents it asks for, and nothing else."""
+    """Resolves the documents in memory for libxml2, and nothing else."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
         self._documents = documents

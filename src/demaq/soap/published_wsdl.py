@@ -1,9 +1,8 @@
-"""The WSDL as clients get it from us: each port that the node serves at the node's address, no other port, and the
-files it is made of.
+"""The WSDL as published to clients: served ports at the node's address, no other ports, and the files it references.
 
 ?wsdl              the WSDL
 ?wsdl=common.wsdl  a WSDL that it imports
-?xsd=order.xsd     a schema that one of them names
+?xsd=order.xsd     a schema that one of them references
 """
 
 from __future__ import annotations
@@ -22,39 +21,39 @@ from demaq.soap.qualified_names import BINDINGS, SOAP_1_1, WSDL, XML, XML_SCHEMA
 
 _SOAP_OVER_HTTP = "http://schemas.xmlsoap.org/soap/http"
 _XML_NAME = "namespaces/xml.xsd"
-"""Under this name clients find the attributes of XML's own namespace, which schemas import from the network."""
+"""The published name of the schema of the xml namespace, which schemas import from the network."""
 _REFERENCES = [clark(XML_SCHEMA, name) for name in ("import", "include", "redefine", "override")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WsdlSource:
-    """Where an interface was read from, and which port of it we serve."""
+    """The files that an interface was read from, and the port of it that is served."""
 
     path: Path
     files: Files
     names: Mapping[Path, str]
-    """The files besides the WSDL itself, each with the name under which clients find it."""
+    """The files besides the WSDL itself, each with its published name."""
     port: str
     version: str
     port_in: tuple[Path, str]
-    """The file that has the port, and the name of the service in it that the port belongs to."""
+    """The file that declares the port, and the name of its service."""
     port_type: str | None = None
-    """The portType to serve where the WSDL has no service."""
+    """The portType to serve if the WSDL has no service."""
     binding: str | None = None
-    """The binding of that portType, if there is one."""
+    """The binding of that portType, if any."""
     operations: Sequence[str]
 
     @property
     def key(self) -> tuple[Path, str, str]:
-        """Return what tells the port from all others, whichever WSDL it was reached from."""
+        """Return the identity of the port, whichever WSDL it was reached from."""
         return *self.port_in, self.port
 
     def served(self, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes:
-        """Return the WSDL with this port at the address, and others that the node serves at theirs."""
+        """Return the WSDL with this port at the address, and other served ports at theirs."""
         return self._written(self.path, address, others)
 
     def companion(self, name: str, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes | None:
-        """Return a file that the served WSDL names; None if there is none of that name."""
+        """Return a file that the published WSDL references; None if there is none of that name."""
         for path, known in self.names.items():
             if known == name:
                 return self._written(path, address, others)
@@ -93,7 +92,7 @@ class WsdlSource:
             reference.set(attribute, f"{address}?{kind}={quote(self.names[target])}")
 
     def _schema_of(self, namespace: str | None) -> Path | None:
-        """Return a file of ours with a schema of the namespace, for references to the network."""
+        """Return a local file with a schema of the namespace, for references to the network."""
         for path in self.names:
             root = self.files.root(path)
             if root.tag == clark(XML_SCHEMA, "schema") and root.get("targetNamespace") == namespace:
@@ -101,7 +100,7 @@ class WsdlSource:
         return None
 
     def _add_binding(self, root: etree._Element, port_type: str) -> str:
-        """SOAP 1.1 with documents. Answers its full name."""
+        """Add a binding for SOAP 1.1 in document style; return its qualified name."""
         soap = BINDINGS[SOAP_1_1]
         name = f"{self.port}Binding"
         reference, declared = _reference(port_type)
@@ -130,7 +129,7 @@ class WsdlSource:
             etree.SubElement(side, clark(soap, "body"), {"use": "literal"})
 
     def _directions(self, operation: str) -> list[str]:
-        """Return whether an operation of the portType is asked, answered, or both."""
+        """Return the directions of an operation of the portType: input, output, or both."""
         for path in [self.path, *self.names]:
             for port_type in self.files.root(path).iter(clark(WSDL, "portType")):
                 for one in port_type.iterchildren(clark(WSDL, "operation")):
@@ -142,7 +141,7 @@ class WsdlSource:
 def _place_ports(
     root: etree._Element, path: Path, ports: Mapping[tuple[Path, str, str], tuple[WsdlSource, str]]
 ) -> None:
-    """Give the ports of a file their addresses, and leave out those that nobody serves."""
+    """Set the addresses of the ports of a file, and remove ports that are not served."""
     for service in list(root.iterchildren(clark(WSDL, "service"))):
         name = service.get("name", "")
         served = 0
@@ -163,13 +162,13 @@ def _place_ports(
 
 
 def _reference(name: str) -> tuple[str, dict[str, str]]:
-    """Return a full name as an attribute has it, and the prefix to declare for that."""
+    """Return a qualified name as an attribute value, and the prefix to declare for it."""
     namespace = name[1:].partition("}")[0] if name.startswith("{") else ""
     return (f"of:{local_name(name)}", {"of": namespace}) if namespace else (name, {})
 
 
 def served_names(path: Path, files: Sequence[Path]) -> dict[Path, str]:
-    """A name for each file besides the WSDL: its path from the WSDL's folder if it lies there, else its own name."""
+    """Return a name for each file besides the WSDL: its path below the WSDL's folder, else its file name."""
     names: dict[Path, str] = {}
     for file in files:
         inside = file.is_relative_to(path.parent)

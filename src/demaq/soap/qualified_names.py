@@ -1,4 +1,4 @@
-"""Names of the standards that the SOAP layer speaks. A name is written `{namespace}local`, as lxml writes it."""
+"""The namespaces of SOAP and WSDL. A qualified name is written `{namespace}local`, as in lxml."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ BINDINGS = {
     SOAP_1_1: "http://schemas.xmlsoap.org/wsdl/soap/",
     SOAP_1_2: "http://schemas.xmlsoap.org/wsdl/soap12/",
 }
-"""The namespace of what a WSDL says about SOAP, by the version of SOAP."""
+"""The namespace of SOAP extensions in a WSDL, by the version of SOAP."""
 
 
 SHOWN_MAX = 500
-"""How much of a name or a text of somebody else's is repeated in an error."""
+"""The most characters of foreign text that are quoted in an error."""
 
 
 def clark(namespace: str | None, local: str) -> str:
@@ -42,17 +42,17 @@ def local_name(name: str) -> str:
 
 
 def resolved(element: etree._Element, written: str) -> str:
-    """Return the name that `prefix:local` stands for where it is written. An unknown prefix is no namespace at all."""
+    """Return the qualified name of `prefix:local` in the scope of an element. An unknown prefix is no namespace."""
     prefix, _, local = written.strip().rpartition(":")
     namespace = XML if prefix == "xml" else element.nsmap.get(prefix or None)
     return clark(namespace, local)
 
 
 def shown(text: str) -> str:
-    """Return a text from outside as it may stand in an error."""
+    """Return a text from outside, cut for an error message."""
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 def elements_of(parent: etree._Element, at_most: int | None = None) -> list[etree._Element]:
-    """Return the child elements, or the first of them: no comments, no processing instructions."""
+    """Return the child elements, or the first of them, without comments and processing instructions."""
     return list(islice(parent.iterchildren("*"), at_most))

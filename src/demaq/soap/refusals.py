@@ -1,4 +1,4 @@
-"""Why an envelope is refused, in the words of SOAP."""
+"""Refused envelopes, with the fault codes of SOAP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MUST_UNDERSTAND = "MustUnderstand"
 
 
 class SoapRefusal(MessageError):
-    """The sender's turn: its envelope is not one, or asks for what nobody here understands."""
+    """Raised for an envelope that is invalid or has header blocks that are not understood."""
 
     def __init__(
         self, fault: str, message: str, *, version: str | None = None, not_understood: Sequence[str] = ()
@@ -22,9 +22,9 @@ class SoapRefusal(MessageError):
         self.fault = fault
         """The code of the fault that answers it."""
         self.version = version
-        """The version of SOAP of the envelope; None where it is none that is known."""
+        """The version of SOAP of the envelope; None if it is unknown."""
         self.not_understood = tuple(not_understood)
-        """Names of header blocks that have to be understood, and are not."""
+        """Names of mandatory header blocks that are not understood."""
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:  # type: ignore[override]  # it has other arguments
         return _refusal, (self.fault, self.message, self.version, self.not_understood)

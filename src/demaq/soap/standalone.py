@@ -1,7 +1,7 @@
-"""Cut an element out of its document, as text of a document of its own that means the same.
+"""Cut an element out of its document, as the text of an equivalent document.
 
-Namespace declarations of the ancestors come along where their prefix occurs in the element at all: it may be used in
-the content (`xsi:type="t:order"`, a path in an attribute), where no parser can tell.
+Namespace declarations of the ancestors are kept if their prefix occurs in the element at all: it may be used in the
+content (`xsi:type="t:order"`, a path in an attribute), which no parser can tell.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from demaq.errors import MessageError
 from demaq.soap.escaping import quoteattr
 
 NAMESPACES_MAX = 200
-"""More namespaces around an element are refused: the time that libxml2 takes to copy them grows with their square."""
+"""The most namespaces around an element: the time of libxml2 to copy them is quadratic."""
 
 DECLARATIONS_TIDIED_MAX = 16
-"""Where more namespaces are in scope, all are kept: looking for each in a large message would cost too much."""
+"""With more namespaces in scope, all are kept: searching for each in a large message would cost too much."""
 
 _NEAR_MISSES_MAX = 50
-"""Parts of longer words that are looked at before a prefix is taken for used."""
+"""The most occurrences inside longer words that are examined before a prefix counts as used."""
 
 
 def standalone(element: etree._Element) -> str:

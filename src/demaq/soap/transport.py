@@ -1,4 +1,4 @@
-"""What HTTP headers say about SOAP: content types and actions."""
+"""The HTTP headers of SOAP: content types and actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MEDIA_TYPES = {SOAP_1_1: "text/xml", SOAP_1_2: "application/soap+xml"}
 
 
 def content_type(version: str, action: str | None = None) -> str:
-    """Return the content type of an envelope. SOAP 1.2 has the action in it, SOAP 1.1 in a header of its own."""
+    """Return the content type of an envelope. SOAP 1.2 has the action in it, SOAP 1.1 in the header SOAPAction."""
     if version == SOAP_1_2 and action:
         return f"{_MEDIA_TYPES[version]}; charset=utf-8; action={_quoted(action)}"
     return f"{_MEDIA_TYPES[version]}; charset=utf-8"
@@ -22,7 +22,7 @@ def action_headers(version: str, action: str | None) -> dict[str, str]:
 
 
 def media_type(header: str | None) -> str:
-    """Return the type itself in lower case, without parameters."""
+    """Return the media type in lower case, without parameters."""
     return (header or "").partition(";")[0].strip().lower()
 
 

@@ -1,6 +1,6 @@
-"""WS-Addressing 1.0: which request an answer belongs to, where somebody asks for it in the header.
+"""WS-Addressing 1.0: correlation of answers with requests, if the request asks for it in its header.
 
-Only answers on the connection of the request are given: another address to reply to is refused.
+Answers are only sent on the connection of the request: another reply address is refused.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class _Block(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressingHeaders:
-    """What a request says about itself."""
+    """The addressing headers of a request."""
 
     message_id: str | None
     action: str | None
 
 
 def addressing_of(headers: Iterable[_Block], version: str) -> AddressingHeaders | None:
-    """What the header says, or None where it says nothing. Refuses other places for answers than the connection."""
+    """Return the addressing headers, or None if there are none. Raises SoapRefusal for another reply address."""
     blocks: dict[str, etree._Element] = {}
     for header in headers:
         if header.name in ADDRESSING_HEADERS:
@@ -64,7 +64,7 @@ def addressing_of(headers: Iterable[_Block], version: str) -> AddressingHeaders 
 
 
 def answer_headers(request: AddressingHeaders, *, message_id: str, action: str | None = None) -> tuple[str, ...]:
-    """Header blocks of an answer. Without an action of its own it has that of its request with `Response` behind it."""
+    """Return the header blocks of an answer. Its default action is that of the request followed by `Response`."""
     own = action or (f"{request.action}Response" if request.action else None)
     blocks = [("MessageID", message_id), ("Action", own), ("RelatesTo", request.message_id)]
     return tuple([f'<wsa:{name} xmlns:wsa="{ADDRESSING}">{escape(text)}</wsa:{name}>' for name, text in blocks if text])

@@ -1,7 +1,7 @@
 """Read a WSDL 1.1 file into an `Interface`: one port, its operations, and the schema of their messages.
 
-Supported are SOAP 1.1 and 1.2 over HTTP with literal messages, document style and rpc style. What cannot be used is
-said when the program is checked, as a ProgramError with the code DQ0602, or DQ0604 for the port.
+Supported are SOAP 1.1 and 1.2 over HTTP with literal messages, document style and rpc style. Anything else is reported
+when the program is checked, as a ProgramError with the code DQ0602, or DQ0604 for the port.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def read_interface(path: Path, port: str | None = None) -> Interface:
-    """Read a WSDL file. Without a name its only port is meant."""
+    """Read a WSDL file. Without a port name its only port is used."""
     definitions = read_definitions(Path(os.path.abspath(path)))
     if definitions.all("service"):
         return _of_service(definitions, port)
@@ -59,7 +59,7 @@ def _of_service(definitions: Definitions, name: str | None) -> Interface:
 
 
 def _of_port_type(definitions: Definitions, name: str | None) -> Interface:
-    """An abstract WSDL: a portType is taken for a port, in SOAP 1.1 with documents unless a binding says otherwise."""
+    """Return a portType of an abstract WSDL as a port, in SOAP 1.1 document style unless it has a binding."""
     types = [(local_name(full), (full, element)) for full, element in definitions.all("portType").items()]
     full, port_type = _chosen(definitions, name, types)
     bindings = [
@@ -105,7 +105,7 @@ def _version(binding: etree._Element) -> str | None:
 
 
 class _BindingReader:
-    """Reads the operations of one binding, or of a portType that has none."""
+    """Reads the operations of one binding, or of a portType without one."""
 
     def __init__(self, definitions: Definitions, version: str, binding: etree._Element | None) -> None:
         self._definitions = definitions
@@ -153,7 +153,7 @@ class _BindingReader:
         return named[0] if named else None
 
     def _pairs(self, port_type: etree._Element) -> list[tuple[etree._Element, etree._Element | None]]:
-        """Return the operations of the portType, each with what the binding says of it."""
+        """Return the operations of the portType, each with its operation of the binding."""
         tag = clark(WSDL, "operation")
         abstract = list(port_type.iterchildren(tag))
         if self._binding is None:
@@ -217,7 +217,7 @@ class _BindingReader:
         return SoapBody(element=self._definitions.element(parts[0]))
 
     def _details(self, bound: etree._Element | None, direction: str) -> etree._Element | None:
-        """Return what the binding says of the Body."""
+        """Return the `body` element of the binding."""
         side = bound.find(clark(WSDL, direction)) if bound is not None else None
         if side is None:
             return None

@@ -1,1 +1,1 @@
-"""What can be told about an application without running it: what the checks and others build on."""
+"""Static analyses of an application, used by the checks and by other packages."""

@@ -1,8 +1,8 @@
-"""Which messages a condition asks to be absent from slices and queues: what keeps a rule from firing twice.
+"""Find the messages whose absence from slices and queues a condition tests: what keeps a rule from firing twice.
 
-not(qs:slice()/offer or qs:slice()/refusal)     asks for the absence of offer and refusal
-qs:slice()/offer, where it does not hold        the same of offer
-count(qs:slice()) = 1                           of anything
+not(qs:slice()/offer or qs:slice()/refusal)     tests the absence of offer and refusal
+qs:slice()/offer, if it does not hold           tests the absence of offer
+count(qs:slice()) = 1                           tests the absence of anything
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from demaq.language.namespaces import FN, QS
 from demaq.language.resolving.names import Names
 
 ANYTHING: ElementName = ("", "*")
-"""Stands for a test that names no element, or one that is not understood here: it may ask for anything."""
+"""Stands for a test that names no element, or one that is not analysed: it may test for anything."""
 
 _FLIPS = ((FN, "not", 1), (FN, "empty", 1))
 _KEEPS = ((FN, "exists", 1), (FN, "boolean", 1))
@@ -25,7 +25,7 @@ _EXISTENCE_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "eq", "ne",
 
 @dataclass(slots=True)
 class _Facts:
-    """What an expression looks at, through the variables it uses."""
+    """What an expression reads, through the variables it uses."""
 
     reads_state: bool = False
     counts: bool = False
@@ -33,14 +33,14 @@ class _Facts:
 
 
 class Absences:
-    """Reads the conditions of one rule. Runs inside `deep_recursion`."""
+    """Analyses the conditions of one rule. Runs inside `deep_recursion`."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self._bindings: dict[ast.Node, _Facts] = {}
 
     def tested(self, condition: ast.Expr, holds: bool | None) -> list[ElementName]:
-        """Elements whose absence is asked for when the condition holds, or does not, or (None) was looked at."""
+        """Return the elements whose absence is tested if the condition holds, fails, or (None) was evaluated."""
         found: list[ElementName] = []
         waiting: list[tuple[ast.Expr, bool | None]] = [(condition, holds)]
         while waiting:
@@ -64,7 +64,7 @@ class Absences:
         return sorted(facts.elements) or [ANYTHING]
 
     def _asks_for_presence(self, expr: ast.Expr, facts: _Facts) -> bool:
-        """Return whether the expression is true because something is there, and not because it is missing."""
+        """Return whether the expression is true because something exists, and not because it is missing."""
         if facts.counts:
             return False
         match expr:

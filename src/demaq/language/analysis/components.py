@@ -9,7 +9,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def strong_components(onward: Mapping[N, Sequence[N]]) -> dict[N, int]:
-    """Return a number for every node: two nodes have the same one when each can be reached from the other."""
+    """Return a number for every node; two nodes have the same number if each can be reached from the other."""
     component: dict[N, int] = {}
     index: dict[N, int] = {}
     lowest: dict[N, int] = {}
@@ -39,7 +39,7 @@ def strong_components(onward: Mapping[N, Sequence[N]]) -> dict[N, int]:
 
 
 def _close(node: N, path: list[N], component: dict[N, int]) -> None:
-    """The component of a node is everything found since."""
+    """Assign the component of a node to everything found since."""
     number = len(component)
     while True:
         member = path.pop()

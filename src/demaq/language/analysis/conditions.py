@@ -1,10 +1,10 @@
-"""Which branch of a rule an action stands in, and under which conditions it is reached.
+"""Determine the branch of a rule that an action stands in, and the conditions under which it is reached.
 
     if (/order) then                    scope 1: /order holds
       if (//paid) then do reset         scope 2: /order and //paid hold
       else do enqueue <x/> into q       scope 3: /order holds, //paid does not
 
-A pass reads the events in order; entering and leaving scopes lets it keep its own running account.
+A pass reads the events in order, and updates its own state when it enters and leaves a scope.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ EventKind: TypeAlias = Literal["enter", "leave", "action", "value"]
 
 @dataclass(slots=True, eq=False)
 class BranchCondition:
-    """What holds in one branch: a condition on top of those of the scope around it."""
+    """The condition of one branch, in addition to those of the enclosing scope."""
 
     parent: BranchCondition | None
     condition: ast.Expr | None
     holds: bool | None
-    """Whether the condition holds or not; None where all that is known is that it was looked at."""
+    """Whether the condition holds; None if it is only known to have been evaluated."""
     once: bool
-    """Whether an action that stands here happens exactly once when all conditions are as they should."""
+    """Whether an action in this branch happens exactly once if all conditions hold as given."""
 
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """`enter` and `leave` have a scope; `action` an Enqueue or Reset; `value` an expression evaluated on the way."""
+    """`enter` and `leave` have a scope, `action` an Enqueue or Reset, `value` an evaluated expression."""
 
     kind: EventKind
     scope: BranchCondition

@@ -1,4 +1,4 @@
-"""Which queue feeds which: the edges along which an application's messages travel."""
+"""The message flow of an application: which queue feeds which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from demaq.language.resolving.names import Names
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """A rule (or an echo queue) that puts messages of one queue into another."""
+    """A rule or an echo queue that enqueues messages of one queue into another."""
 
     source: str
     target: str
@@ -24,18 +24,18 @@ class Edge:
 
 
 class Flow:
-    """Who puts messages where, and who looks at them. Calls of functions are followed."""
+    """Which rules enqueue into, and read, which queues. Calls of functions are followed."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self._bodies = {body.decl: body for body in draft.bodies if body.role == "function"}
         self.ruled: set[str] = set()
-        """Queues to which rules pertain, their own or a slicing's."""
+        """Queues that rules are for, directly or by a slicing."""
         self.own_rules: set[str] = set()
         self.filled: set[str] = set()
         self.read: set[str] = set()
         self.fills_anything = False
-        """Whether a timer's target is computed: then any queue may be filled."""
+        """Whether a timer's target is computed: then any queue may receive messages."""
         self.reads_anything = False
         for rule in draft.rules:
             self._note_rule(rule)

@@ -1,9 +1,9 @@
-"""The element names that an expression looks for in the message it is evaluated on.
+"""Collect the element names that an expression selects in the message it is evaluated on.
 
     if (/order[customer]) then do enqueue <x>{qs:queue("crm")//person}</x> into q
 
-looks for `order` as the root of the message and for `customer` somewhere in it; `person` is of other messages. What
-functions look for in their arguments is not known here.
+selects `order` as the root of the message and `customer` somewhere in it; `person` is in other messages. Names that
+functions select in their arguments are not collected.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SETS = frozenset({"|", "union", "intersect", "except"})
 
 @dataclass(frozen=True, slots=True)
 class MessageName:
-    """An element that an expression looks for in the message."""
+    """An element that an expression selects in the message."""
 
     name: ElementName
     at: SourceLocation
     is_root: bool
-    """Whether only the root of the message can be it."""
+    """Whether it can only be the root of the message."""
 
 
 class _Focus(Enum):
@@ -40,7 +40,7 @@ class _Focus(Enum):
 
 
 def message_names(expr: ast.Expr, names: Names) -> list[MessageName]:
-    """Return the names that an expression looks for in the message, in source order."""
+    """Return the names that an expression selects in the message, in source order."""
     with deep_recursion():
         reader = _NameReader(names)
         reader.visit(expr, _Focus.DOCUMENT)
@@ -51,7 +51,7 @@ class _NameReader:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._bound: dict[ast.Node, _Focus] = {}
-        """What variables hold."""
+        """What the variables hold."""
         self.found: list[MessageName] = []
 
     def visit(self, node: ast.Node, focus: _Focus) -> None:
@@ -92,7 +92,7 @@ class _NameReader:
             self.found.append(MessageName((uri, local), step.test.at, is_root))
 
     def _walk(self, path: ast.Path, focus: _Focus, visit: bool = True) -> _Focus:
-        """Go along a path; return where it ends."""
+        """Traverse a path; return where it ends."""
         if path.separators[0] and focus is not _Focus.ELSEWHERE:
             focus = _Focus.DOCUMENT
         for separator, step in zip(path.separators, path.steps, strict=True):

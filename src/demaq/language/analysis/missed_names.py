@@ -1,7 +1,7 @@
-"""Names that miss an element of a message only because they are in another namespace.
+"""Find names that miss an element of a message only because they are in another namespace.
 
-A rule that names `/order` never fires for `<order xmlns="urn:o"/>`, and nothing is wrong with either of them. So
-whoever knows what messages look like (a schema, or the message itself) compares, and says what to declare.
+A rule that names `/order` never fires for `<order xmlns="urn:o"/>`, although both are correct. The names are compared
+with a schema, or with the message itself, and the hint says what to declare.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Vocabulary:
 
     roots: frozenset[ElementName]
     elements: frozenset[ElementName] | None
-    """Those that can be anywhere, the roots among them; None where any can."""
+    """All elements that can occur, roots included; None if any element can."""
 
     def __or__(self, other: Vocabulary) -> Vocabulary:
         known = None if self.elements is None or other.elements is None else self.elements | other.elements
@@ -31,7 +31,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class MissedName:
-    """A name that is asked for, and the namespace that the element of that local name has in messages."""
+    """A name that is selected, and the namespace that elements with this local name have in messages."""
 
     asked: MessageName
     namespace: str
@@ -53,7 +53,8 @@ def vocabulary_of(root: etree._Element) -> Vocabulary:
 def missed_names(asked: Sequence[MessageName], vocabulary: Vocabulary, prefixes: Mapping[str, str]) -> list[MissedName]:
     """Return the names that are in another namespace than the element meant, each once.
 
-    `prefixes` are those of the module that asks. What is asked for in either namespace misses nothing.
+    `prefixes` are those of the module with the names. A name that is also selected in the right namespace is not
+    missed.
     """
     all_asked = {each.name for each in asked}
     found: dict[tuple[ElementName, str], MissedName] = {}
@@ -69,7 +70,7 @@ def missed_names(asked: Sequence[MessageName], vocabulary: Vocabulary, prefixes:
 
 
 def declaration(text: str, namespace: str) -> str:
-    """Return a declaration of XQuery with a namespace as its string."""
+    """Return an XQuery declaration with a namespace as its string."""
     literal = namespace.replace("&", "&amp;").replace('"', '""')
     return f'{text} "{literal}";'
 
@@ -89,7 +90,7 @@ def _hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
 
 
 def _free_prefix(namespace: str, prefixes: Iterable[str]) -> str:
-    """Return a prefix that is not taken: the first letter of the last word of the namespace."""
+    """Return an unused prefix: the first letter of the last word of the namespace."""
     words: list[str] = re.findall(r"[a-z]+", namespace.lower()) or ["m"]
     first = words[-1][0]
     candidates = [first, *[f"{first}{number}" for number in range(1, len(list(prefixes)) + 2)]]

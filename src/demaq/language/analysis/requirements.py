@@ -1,4 +1,4 @@
-"""What a condition asks of the message it is evaluated on: its root, or an element anywhere in it."""
+"""Infer what a condition requires of the message it is evaluated on: its root, or an element anywhere in it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Requirement:
     is_root: bool
     node: ast.Node
     is_all: bool
-    """Whether the expression asks for nothing beyond that."""
+    """Whether the expression requires nothing else."""
 
 
 def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
-    """Return what surely is true of the message when the condition holds."""
+    """Return what is certainly true of the message if the condition holds."""
     found: list[Requirement] = []
     waiting = [condition]
     while waiting:
@@ -47,7 +47,7 @@ def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
 
 
 def requirement_of(expr: ast.Expr, names: Names) -> Requirement | None:
-    """Return what a path asks for where the context item is the message's document node."""
+    """Return what a path requires if the context item is the message's document node."""
     separator, step, is_last = first_step(expr, names)
     if step is None or not isinstance(step.test, ast.NameTest):
         return None
@@ -58,7 +58,7 @@ def requirement_of(expr: ast.Expr, names: Names) -> Requirement | None:
 
 
 def first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | None, bool]:
-    """The first child step from the message's document node: its separator, the step, whether the path ends there."""
+    """Return separator and step of the first child step from the document node, and whether the path ends there."""
     if isinstance(expr, ast.AxisStep):
         return "/", expr if expr.axis == "child" else None, True
     if not isinstance(expr, ast.Path):
@@ -72,7 +72,7 @@ def first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | None, 
 
 
 def starts_at_message_call(expr: ast.Path, names: Names) -> bool:
-    """Return whether a path begins with qs:message(), and so means the message wherever it stands."""
+    """Return whether a path begins with qs:message(), and so refers to the message wherever it stands."""
     first = expr.steps[0]
     return isinstance(first, ast.FunctionCall) and names.functions.get(first) == (QS, "message", 0)
 

@@ -1,6 +1,6 @@
-"""The element names that the schema or the interface of a queue allows in its messages, each in its namespace.
+"""Collect the element names that the schema or the interface of a queue allows in its messages, with namespaces.
 
-Global elements are in the schema's target namespace; local ones are so only where the schema says `qualified`.
+Global elements are in the schema's target namespace; local ones only if the schema says `qualified`.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ _REFERENCES = ("include", "import", "redefine", "override")
 
 
 def schema_names(path: Path) -> Vocabulary | None:
-    """Return the elements of a schema and of those it includes and imports; None where it cannot be read."""
+    """Return the elements of a schema and of those it includes and imports; None if it cannot be read."""
     reader = _SchemaReader()
     reader.read_file(path, "")
     return reader.vocabulary() if reader.roots else None
 
 
 def interface_names(path: Path, port: str | None) -> Vocabulary | None:
-    """Return the elements of the requests that a port of a WSDL takes; None where it cannot be read."""
-    from demaq.soap.definitions import read_definitions  # only where a program has an interface
+    """Return the elements of the requests that a port of a WSDL takes; None if it cannot be read."""
+    from demaq.soap.definitions import read_definitions  # imported only for programs with an interface
     from demaq.soap.wsdl import read_interface
 
     try:
         interface = read_interface(path, port)
         files = read_definitions(path.absolute()).files
     except ProgramError:
-        return None  # another check says why
+        return None  # another check reports why
     reader = _SchemaReader()
     for file in files.paths():
         root = files.root(file)
         for schema in root.iter(f"{{{XS}}}schema"):
-            if schema is not root:  # a file of its own is read where it is named
+            if schema is not root:  # a file is read where it is referenced
                 reader.read_schema(schema, file, "")
     roots: set[ElementName] = set()
     for operation in interface.operations:
@@ -53,7 +53,7 @@ class _SchemaReader:
         self.roots: set[ElementName] = set()
         self.elements: set[ElementName] = set()
         self.is_open = False
-        """Whether other elements can be there as well."""
+        """Whether other elements can occur as well."""
         self._seen: set[tuple[Path, str]] = set()
 
     def vocabulary(self) -> Vocabulary:
@@ -71,7 +71,7 @@ class _SchemaReader:
             self.read_schema(root, path, namespace)
 
     def read_schema(self, root: etree._Element, path: Path, namespace: str) -> None:
-        """Read a schema; one without a target namespace that is included takes on that of the other."""
+        """Read a schema. An included schema without target namespace takes on that of the including one."""
         target = root.get("targetNamespace") or namespace
         default = root.get("elementFormDefault", "unqualified")
         for element in root.iter(f"{{{XS}}}element"):
@@ -93,7 +93,7 @@ class _SchemaReader:
 
 
 def _takes_anything(element: etree._Element) -> bool:
-    """Return whether an element has the type that allows all content."""
+    """Return whether an element has the type that allows any content."""
     written = element.get("type")
     if written is not None:
         return written.rpartition(":")[2] == "anyType"

@@ -1,8 +1,8 @@
-"""What can be told about a message from the expression that builds it.
+"""Infer the shape of a message from the expression that constructs it.
 
     <offer>{//requestID}<total>{$sum}</total></offer>
 
-is surely an offer with a total; that it also has a requestID is likely, and what else that holds nobody knows.
+is certainly an offer with a total; it probably has a requestID, whose content is unknown.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _ATOMIC_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of an element that is built: its name, what it surely holds, what it may hold."""
+    """The shape of a constructed element: its name, what it certainly contains, what it may contain."""
 
     root: ElementName | None
-    """None where the name is unknown."""
+    """None if the name is unknown."""
     surely: frozenset[ElementName]
-    """Elements that are there whatever happens, the root among them."""
+    """Elements that are always present, the root included."""
     possibly: frozenset[ElementName] | None
-    """All elements that can be there; None where anything can."""
+    """All elements that can be present; None if any can."""
 
     def may_hold(self, name: ElementName) -> bool:
         return self.possibly is None or name in self.possibly
@@ -46,7 +46,7 @@ UNKNOWN = Shape(None, frozenset(), None)
 
 
 def shape_of(expr: ast.Expr, names: Names) -> Shape:
-    """Return the shape of the message that an expression builds. Runs inside `deep_recursion`."""
+    """Return the shape of the message that an expression constructs. Runs inside `deep_recursion`."""
     builder = _built_by(expr, names)
     if builder is None:
         return UNKNOWN
@@ -58,7 +58,7 @@ def shape_of(expr: ast.Expr, names: Names) -> Shape:
 
 
 def is_own_message(expr: ast.Expr, names: Names) -> bool:
-    """Return whether what is enqueued is the message being processed, unchanged."""
+    """Return whether the enqueued message is the message being processed, unchanged."""
     expr = follow(expr, names)
     if isinstance(expr, ast.FunctionCall):
         return names.functions.get(expr) == (QS, "message", 0)
@@ -66,7 +66,7 @@ def is_own_message(expr: ast.Expr, names: Names) -> bool:
 
 
 def follow(expr: ast.Expr, names: Names) -> ast.Expr:
-    """Return what a variable bound by `let` stands for; any other expression is itself."""
+    """Return the expression that a variable is bound to by `let`; any other expression is returned itself."""
     while isinstance(expr, ast.VarRef):
         binder = names.variables.get(expr)
         if not isinstance(binder, ast.LetBinding):
@@ -90,7 +90,7 @@ def _root_name(node: ast.DirectElement | ast.Computed, names: Names) -> ElementN
 
 
 class _Content:
-    """Gathers element names inside a constructor."""
+    """Collects element names inside a constructor."""
 
     def __init__(self, names: Names) -> None:
         self.names = names

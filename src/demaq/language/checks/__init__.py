@@ -1,4 +1,4 @@
-"""What is checked before an application may run, in the order in which it is read: names, definitions, rules, files."""
+"""The checks that an application must pass before it may run, in reading order: names, definitions, rules, files."""
 
 from demaq.language.checks.broken_inheritance import broken_inheritance
 from demaq.language.checks.continued_branches import continued_branches
@@ -47,7 +47,7 @@ from demaq.language.checks.unknown_names import (
 )
 from demaq.language.checks.updating_expressions import updating_expressions
 
-# Each finds its problems alone and relies on no other: all are run, and all problems are reported together.
+# Each check is independent of the others: all run, and all problems are reported together.
 ERRORS = (
     duplicate_names,
     reserved_names,
@@ -80,7 +80,7 @@ ERRORS = (
     queue_files,
 )
 
-# These look at the application as a whole, so they are left out while statements cannot even be read.
+# These analyse the application as a whole, so they are skipped if statements have syntax errors.
 WARNINGS = (
     continued_branches,
     boolean_constants,

@@ -1,6 +1,6 @@
-"""An inherited property is lost where a message passes a queue that does not have it.
+"""Warn if an inherited property is lost because a message passes a queue without it.
 
-order (has it) -> check (lacks it) -> shipping (has it, and would have liked the value)
+order (has it) -> check (lacks it) -> shipping (has it, but does not get the value)
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def broken_inheritance(draft: Draft) -> Iterator[Diagnostic]:
 def _breaks(
     draft: Draft, name: str, queues: dict[str, ast.PropertyQueues], into: dict[str, list[Edge]]
 ) -> Iterator[Diagnostic]:
-    """Walk back from the queues that wait for the value, over queues that lack the property."""
+    """Walk back from the queues that inherit the value, over queues that lack the property."""
     waits: dict[str, str] = {}
     waiting: list[str] = []
     for queue, part in queues.items():
         if part.value is not None and not _is_constant(part.value):
-            continue  # computed from the message where it did not come along
+            continue  # computed from the message if it is not inherited
         for edge in into.get(queue, ()):
             if edge.source not in queues and edge.source not in waits and not _sets(edge, name):
                 waits[edge.source] = queue

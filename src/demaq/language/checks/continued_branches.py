@@ -1,7 +1,7 @@
-"""A comma at the top of a rule's body that may not do what it seems to do: it continues an `else` or an inner `if`.
+"""Warn of a comma at the top of a rule's body that may surprise: it continues an `else` or an inner `if`.
 
-The last branch of an `if` or a switch has no end that a reader could see, and it is hard to say of two `if`s which one
-a comma continues.
+The last branch of an `if` or a switch has no visible end, and with nested `if`s it is unclear which one a comma
+continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _is_unclear(continuation: ast.Continuation) -> bool:
 
 
 def _hint(continuation: ast.Continuation) -> str:
-    """Both readings with their parentheses, where there are two."""
+    """Return both readings with their parentheses, if there are two."""
     text, comma = continuation.at.source.text, continuation.at
     first = _excerpt(text[continuation.start : continuation.first_end])
     others = _excerpt(text[comma.end : continuation.end])
@@ -42,18 +42,18 @@ def _hint(continuation: ast.Continuation) -> str:
     if continuation.word == "then" and continuation.before_else:
         return f"write `{inside}`"
     outside = f"({_excerpt(text[continuation.owner : continuation.first_end])}), {others}"
-    if continuation.ifs == 1 and continuation.word == "else":  # the rule's own if, and a rule is nothing but an if
+    if continuation.ifs == 1 and continuation.word == "else":  # the rule's own if: a rule consists of nothing else
         outside = f"if (true()) then ({outside})"
     return f"write `{inside}` if that is meant, and `{outside}` if it is to happen in any case"
 
 
 def _excerpt(text: str) -> str:
-    """Return a part of the program on one line, without its middle where it is long."""
+    """Return a part of the program on one line, abbreviated in the middle if it is long."""
     text = " ".join(text.split())
     if len(text) <= EXCERPT_LENGTH_MAX:
         return text
     half = EXCERPT_LENGTH_MAX // 2
     begin, end = text[:half], text[-half:]
-    if " " in begin and " " in end:  # whole words
+    if " " in begin and " " in end:  # break between words
         begin, end = begin[: begin.rindex(" ")], end[end.index(" ") + 1 :]
     return f"{begin} … {end}"

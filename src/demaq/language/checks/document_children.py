@@ -1,6 +1,6 @@
-"""A message has one root: a child step from its document node finds that root or nothing.
+"""Warn of child steps from a message's document node that select nothing: a message has one root.
 
-The paper itself slips here: `qs:message()/customerID` where `qs:message()//customerID` was meant.
+The paper itself slips here: `qs:message()/customerID` instead of `qs:message()//customerID`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from demaq.language.resolving.names import Names
 
 
 def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield the condition says what the root is, and a step behind it asks for another one."""
+    """Yield steps that select another root than the one the condition requires."""
     for rule in draft.rules:
         names = rule.module.names
         if len({read.name for read in root_reads(rule.decl.body, names)}) < 2:
-            continue  # nearly every rule: all its steps from the document node agree
+            continue  # the common case: all steps from the document node agree
         known: list[Requirement] = []
         opened: list[bool] = []
         for event in branch_events(rule.decl.body):
@@ -42,7 +42,7 @@ def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def roots_read_as_descendants(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield one rule reads the same name as `//name` and as the root: one of them is a slip."""
+    """Yield rules that read the same name as `//name` and as the root: one of them is a mistake."""
     for rule in draft.rules:
         names = rule.module.names
         reads = [read for read in root_reads(rule.decl.body, names) if read.is_all]
@@ -65,7 +65,7 @@ def roots_read_as_descendants(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def root_reads(expr: ast.Node, names: Names) -> list[Requirement]:
-    """Child steps from the message's document node, wherever in an expression evaluated on the message."""
+    """Return the child steps from the message's document node, anywhere in an expression evaluated on the message."""
     found: list[Requirement] = []
     stack: list[tuple[ast.Node, bool]] = [(expr, True)]
     while stack:
@@ -81,7 +81,7 @@ def root_reads(expr: ast.Node, names: Names) -> list[Requirement]:
 
 
 def _below(node: ast.Node, on_message: bool) -> list[tuple[ast.Node, bool]]:
-    """Return the parts of a node, each with whether the context item is still the message."""
+    """Return the parts of a node, each with whether its context item is still the message."""
     match node:
         case ast.Path():
             if node.separators[0] == "" and not isinstance(node.steps[0], ast.AxisStep):

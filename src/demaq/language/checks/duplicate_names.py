@@ -1,4 +1,4 @@
-"""Every queue, property, slicing, collection and rule has a name of its own, and none takes a name of the system's."""
+"""Every queue, property, slicing, collection and rule has a unique name, and none has a reserved one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is put into an echo queue says when it comes back, and where."""
+"""A message enqueued into an echo queue has a timeout and a target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rules_for_echo_queues(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def timer_targets(draft: Draft) -> Iterator[Diagnostic]:
-    """Targets that are known before any message is. One that does not exist is an unknown name."""
+    """Yield invalid literal targets. A target that does not exist is reported as an unknown name."""
     for body in draft.bodies:
         for enqueue in body.enqueues:
             if draft.kind_of(body.names.parts.get(enqueue.queue)) != "echo":

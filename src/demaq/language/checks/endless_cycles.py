@@ -1,8 +1,8 @@
-"""Rules that feed each other for ever, whatever happens.
+"""Warn of rules that trigger each other for ever.
 
-Only what surely goes on is reported: every rule on the way fires for the very message that the one before it builds,
-because its condition is true() or asks for nothing but an element which that message surely has. A timer on the way is
-no cycle here: an echo queue is how one waits on purpose.
+Only certain cycles are reported: every rule on the cycle fires for the very message that the rule before it constructs,
+because its condition is true() or requires nothing but an element that this message certainly has. Timers break a
+cycle: an echo queue is the way to wait on purpose.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from demaq.language.program.draft import Draft
 from demaq.language.resolving.names import Names
 
 Hub = tuple[str, str, ElementName | None]
-"""Where actions meet messages: a queue, and what is asked of the message there (`always`, `root` or `any`)."""
+"""A node of the graph: a queue, and what is required of the message there (`always`, `root` or `any`)."""
 
 
 @dataclass(slots=True, eq=False)
 class _Step:
-    """One enqueue that surely happens for every message that passes its hub."""
+    """An enqueue that certainly happens for every message at its hub."""
 
     rule: DraftRule
     enqueue: ast.Enqueue
@@ -67,7 +67,7 @@ def _steps(rule: DraftRule, queue: str) -> Iterator[_Step]:
 
 
 def _narrowed(around: Hub, scope: BranchCondition, names: Names) -> Hub | None:
-    """Return what is asked of a message to get into a scope; None where that cannot be said surely."""
+    """Return what a message must have to enter a scope; None if that is uncertain."""
     condition = scope.condition
     if condition is None or scope.holds is None:
         return None
@@ -83,7 +83,7 @@ def _narrowed(around: Hub, scope: BranchCondition, names: Names) -> Hub | None:
 
 
 def _only_requirement(condition: ast.Expr, names: Names) -> Requirement | None:
-    """Return the element whose presence is all that a condition asks for."""
+    """Return the element whose presence is all that a condition requires."""
     condition = follow(condition, names)
     if isinstance(condition, ast.FunctionCall) and names.functions.get(condition) == (FN, "exists", 1):
         condition = follow(condition.args[0], names)
@@ -100,7 +100,7 @@ def _leads_to(enqueue: ast.Enqueue, target: str, names: Names) -> list[Hub]:
 
 
 def _forwarded_to_itself(rule: DraftRule, queue: str) -> Iterator[Diagnostic]:
-    """`do enqueue qs:message() into` the queue it came from: the condition held once, so it holds again."""
+    """Yield `do enqueue qs:message()` into its own queue: the condition held once, so it holds again."""
     names = rule.module.names
     looks_elsewhere = rule.body.effects & (Effect.STATE | Effect.SLICE) or [
         call for call in rule.body.calls if call.key in names.declared or call.key[1].startswith("current-")
@@ -120,7 +120,7 @@ def _forwarded_to_itself(rule: DraftRule, queue: str) -> Iterator[Diagnostic]:
 
 
 def _on_cycles(steps: list[_Step]) -> list[_Step]:
-    """Return the steps that lie on a cycle: they lead to a hub from which their own can be reached again."""
+    """Return the steps on a cycle: they lead to a hub from which their own hub can be reached."""
     offered = {step.at for step in steps}
     onward: dict[Hub, list[Hub]] = {hub: [] for hub in offered}
     for step in steps:

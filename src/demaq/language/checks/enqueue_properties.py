@@ -1,4 +1,4 @@
-"""`with` sets only what may be set on a message of that queue, and each property once."""
+"""`with` sets only properties that can be set on messages of the queue, and each only once."""
 
 from __future__ import annotations
 

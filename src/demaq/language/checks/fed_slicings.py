@@ -1,7 +1,7 @@
-"""A rule on a slicing whose own message joins that slicing fires again, and again, unless something stops it.
+"""Warn of a rule on a slicing whose own message joins that slicing: it fires again and again unless something stops it.
 
-It is stopped by a condition that asks whether such a message is there already, by a reset in the same branch (resets
-apply before enqueues, so the new message meets an empty slice), or by a condition the new message cannot meet.
+It is stopped by a condition that tests whether such a message exists already, by a reset in the same branch (resets
+apply before enqueues, so the new message joins an empty slice), or by a condition that is false for the new message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fed_slicings(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _joins(draft: Draft, rule: DraftRule, enqueue: ast.Enqueue, property_name: str) -> bool:
-    """Return whether the new message gets the slicing's property without being told its value."""
+    """Return whether the new message gets the slicing's property without an explicit value."""
     parts = rule.module.names.parts
     queue = parts.get(enqueue.queue)
     queues = draft.queues_of(property_name)
@@ -43,7 +43,7 @@ def _joins(draft: Draft, rule: DraftRule, enqueue: ast.Enqueue, property_name: s
 
 
 class _OpenNames(dict[ElementName, int]):
-    """How often a name is asked for in the scopes that are open."""
+    """Counts how often a name is tested in the open scopes."""
 
     def add(self, names: list[ElementName]) -> None:
         for name in names:
@@ -57,7 +57,7 @@ class _OpenNames(dict[ElementName, int]):
 
 
 class _Account:
-    """What is known in the branch that the walk over a rule has reached."""
+    """What is known in the branch that the traversal of a rule has reached."""
 
     def __init__(self, rule: DraftRule) -> None:
         self.rule = rule
@@ -85,7 +85,7 @@ class _Account:
                     yield self._warning(event.node, shape)
 
     def _entry(self, scope: BranchCondition) -> tuple[list[ElementName], list[ElementName], list[ElementName]]:
-        """Absences a scope's condition tests, and the roots and elements it requires of the message."""
+        """Return the absences that a scope's condition tests, and the roots and elements it requires of the message."""
         if scope.condition is None:
             return [], [], []
         tested = self.absences.tested(scope.condition, scope.holds)
@@ -93,7 +93,7 @@ class _Account:
         return tested, [r.name for r in required if r.is_root], [r.name for r in required if not r.is_root]
 
     def _resets(self, events: list[Event]) -> set[BranchCondition]:
-        """Scopes in which the slice is reset, by themselves or by one around them."""
+        """Return the scopes in which the slice is reset, directly or by an enclosing scope."""
         own: set[BranchCondition] = set()
         for event in events:
             if isinstance(event.node, ast.Reset) and event.kind == "action":

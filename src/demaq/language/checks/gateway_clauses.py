@@ -1,4 +1,4 @@
-"""What holds between a queue's kind, its clauses and what is put into it."""
+"""A queue's kind, its clauses and the messages enqueued into it are consistent."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield whatever the settings of a node are; what depends on them is said when it starts."""
+    """Yield gateways that no node starts, whatever its settings. What depends on the settings is reported at start."""
     for _, queue in _queue_statements(draft):
         reason = why_not_started([using.extension for using in queue.using])
         if queue.kind in _GATEWAYS and reason is not None:
@@ -76,7 +76,7 @@ def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def endpoints(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield an address can be understood, and no two gateways listen at the same one."""
+    """Yield endpoints that are no valid addresses, and gateways that listen at the same address."""
     taken: dict[InboundAddress, str] = {}
     for _, queue in _queue_statements(draft):
         if queue.kind == "outgoingGateway" and queue.endpoint is not None:
@@ -100,7 +100,7 @@ def endpoints(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def replies(draft: Draft) -> Iterator[Diagnostic]:
-    """Answers come to whoever sends, and go where any message can be put."""
+    """Yield invalid reply queues: only outgoing gateways have one, and it must accept messages."""
     for module, queue in _queue_statements(draft):
         if queue.replyto is None:
             continue
@@ -123,7 +123,7 @@ def replies(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def error_queues(draft: Draft) -> Iterator[Diagnostic]:
-    """Errors can go anywhere a message can be put and is kept: not where others put them, nor into a timer."""
+    """Yield invalid error queues: an error queue keeps messages, so it is no incoming gateway and no echo queue."""
     for module in draft.modules:
         names = [module.tree.errorqueue]
         for statement in module.tree.statements:

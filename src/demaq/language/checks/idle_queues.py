@@ -1,4 +1,4 @@
-"""Queues whose messages nobody looks at, and rules for which nobody in the application writes messages."""
+"""Warn of queues whose messages are never processed, and of rules on queues that never receive messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unread_queues(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def ruled_mailboxes(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield a mailbox is a basic queue: rules may be for it, but then they process what clients expect to take."""
+    """Yield mailboxes with rules: these process the messages that clients expect to take."""
     rules: dict[str, str] = {}
     flow = Flow(draft)
     for rule in draft.rules:
@@ -47,7 +47,10 @@ def ruled_mailboxes(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def unfilled_queues(draft: Draft) -> Iterator[Diagnostic]:
-    """An application without incoming gateways is fed by clients; in one that has them, a queue may be forgotten."""
+    """Yield queues with rules that no rule enqueues into.
+
+    Only if the application has incoming gateways: without, clients send to any queue.
+    """
     flow = Flow(draft)
     if flow.fills_anything or "incomingGateway" not in [draft.kind_of(name) for name in draft.queues]:
         return
@@ -68,7 +71,7 @@ def _is_mailbox(declared: Declared[ast.QueueDecl]) -> bool:
 
 
 def _queues_of_clauses(draft: Draft) -> Iterator[str]:
-    """Queues that errors or answers go to."""
+    """Yield the queues that errors or answers go to."""
     for module in draft.modules:
         names = [module.tree.errorqueue]
         for statement in module.tree.statements:

@@ -1,4 +1,4 @@
-"""Names of elements that messages have in another namespace, where a schema or an interface says so."""
+"""Warn of element names in another namespace than the schema or the interface of the queue declares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names_in_other_namespaces(draft: Draft) -> Iterator[Diagnostic]:
 def _missed(
     expr: ast.Expr, names: Names, queues: tuple[str, ...], known: dict[str, Vocabulary]
 ) -> Iterator[Diagnostic]:
-    """Compare with what all of the queues may hold: a queue without a schema may hold anything."""
+    """Compare with what the queues may hold; a queue without a schema may hold anything."""
     if not queues or any([queue not in known for queue in queues]):
         return
     vocabulary = known[queues[0]]
@@ -46,7 +46,7 @@ def _missed(
 
 
 def _vocabularies(draft: Draft) -> dict[str, Vocabulary]:
-    """Return the elements of the messages of each queue about which that is known."""
+    """Return the elements that messages of each queue may have, for queues with a schema or interface."""
     found: dict[str, Vocabulary] = {}
     for name, declared in draft.queues.items():
         queue, module = declared.decl, declared.module

@@ -1,6 +1,6 @@
-"""Expressions that are legal and mean something else than in most languages: `!=` on several items, `||`, `--`, null.
+"""Warn of legal expressions that mean something else than in most languages: `!=` on several items, `||`, `--`, null.
 
-A warning is given only where the reading as XQuery is nearly never meant, so that it can be taken seriously.
+A warning is given only if the meaning in XQuery is hardly ever intended.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _unequal(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
 
 
 def _is_several(expr: ast.Expr, names: Names, depth: int) -> bool:
-    """Return whether an expression by its form is for several items: descendants, whole queues and slices, lists."""
+    """Return whether an expression by its form selects several items: descendants, whole queues and slices, lists."""
     if depth > 9:
         return False
     match expr:
@@ -97,7 +97,7 @@ def _is_several(expr: ast.Expr, names: Names, depth: int) -> bool:
 
 
 def _is_positional(step: ast.Expr) -> bool:
-    """Return whether a step ends with a predicate that picks one item: `[1]`, `[last()]`."""
+    """Return whether a step ends with a predicate that selects one item: `[1]`, `[last()]`."""
     last: ast.Node | None = None
     if isinstance(step, ast.AxisStep) and step.predicates:
         last = step.predicates[-1].condition
@@ -144,7 +144,7 @@ def _path(node: ast.Path) -> Iterator[Diagnostic]:
 
 
 def _reads_like_comment(text: str, end: int, step: ast.Expr) -> bool:
-    """Return whether `//` and one word stand at the end of a line, apart from what is in front."""
+    """Return whether `//` and one word end a line, separated from what is before."""
     between = text[end : step.at.start]
     is_apart = re.fullmatch(r"[ \t]+//[ \t]+", between) is not None
     return is_apart and re.match(r"[ \t]*(?:\n|$)", text[step.at.end :]) is not None

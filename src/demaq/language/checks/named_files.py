@@ -1,4 +1,4 @@
-"""The files a queue names can be read and are what they should be: schemas, interfaces and policies."""
+"""The files that a queue names can be read and are valid: schemas, interfaces and policies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def queue_files(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def file_path(module: DraftModule, file: ast.File) -> Path:
-    """Files are found from the folder of the module that names them."""
+    """Return the path of a file, relative to the folder of the module that names it."""
     return module.folder / file.path
 
 
@@ -44,7 +44,7 @@ def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
 
 
 def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Iterator[Diagnostic]:
-    from demaq.soap.wsdl import read_interface  # only where a program has an interface: most have none
+    from demaq.soap.wsdl import read_interface  # imported only for programs with an interface
 
     path = file_path(module, file)
     try:

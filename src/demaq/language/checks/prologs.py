@@ -1,4 +1,4 @@
-"""What the prolog of a module may not declare: what nobody could give a value, and what contradicts itself."""
+"""A prolog declares nothing external and no setting twice, and its variables depend on no message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from demaq.language.program.draft import Draft
 from demaq.language.resolving.names import is_updating
 
 _CLOCK = {(FN, "current-dateTime"), (FN, "current-date"), (FN, "current-time")}
-"""The time is that of the message."""
+"""These depend on the time of the message."""
 
 _DECLARED_TWICE = {
     "boundary-space": "XQST0068",
@@ -24,11 +24,11 @@ _DECLARED_TWICE = {
     "copy-namespaces": "XQST0055",
     "revalidation": "XUST0003",
 }
-"""The error that the recommendations give to a second declaration."""
+"""The error code of the XQuery recommendations for a second declaration."""
 
 
 def global_variables(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield a global variable is computed once, without a message and without a snapshot of the queues."""
+    """Yield global variables that depend on a message or on state: they are computed once, without either."""
     for body in draft.bodies:
         if body.role != "variable":
             continue
@@ -69,7 +69,7 @@ def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield each setting of a prolog is declared once, and so is each decimal format."""
+    """Yield settings and decimal formats that are declared more than once."""
     for prolog in _prologs(draft):
         seen: set[str] = set()
         for declaration in prolog:
@@ -89,7 +89,7 @@ def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
-    """Expressions know no schemas, so nothing can be validated again."""
+    """Yield revalidation modes: expressions have no schemas, so nothing can be revalidated."""
     for prolog in _prologs(draft):
         for declaration in prolog:
             match declaration:
@@ -103,7 +103,7 @@ def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def types_of_updating_functions(draft: Draft) -> Iterator[Diagnostic]:
-    """Yield an updating function returns nothing, so it has no type to declare (Update Facility 1.0, 2.2.3)."""
+    """Yield updating functions with a declared type: they return nothing (Update Facility 1.0, 2.2.3)."""
     for prolog in _prologs(draft):
         for declaration in prolog:
             if isinstance(declaration, ast.FunctionDecl) and declaration.returns and is_updating(declaration):

@@ -41,7 +41,7 @@ def property_queues(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def property_values(draft: Draft) -> Iterator[Diagnostic]:
-    """Values may look at the message and its other properties, at nothing else."""
+    """Yield values that depend on more than the message and its other properties."""
     for body in draft.bodies:
         if body.role != "property":
             continue
@@ -58,7 +58,7 @@ def property_values(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def property_cycles(draft: Draft) -> Iterator[Diagnostic]:
-    """Properties computed from each other on one queue: none of them could be computed first."""
+    """Yield properties that are computed from each other on one queue."""
     onward: dict[_OnQueue, list[_OnQueue]] = {}
     reads: list[tuple[_OnQueue, _OnQueue, ast.StringLiteral]] = []
     for name in draft.properties:

@@ -1,4 +1,4 @@
-"""Properties read where they never have a value, and booleans written as if they were element names."""
+"""Warn of properties read where they never have a value, and of booleans written as element names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def boolean_constants(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def boolean_constant(statement: ast.PropertyDecl, part: ast.PropertyQueues, names: Names) -> str | None:
-    """`true` or `false` where the value of a boolean property is one of these words, as the paper writes it."""
+    """Return `true` or `false` if the value of a boolean property is one of these words, as in the paper."""
     value = part.value
     if names.types.get(statement.type) != (XS, "boolean") or not isinstance(value, ast.AxisStep):
         return None

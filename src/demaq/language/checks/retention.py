@@ -1,4 +1,4 @@
-"""Messages stay as long as a slice holds them: slices nobody resets, and queues read though no slice holds them."""
+"""Warn of slices that are never reset and retain messages for ever, and of reads of messages that are not retained."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slicings_never_reset(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def queues_not_retained(draft: Draft) -> Iterator[Diagnostic]:
-    """qs:queue() shows what is there. What was processed and is in no slice is not."""
+    """Yield reads of queues whose processed messages are in no slice, and so may be gone."""
     flow = Flow(draft)
     retained: set[str] = set()
     for slicing in draft.slicings:

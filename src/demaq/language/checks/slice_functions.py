@@ -1,4 +1,4 @@
-"""qs:slice(), qs:slicekey() and a bare `do reset` mean the slice a rule fires for: only rules on slicings have one."""
+"""qs:slice(), qs:slicekey() and a bare `do reset` occur only in rules on slicings, which fire for a slice."""
 
 from __future__ import annotations
 

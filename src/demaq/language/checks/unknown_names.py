@@ -1,4 +1,4 @@
-"""Every queue, slicing, property and collection that is named is also defined, wherever in the application."""
+"""Every queue, slicing, property and collection that is named is defined somewhere in the application."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def unknown_properties(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def unknown_collections(draft: Draft) -> Iterator[Diagnostic]:
-    """Collections need no declaration; as soon as one is declared, all are."""
+    """Yield undeclared collections, if any is declared; without declarations, all names are allowed."""
     if not draft.collections:
         return
     for body in draft.bodies:

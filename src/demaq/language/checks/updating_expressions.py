@@ -1,8 +1,8 @@
-"""Actions stand where a rule's branches end, changes of nodes inside `modify`, and neither is mixed with values.
+"""Actions stand at the end of a rule's branches, node updates inside `modify`, and neither is mixed with values.
 
 The rules are those of the XQuery Update Facility (2.4): an expression is updating, or it has a value, or it is vacuous
-(`()` and calls of fn:error), which goes with both. On top of them comes Demaq's own: messages never change, so nodes
-are only changed on a copy, and nothing is enqueued while a copy is being changed.
+(`()` and calls of fn:error), which is compatible with both. Demaq adds that messages never change: nodes are only
+changed on a copy, and nothing is enqueued while a copy is being changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Category(Enum):
 
 
 class Mode(Enum):
-    """What updating expressions are about at some place."""
+    """The kind of updating expressions that are allowed."""
 
     ACTIONS = "actions"
     COPY = "copy"
@@ -118,7 +118,7 @@ class _Checker:
         return self._joined((*[case.result for case in node.cases], node.default), "a typeswitch")
 
     def _joined(self, parts: tuple[ast.Expr, ...], what: str) -> Category:
-        """Return all parts are updating or vacuous, or all have values or are vacuous."""
+        """Return the category of a list: all parts are updating or vacuous, or all have values or are vacuous."""
         updating = False
         valued: ast.Expr | None = None
         for part in parts:
@@ -194,7 +194,7 @@ class _Checker:
     # where they may not
 
     def value(self, node: ast.Node, where: str) -> None:
-        """Everything below has to have a value; whatever is updating is in the wrong place."""
+        """Require that everything below has a value; updating expressions are reported as misplaced."""
         if isinstance(node, ast.Copy):
             self._copy_sources(node)
             self.value(node.result, where)
@@ -216,7 +216,10 @@ class _Checker:
             self._else_is_missing(node)
 
     def _else_is_missing(self, node: ast.If) -> None:
-        """The parser leaves it to us where a function of another module is called, which could be updating."""
+        """Report a missing else.
+
+        The parser cannot decide it if a function of another module, which may be updating, is called.
+        """
         self._error("DQ0101", "this `if` has no `else`", _start_of(node), ELSE_HINT)
 
     def _misplaced(self, what: str, node: ast.Node, where: str) -> None:
@@ -235,7 +238,7 @@ class _Checker:
     def _copy_sources(self, node: ast.Copy) -> None:
         for binding in node.bindings:
             self.value(binding.expr, "the source of a copy")
-        # the 2006 draft and the Facility agree: `.` is still what it was outside
+        # in the 2006 draft as in the Facility, `.` is unchanged inside of a copy
         inside = Mode.COPY_IS_CONTEXT if self.mode is Mode.COPY_IS_CONTEXT else Mode.COPY
         self._modify(node.modify, inside)
 
@@ -256,7 +259,7 @@ class _Checker:
         self.mode = before
 
     def _check_target(self, target: ast.Expr) -> None:
-        """An update inside `modify` that aims at a stored message."""
+        """Report an update inside `modify` whose target is a stored message."""
         stored = self._stored_root(target)
         if stored is not None:
             self._error(
@@ -267,7 +270,7 @@ class _Checker:
             )
 
     def _stored_root(self, node: ast.Expr) -> str | None:
-        """Return what an expression starts from, if that is surely no copy; variables are followed."""
+        """Return the root of an expression that is certainly no copy; variables are followed."""
         seen: set[ast.Node] = set()
         while node not in seen:
             seen.add(node)
@@ -328,7 +331,7 @@ class _Checker:
 
 
 def _words(node: ast.Node) -> str:
-    """Return how an update begins, as the author wrote it."""
+    """Return the first words of an update, as written."""
     match node:
         case ast.Enqueue():
             return "do enqueue"
@@ -340,7 +343,7 @@ def _words(node: ast.Node) -> str:
 
 
 def _start_of(node: ast.Node) -> SourceLocation:
-    """Return the place of a node that may go over many lines, cut behind its first."""
+    """Return the location of a node, cut at the end of its first line."""
     at = node.at
     end_of_line = at.source.text.find("\n", at.start, at.end)
     return at if end_of_line < 0 else SourceLocation(at.source, at.start, end_of_line)

@@ -1,4 +1,4 @@
-"""Updating expressions: the Update Facility's, its 2006 draft's `do …`, and Demaq's enqueue and reset."""
+"""Parse updating expressions: those of the Update Facility, its 2006 draft's `do …`, and Demaq's enqueue and reset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DO_WORDS = ("enqueue", "reset", "insert", "delete", "replace", "rename")
 
 
 _BEHIND_RESET = ("else", "case", "default")
-"""Words that go on behind a bare reset; no slicing can be named so in `do reset NAME key …`."""
+"""Words that can follow a bare reset; no slicing can have such a name in `do reset NAME key …`."""
 
 
 _BEGINS_EXPRESSION = ("$", "(", "{", "/", "//", ".", "@", "[")
@@ -113,7 +113,7 @@ class Actions(Grammar):
         self.updates_seen, self.actions_seen = (
             updates,
             actions,
-        )  # what changes a copy makes no expression updating
+        )  # an expression that changes a copy is not updating
         self.expect("return", hint="several updates stand in parentheses: modify (A, B)" if self.value == "," else None)
         result = self.branch("return", start)
         return ast.Copy(self.since(start), tuple(bindings), modify, result, draft)
@@ -144,7 +144,7 @@ class Actions(Grammar):
         return ast.Enqueue(self.since(start), message, queue, tuple(properties))
 
     def _refuse_computed_name(self) -> None:
-        """Which queue it is must be known before a message arrives: the name behind `into` is no expression."""
+        """Refuse an expression as the queue: its name must be known before a message arrives."""
         if self.kind is STRING:
             self.fail("the name of a queue stands without quotes", hint=f"into {self.value[1:-1]}")
         kind, following, _ = self.peek_token()

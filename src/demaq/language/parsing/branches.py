@@ -1,7 +1,7 @@
-"""Branches: what stands behind `then`, `else` and `return`, and how far it goes.
+"""Parse branches: the expression after `then`, `else` and `return`, and how far it extends.
 
-XQuery has no comma at the top of a rule's body, so there one continues the innermost open branch with another updating
-expression. Inside parentheses, braces and arguments a comma is XQuery's, and ends the branch.
+XQuery has no comma at the top of a rule's body, so there a comma continues the innermost open branch with another
+updating expression. Inside parentheses, braces and arguments a comma is XQuery's, and ends the branch.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Branches(Grammar):
         super().__init__(*args, **keywords)  # type: ignore[arg-type]  # passed through unchanged
         self.continuations: list[ast.Continuation] = []
         self._at_top = False
-        """Whether what is being read ends where the rule's body ends: no bracket and no keyword will close it."""
+        """Whether the current expression ends where the rule's body ends: no bracket and no keyword closes it."""
 
     def rule_body(self) -> ast.Expr:
-        """Return the body of a rule. Other expressions never stand at its top."""
+        """Parse the body of a rule. Other expressions never stand at its top."""
         self.ifs_open = 0
         self._at_top = True
         body = self.branch("for", self.start)
@@ -54,7 +54,10 @@ class Branches(Grammar):
         return ast.Sequence(at, tuple(items))
 
     def _continued(self) -> ast.Expr:
-        """The updating expression behind a comma; whether a function of another module is updating, checks tell."""
+        """Parse the updating expression after a comma.
+
+        Checks decide whether a function of another module is updating.
+        """
         comma, before = self.start, self.last_end
         seen = self.updates_seen, self.foreign_calls_seen
         self.advance()
@@ -82,4 +85,4 @@ class Branches(Grammar):
 
     @abstractmethod
     def one_expr(self) -> ast.Expr:
-        """ExprSingle, by its first word."""
+        """Parse an ExprSingle, by its first word."""

@@ -1,4 +1,4 @@
-"""Which characters make names, references and white space, as patterns every part of the parser shares."""
+"""Patterns for the characters of names, references and white space, shared by the whole parser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_TAG = re.compile(f"<({NCNAME}(?::{NCNAME})?)(?:\\s*/?>|\\s+{NCNAME}(?::{NC
 SPACE = re.compile("[ \t\n\r]*")
 
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""A character that no XML document, and so no program, may hold."""
+"""A character that no XML document, and so no program, may contain."""
 
 NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 STRING = "\"[^\"]*\"(?:\"[^\"]*\")*|'[^']*'(?:'[^']*')*"
@@ -41,7 +41,7 @@ _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def referenced_character(match: re.Match[str]) -> str | None:
-    """Return what a reference stands for, or None where it stands for no XML character."""
+    """Return the character that a reference stands for, or None if it is no XML character."""
     named, decimal, hexadecimal = match.groups()
     if named:
         return _NAMED[named]

@@ -1,4 +1,4 @@
-"""Constructors: `<a b="{1}">text</a>`, `element a {…}`, ` ``[text]`` `. Direct ones are read by character."""
+"""Parse constructors: `<a b="{1}">text</a>`, `element a {…}`, ` ``[text]`` `. Direct ones are scanned by character."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Constructors(Grammar):
     # direct
 
     def direct_constructor(self) -> ast.Expr:
-        """`<…` where an expression may begin."""
+        """Parse `<…` at the beginning of an expression."""
         node, offset = self._direct(self.start)
         self.last_end = offset
         self.go_to(offset)
@@ -95,7 +95,7 @@ class Constructors(Grammar):
             if self.text[offset - 2 : offset] == "=<":
                 self.fail_at("`=<` is not an operator", offset - 2, offset, hint="write `<=`")
             hint = "where `<` means less than, an expression must stand in front of it"
-            if self.start != offset - 1:  # the current token is in front of it: this is content of an element
+            if self.start != offset - 1:  # the current token is before it: this is the content of an element
                 hint = "write `&lt;` for the character <"
             self.fail_at("expected an element's name right behind `<`", offset - 1, offset, hint)
         return self._name_of(match), match.end()
@@ -160,7 +160,7 @@ class Constructors(Grammar):
     def _closed_content(
         self, start: int, name: ast.Name, offset: int
     ) -> tuple[tuple[ast.RawText | ast.Enclosed | ast.CData | ast.Expr, ...], int]:
-        """Return the content. Where it goes wrong behind the beginning of another statement, the end tag is missing."""
+        """Parse the content. If it fails after the beginning of another statement, the end tag is missing."""
         try:
             return self._content(start, name, offset)
         except ProgramError as error:
@@ -236,7 +236,7 @@ class Constructors(Grammar):
         return match.end()
 
     def _enclosed_at(self, offset: int, quote: str = "") -> tuple[ast.Enclosed, int]:
-        """`{ expr? }` inside a constructor; the characters go on right behind the brace."""
+        """Parse `{ expr? }` inside a constructor; scanning by character continues after the brace."""
         self.brackets.append((offset, quote))
         self.last_end = offset + 1
         self.go_to(offset + 1)
@@ -253,7 +253,7 @@ class Constructors(Grammar):
     # computed
 
     def is_computed_constructor(self) -> bool:
-        """Return whether the current name begins `element a {`, `text {` and their kin."""
+        """Return whether the current name begins a computed constructor: `element a {`, `text {` …"""
         if self.value in ("element", "attribute", "processing-instruction", "namespace"):
             kind, value, _ = self.peek_token()
             if value == "{":
@@ -284,7 +284,7 @@ class Constructors(Grammar):
     # string constructors
 
     def string_constructor(self) -> ast.Expr:
-        """` ``[ … `{ expr }` … ]`` `."""
+        """Parse ` ``[ … `{ expr }` … ]`` `."""
         start, text = self.start, self.text
         offset = self.end
         parts: list[ast.RawText | ast.Enclosed] = []

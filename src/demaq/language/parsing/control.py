@@ -1,4 +1,4 @@
-"""FLWOR, quantifiers, conditionals, switches and try: the expressions that begin with a word."""
+"""Parse FLWOR, quantifiers, conditionals, switches and try: the expressions that begin with a keyword."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Control(Types):
         collation = self._collation()
         return ast.OrderSpec(self.since(start), expr, direction, empty, collation)
 
-    # the others
+    # others
 
     def quantified(self) -> ast.Expr:
         start = self.start
@@ -211,7 +211,10 @@ class Control(Types):
         return ast.If(self.since(start), condition, then, otherwise)
 
     def _updates_or_foreign_calls_seen(self) -> tuple[int, int]:
-        """Return whether a function of another module is updating, checks of the application tell."""
+        """Return the numbers of updates and of calls into other modules so far.
+
+        Checks decide whether these calls update.
+        """
         return (self.updates_seen, self.foreign_calls_seen) if self.in_rule else (self.actions_seen, 0)
 
     def switch(self) -> ast.Expr:

@@ -1,4 +1,7 @@
-"""Expressions: operators by precedence, paths, postfixes, primaries. Keywords are names unless what follows decides."""
+"""Parse expressions: operators by precedence, paths, postfixes, primaries.
+
+Keywords are names unless the next token decides.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         return self._operators(OR)
 
     def _operators(self, floor: int) -> ast.Expr:
-        """Operators that bind at least as tightly as the floor."""
+        """Parse operators that bind at least as tightly as the floor (precedence climbing)."""
         start = self.start
         left = self._unary()
         ceiling = ARROW + 1
@@ -158,7 +161,7 @@ class Expressions(Control, Constructors, Actions, Branches):
             ceiling = level
 
     def _refuse_tag(self) -> None:
-        """Two comparisons in a row are an error, so that `</a>` and `<a>` behind a value can only be tags."""
+        """Refuse a tag: comparisons do not chain, so `</a>` and `<a>` after a value can only be tags."""
         closing = END_TAG.match(self.text, self.start)
         if closing is not None and self.brackets:
             opening = self.brackets[-1][0]
@@ -246,7 +249,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         return ast.Extension(self.since(start), tuple(pragmas), content)
 
     def _pragma(self) -> ast.Pragma:
-        """`(# name content #)`: read as characters, because the content may be anything."""
+        """Parse `(# name content #)` by character, because the content may be anything."""
         start = self.start
         closing = self.text.find("#)", self.end)
         if closing < 0:
@@ -302,9 +305,9 @@ class Expressions(Control, Constructors, Actions, Branches):
         return ast.Path(self.since(start), tuple(separators), tuple(steps))
 
     def _goes_on_behind_root(self) -> bool:
-        """Whether the name behind a slash and a blank can only be a word of what is around: `do enqueue / into q`.
+        """Return whether the name after a slash and a space can only belong to the context: `do enqueue / into q`.
 
-        As a step it would have to be followed by an operator, a predicate or the end; a name or variable cannot follow.
+        A step would be followed by an operator, a predicate or the end, never by a name or variable.
         """
         if self.value not in _BEHIND_ROOT or self.kind is not NAME:
             return False
@@ -342,7 +345,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         return self._postfix()
 
     def _refuse_statement_words(self, value: str, following: str) -> None:
-        """Two names side by side are no expression: a statement begins here, or a word is missing in front."""
+        """Refuse two adjacent names: the next statement begins here, or a keyword is missing before."""
         if value == "create" and following in STATEMENTS and self.peek_token(2)[0] in (NAME, BRACED):
             self.fail("expected an expression, found the next statement")
         if value == "enqueue" and (
@@ -351,7 +354,7 @@ class Expressions(Control, Constructors, Actions, Branches):
             self.fail("an action begins with `do`", hint="do enqueue MESSAGE into QUEUE")
 
     def _begins_primary(self, following: str) -> bool:
-        """Return whether the current name, with what follows it, is a constructor and no step."""
+        """Return whether the current name, with the next token, is a constructor and no step."""
         value = self.value
         if following == "{":
             return value in ("map", "array", "ordered", "unordered") or self.is_computed_constructor()
@@ -375,7 +378,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         test = self.kind_test()
         axis = "attribute" if test.kind in ("attribute", "schema-attribute") else "child"
         if test.kind == "namespace-node":
-            axis = ""  # there is no axis that finds one: an error that is Saxon's to report
+            axis = ""  # no axis selects one: Saxon reports the error
         return self._with_predicates(start, axis, test)
 
     def _with_predicates(self, start: int, axis: str, test: ast.NameTest | ast.KindTest) -> ast.Expr:

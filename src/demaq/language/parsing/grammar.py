@@ -1,4 +1,4 @@
-"""What every part of the grammar may ask of the others."""
+"""The entry points that the parts of the grammar share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demaq.source import Source
 
 
 class Grammar(Scanner, ABC):
-    """The entry points that productions share, and what is known about the text being parsed."""
+    """Entry points of shared productions, and the state of the parser."""
 
     def __init__(self, source: Source, in_rule: bool = False) -> None:
         super().__init__(source)
@@ -18,25 +18,25 @@ class Grammar(Scanner, ABC):
         self.updates_seen = 0
         self.actions_seen = 0
         self.ifs_open = 0
-        """Of how many ifs a branch is being read."""
+        """The number of ifs whose branches are being parsed."""
         self.updating_functions: set[str] = set()
         """Functions declared updating so far, as written: calling one is an action."""
         self.foreign_calls_seen = 0
-        """Calls of functions of other modules, which may be updating."""
+        """The number of calls of functions of other modules, which may be updating."""
 
     @abstractmethod
     def expr(self) -> ast.Expr:
-        """Expr: one or more expressions joined by commas."""
+        """Parse an Expr: one or more expressions separated by commas."""
 
     @abstractmethod
     def expr_single(self) -> ast.Expr:
-        """ExprSingle: an expression that ends before a comma."""
+        """Parse an ExprSingle: an expression that ends before a comma."""
 
     @abstractmethod
     def branch(self, word: str, owner: int) -> ast.Expr:
-        """ExprSingle behind a word (then, else, return) of the construct that begins at an offset.
+        """Parse the ExprSingle after a keyword (then, else, return) of the construct that begins at an offset.
 
-        At the top of a rule's body commas continue it with more updating expressions.
+        At the top of a rule's body, commas continue it with more updating expressions.
         """
 
     @abstractmethod
@@ -44,14 +44,14 @@ class Grammar(Scanner, ABC):
 
     @abstractmethod
     def enclosed_expr(self) -> ast.Expr | None:
-        """`{ expr? }`."""
+        """Parse `{ expr? }`."""
 
     def variable_name(self) -> ast.Name:
         self.expect("$")
         return self.name("a variable's name")
 
     def optional_type(self) -> ast.SequenceType | None:
-        """`as T`, if it is there."""
+        """Parse `as T`, if present."""
         if self.value != "as":
             return None
         self.advance()
@@ -81,7 +81,7 @@ class Grammar(Scanner, ABC):
         return self.string_literal("a string or a number")
 
     def params(self) -> tuple[ast.Param, ...]:
-        """`($a as T, $b)`."""
+        """Parse `($a as T, $b)`."""
         self.expect("(")
         found: list[ast.Param] = []
         if self.value != ")":

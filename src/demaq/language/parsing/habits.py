@@ -1,7 +1,7 @@
-"""Habits of other languages: what an author probably meant where the grammar cannot go on.
+"""Recognise habits of other languages: what an author probably meant at a syntax error.
 
-The parser asks when it has to give up at a token; the answer replaces "expected X, found Y" by the true mistake, its
-place and what to write instead. Nothing here changes what is accepted.
+The parser calls these functions when it fails at a token; the result replaces "expected X, found Y" by the actual
+mistake, its location and what to write instead. Nothing here changes what is accepted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Stop:
 
     @property
     def before(self) -> str:
-        """Return the word or character that ends in front of the token."""
+        """Return the word or character that ends before the token."""
         match = _LAST_TOKEN.search(self.text, max(0, self.last_end - 60), self.last_end)
         return match.group() if match else ""
 
@@ -102,7 +102,7 @@ _ENDS = ("end", "endif", "fi", "done", "}", ")")
 
 
 def explain(stop: Stop) -> Mistake | None:
-    """Return what is wrong at a token that the grammar has no place for, if a habit of another language explains it."""
+    """Return the mistake at an unexpected token, if a habit of another language explains it."""
     return (
         _comment(stop)
         or _operator(stop)
@@ -115,7 +115,7 @@ def explain(stop: Stop) -> Mistake | None:
 
 
 def explain_character(text: str, start: int) -> Mistake | None:
-    """Return what is wrong with a character that begins no token."""
+    """Return the mistake at a character that begins no token."""
     character = text[start]
     if character == "&":
         end = re.compile("&(?:amp;)?&?(?:amp;)?").match(text, start)
@@ -132,14 +132,14 @@ def explain_character(text: str, start: int) -> Mistake | None:
 
 
 def explain_branch(stop: Stop, start: int) -> Mistake | None:
-    """Return what is wrong with a branch that has no actions and after which there is no `else`."""
+    """Return the mistake in a branch without actions and without a following `else`."""
     if stop.value == "then" and re.compile(r"if\b").match(stop.text, start):
         return Mistake("the condition stands in parentheses", start, start + 2, "if (CONDITION) then ACTION")
     return explain_missing_do(stop.text, start) or explain(stop)
 
 
 def explain_missing_do(text: str, start: int) -> Mistake | None:
-    """Return what is wrong where an action was expected, if one begins that lacks its `do`."""
+    """Return the mistake of an action without `do`."""
     match = _DO.match(text, start)
     if match is None:
         return None
@@ -151,7 +151,7 @@ def explain_missing_do(text: str, start: int) -> Mistake | None:
 
 
 def explain_statement(stop: Stop, statement: str) -> Mistake | None:
-    """Return what is wrong where a statement ends (`statement` says of what kind) and no other one begins."""
+    """Return the mistake after a statement (of the kind `statement`) that no other statement follows."""
     foreign = _COMMENT_LINE.match(stop.text, stop.start)
     return (
         (_no_comment(foreign) if foreign else _comment(stop))
@@ -165,13 +165,13 @@ def explain_statement(stop: Stop, statement: str) -> Mistake | None:
 
 
 def comment_at(text: str, start: int) -> Mistake | None:
-    """Return what is wrong if another language's comment begins at an offset."""
+    """Return the mistake of another language's comment at an offset."""
     match = _COMMENT.match(text, start)
     return _no_comment(match) if match else None
 
 
 def _comment(stop: Stop) -> Mistake | None:
-    """A comment of another language, on the line of the token or, if the token begins its line, on the line before."""
+    """Recognise a comment of another language, on the token's line or, if the token begins it, on the line before."""
     text, start = stop.text, stop.start
     line = text.rfind("\n", 0, start) + 1
     lines = [line]
@@ -195,7 +195,7 @@ def _no_comment(match: re.Match[str]) -> Mistake:
 
 
 def _operator(stop: Stop) -> Mistake | None:
-    """Signs that other languages write where XQuery has another one, or a word."""
+    """Recognise operators of other languages for which XQuery has another one, or a keyword."""
     text, value, start = stop.text, stop.value, stop.start
     touching = text[max(0, start - 2) : start] if not stop.is_separate else ""
     if value == "=" and touching.endswith(("=", "!=")):
@@ -259,7 +259,7 @@ def _semicolon(stop: Stop) -> Mistake | None:
 
 
 def _missing_comma(stop: Stop) -> Mistake | None:
-    """Return an action or a conditional where a list would have to go on."""
+    """Recognise an action or a conditional before which a comma is missing."""
     word = re.compile(r"\w+").match(stop.text, stop.start)
     if word is None or not (_ACTION.match(stop.text, stop.start) or _CONTROL.match(stop.text, stop.start)):
         return None
@@ -280,7 +280,7 @@ def _missing_comma(stop: Stop) -> Mistake | None:
 
 
 def _word(stop: Stop) -> Mistake | None:
-    """Words of other languages, and our own in capitals."""
+    """Recognise keywords of other languages, and our own in capitals."""
     value = stop.value
     if stop.kind != "name":
         return None
@@ -305,7 +305,7 @@ def _lower_case(value: str, start: int, end: int) -> Mistake:
 
 
 def _infix(stop: Stop) -> Mistake | None:
-    """Return a word between two operands that is no operator."""
+    """Recognise a word between two operands that is no operator."""
     if stop.kind == "name" and stop.value in _INFIX and stop.expected.startswith(("`)`", "`]`", "`}`", "`else`")):
         hint = _INFIX[stop.value]
         return Mistake(f"`{stop.value}` is not an operator", stop.start, stop.end, hint)
@@ -313,7 +313,7 @@ def _infix(stop: Stop) -> Mistake | None:
 
 
 def _neighbours(stop: Stop) -> Mistake | None:
-    """Mistakes that show in what stands in front of the token."""
+    """Recognise mistakes by what is before the token."""
     text, before = stop.text, stop.before
     if stop.kind == "name" and not stop.is_separate and before in ("'", '"'):
         hint = f"a {before} inside a string is doubled: {before * 2}"

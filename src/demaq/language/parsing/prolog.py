@@ -1,4 +1,4 @@
-"""Queries with their prologs: version, namespaces, setters, imports, variables, functions, options."""
+"""Parse queries and prologs: version, namespaces, setters, imports, variables, functions, options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SETTERS = {
 
 class Prolog(Expressions):
     def query(self) -> ast.Query:
-        """Return a whole main or library module."""
+        """Parse a whole main or library module."""
         self.go_to(0)
         start = self.start
         version = self._version()

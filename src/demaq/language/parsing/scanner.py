@@ -1,8 +1,8 @@
-"""One token at a time from a text whose tokens depend on where one stands.
+"""The scanner: one token at a time, since tokens depend on the context.
 
-The scanner holds the current token and looks ahead on demand. Inside direct constructors the parser reads characters
-instead and afterwards tells the scanner where to go on. A token that cannot be one is only an error when it is reached
-as the current one: looking ahead never fails.
+The scanner holds the current token and looks ahead on demand. Inside direct constructors the parser scans characters
+instead, and then repositions the scanner. An invalid token is an error only when it becomes the current one: looking
+ahead never fails.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COMMENT_EDGE = re.compile(r"\(:|:\)")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _BRACKETS = frozenset("()[]{}")
 _UNCLOSED_BEFORE = frozenset({")", "]", "}", ";", "then", "else", "into", "satisfies"})
-"""What cannot follow inside of brackets whatever is in them: the bracket is missing in front of it."""
+"""Tokens that cannot occur inside brackets: the closing bracket is missing before them."""
 _MAY_BE_SPACE = frozenset(" \t\n\r(")
 
 SYNTAX = "DQ0101"
@@ -66,9 +66,9 @@ class Scanner:
         self.last_end = 0
         self.depth = 0
         self.brackets: list[tuple[int, str]] = []
-        """Where the brackets begin that are open, each with the quote if it stands in an attribute's value."""
+        """Offsets of the open brackets, each with the quote if it is in an attribute's value."""
         self._ahead: tuple[int, int, tuple[str, str, int]] = (-1, 0, (END, "", 0))
-        """The token behind the one that ends at the first number, once somebody has looked at it."""
+        """The cached token after the one that ends at the first number."""
         bad = NOT_XML.search(self.text)
         if bad is not None:
             self.fail_at(
@@ -78,7 +78,7 @@ class Scanner:
                 hint="inside text write it as a character reference if XML allows it, or remove it",
             )
 
-    # moving on
+    # advancing
 
     def go_to(self, offset: int) -> None:
         """Make the token that begins at or after the offset the current one."""
@@ -105,7 +105,7 @@ class Scanner:
             self._fail_bad_token()
 
     def peek(self, count: int = 1) -> str:
-        """Return the text of the token behind the current one (or further on)."""
+        """Return the text of the next token (or of a later one)."""
         return self.peek_token(count)[1]
 
     def peek_token(self, count: int = 1) -> tuple[str, str, int]:
@@ -160,18 +160,18 @@ class Scanner:
             self.comments.append(ast.Comment(SourceLocation(self.source, start, offset), text[start:offset]))
         return offset
 
-    # places and names
+    # locations and names
 
     def here(self) -> SourceLocation:
-        """Return the current token's place."""
+        """Return the current token's location."""
         return SourceLocation(self.source, self.start, self.end)
 
     def since(self, start: int) -> SourceLocation:
-        """From an offset up to the end of what was read last."""
+        """Return the location from an offset up to the end of the last token read."""
         return SourceLocation(self.source, start, max(start, self.last_end))
 
     def name(self, what: str = "a name", hint: str | None = None) -> ast.Name:
-        """Read a QName: `local`, `prefix:local` or `Q{uri}local`."""
+        """Parse a QName: `local`, `prefix:local` or `Q{uri}local`."""
         at = self.here()
         if self.kind is NAME:
             found = self._plain(at)
@@ -218,7 +218,7 @@ class Scanner:
         return literal
 
     def resolve_references(self, raw: str, start: int) -> str:
-        """Replace `&lt;` and `&#x20;` in text that begins at an offset; a stray `&` is an error there."""
+        """Replace `&lt;` and `&#x20;` in text that begins at an offset; fails at a stray `&`."""
         pieces, offset = [], 0
         while (ampersand := raw.find("&", offset)) >= 0:
             match = REFERENCE.match(raw, ampersand)
@@ -234,7 +234,7 @@ class Scanner:
     # expecting
 
     def accept(self, value: str) -> bool:
-        """Read the token if it is this one."""
+        """Advance if the token is this one; return whether it was."""
         if self.value != value:
             return False
         self.advance()
@@ -261,7 +261,7 @@ class Scanner:
         return value
 
     def deeper(self) -> None:
-        """Count one level of nesting. Whoever calls it takes one from `depth` when the level is done."""
+        """Enter one level of nesting. The caller decrements `depth` when the level is done."""
         self.depth += 1
         if self.depth > NESTING_MAX:
             raise ProgramError(
@@ -294,7 +294,7 @@ class Scanner:
             self.fail_at(mistake.message, mistake.start, mistake.end, mistake.hint)
 
     def fail_unclosed(self, closing: str) -> NoReturn:
-        """A closing bracket was expected: either it is missing, or what stands in the brackets is wrong."""
+        """Fail at a missing closing bracket: either it is missing, or its content is wrong."""
         opening, quote = self.brackets[-1] if self.brackets else (self.start, "")
         bracket = self.text[opening : opening + 1]
         is_create = self.value == "create" and self.peek_token()[0] is NAME

@@ -1,6 +1,6 @@
-"""QDL and QML: module header, queues, properties, slicings, collections and rules.
+"""Parse QDL and QML: module header, queues, properties, slicings, collections and rules.
 
-A statement ends where its grammar ends it. One that is wrong is reported, and reading goes on at the next `create`.
+A statement ends where its grammar ends it. After a syntax error, parsing continues at the next `create`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demaq.language.parsing.scanner import END, SYNTAX
 from demaq.source import SourceLocation
 
 ERRORS_MAX = 100
-"""So many syntax errors of one file are reported: whoever has more does not read on."""
+"""The most syntax errors that are reported for one file."""
 
 _NEXT_STATEMENT = re.compile(r"(?<![\w$:/@.-])create\s+(?:queue|property|slicing|collection|rule)\s+[^\s=,)\]}]")
 _HEADER = re.compile(rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})")
@@ -28,7 +28,7 @@ _CLAUSES = ("kind", "mode", "schema", "priority", "errorqueue", "interface", "po
 
 
 class Statements(Prolog):
-    """The parser of a `.dmq` file. What is wrong is gathered in `errors`."""
+    """The parser of a `.dmq` file. Syntax errors are collected in `errors`."""
 
     def module(self) -> ast.Module:
         self.errors: list[ProgramError] = []
@@ -66,7 +66,7 @@ class Statements(Prolog):
         return ast.BrokenStatement(SourceLocation(self.source, start, match.end()), match.group(1), name)
 
     def _recover(self, error: ProgramError) -> None:
-        """Remember the error and go on at the next statement behind it."""
+        """Record the error and continue at the next statement after it."""
         self.errors.append(error)
         self.depth = 0
         self.brackets.clear()
@@ -215,7 +215,7 @@ class Statements(Prolog):
         self.advance()
         extension = self.value
         self.advance()
-        if extension == "WS" and self.value == "-":  # the paper prints a blank in front of the hyphen
+        if extension == "WS" and self.value == "-":  # the paper prints a space before the hyphen
             self.advance()
             extension = f"WS-{self.value}"
             self.advance()

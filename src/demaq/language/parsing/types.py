@@ -1,4 +1,4 @@
-"""Types and node tests: `element(a)*`, `map(xs:string, item())`, `function(*)`, `p:*`."""
+"""Parse types and node tests: `element(a)*`, `map(xs:string, item())`, `function(*)`, `p:*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree to text: for evaluation (flat or mapped to its source) and for reading (formatted)."""
+"""Print trees: for evaluation (flat, or mapped to the source) and for reading (formatted)."""
 
 from demaq.language.printing.printer import format_module, format_query, print_expr, print_mapped, print_query
 from demaq.language.printing.source_map import SourceMap

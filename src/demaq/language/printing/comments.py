@@ -1,14 +1,13 @@
-"""Weave comments into a stream, so that they reappear where they stood.
+"""Weave comments into a stream, so that they reappear where they were.
 
-A comment goes behind the word it stood behind. The rules:
+A comment is placed after the word it followed:
 
-* One that had its line to itself has it again, in front of what followed it; an empty line beside it stays.
-* One with code before it on its line stays on the line of that code; if nothing followed it on its line, a new line
-  follows wherever there is a choice. So a comment that silences a warning goes on silencing it.
-* One with code only behind it stays in front of that code.
+* A comment on a line of its own stays so, before what followed it; an empty line next to it stays.
+* A comment after code on its line stays on the line of that code; if nothing followed it on its line, a new line
+  follows if possible. So a comment that silences a warning keeps silencing it.
+* A comment that only has code after it stays before that code.
 
-The width of a comment never decides where lines break: a comment that once stood in a line could otherwise move by
-being formatted twice.
+The width of a comment never decides about line breaks: otherwise a comment could move each time it is formatted.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from demaq.language.printing.stream import (
 )
 
 _OMITTED = "();"
-"""What an author may write more of than the printer does."""
+"""What an author may write and the printer omits."""
 
 
 def weave(stream: Stream, comments: Sequence[ast.Comment]) -> Stream:
@@ -82,7 +81,7 @@ def _instructions(comment: _Surrounded) -> list[Instruction]:
 
 @dataclass(slots=True, eq=False)
 class _Surrounded:
-    """A comment and what stood around it in its source."""
+    """A comment and its surroundings in the source."""
 
     text: str
     start: int
@@ -119,7 +118,7 @@ def _surrounded(comments: Sequence[ast.Comment], bare: str) -> list[_Surrounded]
 
 
 def _blank_line(text: str, offset: int, direction: int) -> bool:
-    """Return whether an empty line comes next, going forward or backward from an offset."""
+    """Return whether the next line, forward or backward from an offset, is empty."""
     ends = 0
     while 0 <= offset < len(text) and text[offset].isspace():
         ends += text[offset] == "\n"
@@ -128,7 +127,7 @@ def _blank_line(text: str, offset: int, direction: int) -> bool:
 
 
 def _without_comments(comments: Sequence[ast.Comment]) -> str:
-    """Return the source with blanks for comments, also for line ends in them: one begun behind code ends behind it."""
+    """Return the source with comments (and line ends in them) blanked out."""
     text = comments[0].at.source.text
     pieces: list[str] = []
     done = 0
@@ -141,7 +140,7 @@ def _without_comments(comments: Sequence[ast.Comment]) -> str:
 
 
 class _Placing:
-    """One pass over the stream: between which two marks does a comment belong, and behind which word there."""
+    """One pass over the stream that finds the marks, and the word between them, after which each comment belongs."""
 
     def __init__(self, stream: Stream, comments: Sequence[ast.Comment]) -> None:
         self._stream = stream
@@ -150,9 +149,9 @@ class _Placing:
         self._bare = _without_comments(self._comments)
         self._placed: list[tuple[int, _Surrounded]] = []
         self._from = 0
-        """Where in the stream the current gap begins: right behind the last mark or comment."""
+        """The position in the stream where the current gap begins: after the last mark or comment."""
         self._offset = 0
-        """The offset in the source that corresponds to it."""
+        """The corresponding offset in the source."""
 
     def placed(self) -> list[tuple[int, _Surrounded]]:
         waiting = _surrounded(self._comments, self._bare)
@@ -180,7 +179,7 @@ class _Placing:
         self._from, self._offset = position, comment.end
 
     def _behind_words(self, comment: _Surrounded, until: int) -> int:
-        """Return the position behind the words of this gap that stood in front of the comment."""
+        """Return the position after those words of this gap that were before the comment."""
         text = "".join(self._bare[self._offset : comment.start].split())
         position, read = self._from, 0
         for index in range(self._from, until):
@@ -198,7 +197,7 @@ class _Placing:
         return position
 
     def _next_joint(self, position: int, until: int) -> int:
-        """Return the first position from here on where a comment may stand."""
+        """Return the first position from here on at which a comment may be placed."""
         before = position
         if position == 0:
             return position
@@ -218,7 +217,7 @@ class _Placing:
         return item in BREAKS or isinstance(item, (SourceMark, End))
 
     def _behind_breaks(self, position: int, until: int) -> int:
-        """Behind the breaks in front of the next word, so that the comment stands on that word's line."""
+        """Return the position after the breaks before the next word, so that the comment is on that word's line."""
         index = found = position
         while index < until and not isinstance(self._stream[index], str):
             if self._stream[index] in BREAKS:
@@ -228,7 +227,7 @@ class _Placing:
 
 
 def _skip_omitted(text: str, offset: int, word: str) -> int | None:
-    """Return where the word stands at or behind the offset, with nothing but what the printer omits in between."""
+    """Return the offset of the word if only what the printer omits is before it."""
     while not text.startswith(word, offset):
         if offset >= len(text) or text[offset] not in _OMITTED:
             return None

@@ -1,4 +1,4 @@
-"""Constructors as text. In a direct one no white space is added outside of braces: it would become content."""
+"""Print constructors. In a direct one no white space is added outside of braces: it would become content."""
 
 from __future__ import annotations
 

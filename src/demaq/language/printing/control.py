@@ -1,4 +1,4 @@
-"""FLWOR, quantifiers, conditionals, switches and try as text."""
+"""Print FLWOR, quantifiers, conditionals, switches and try."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def count_clause(p: Printer, node: ast.CountClause) -> None:
 
 
 def write_list(p: Printer, keyword: str, nodes: tuple[ast.Node, ...]) -> None:
-    """A keyword and what it introduces, joined by commas."""
+    """Write a keyword and the nodes it introduces, separated by commas."""
     p.put(f"{keyword} ")
     if len(nodes) == 1:
         p.node(nodes[0])
@@ -133,7 +133,7 @@ def write_list(p: Printer, keyword: str, nodes: tuple[ast.Node, ...]) -> None:
     p.put(END_GROUP)
 
 
-# the others
+# others
 
 
 def quantified(p: Printer, node: ast.Quantified) -> None:
@@ -159,7 +159,7 @@ def if_expr(p: Printer, node: ast.If) -> None:
 
 
 def rule_body(p: Printer, node: ast.If) -> None:
-    """An if whose branches stand on lines of their own, however short they are."""
+    """Write an if with each branch on its own line, however short."""
     p.marked(node.at)
     p.put(GROUP)
     _branches(p, node, always_broken=True)
@@ -193,7 +193,7 @@ def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
 
 
 def _misread(then: ast.Expr, otherwise: ast.Expr) -> bool:
-    """Return whether `do reset else key…` stands to be read as resetting a slicing named else."""
+    """Return whether `do reset else key…` could be read as resetting a slicing named else."""
     return ends_in_bare_reset(then) and begins_with_word(otherwise, "key")
 
 
@@ -221,7 +221,7 @@ def switch_case(p: Printer, node: ast.SwitchCase) -> None:
 
 
 def _case_result(p: Printer, result: ast.Expr) -> None:
-    """What a case returns; behind a bare `do reset`, the next `case key` could be read as a slicing and a key."""
+    """Write the result of a case; after a bare `do reset`, the next `case key` could be read as a slicing and a key."""
     if ends_in_bare_reset(result):
         p.put(" ")
         p.parenthesised(result)

@@ -1,4 +1,4 @@
-"""Prologs as text: one declaration after the other, each with its semicolon."""
+"""Print prologs: one declaration after the other, each with its semicolon."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demaq.language.printing.writer import Printer, Writers
 
 
 def query(p: Printer, node: ast.Query) -> None:
-    """A whole main or library module."""
+    """Write a whole main or library module."""
     header = [part for part in (node.version, node.library) if part is not None]
     if node.version is not None:
         p.node(node.version)

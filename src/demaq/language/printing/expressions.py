@@ -1,4 +1,4 @@
-"""Primaries, postfixes, paths and operators as text."""
+"""Print primaries, postfixes, paths and operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CAUTIOUS = frozenset(
         *("declare", "import", "xquery"),
     }
 )
-"""Element names that a reader, human or not, might take for the beginning of something else. Saxon takes some."""
+"""Element names that a reader, or Saxon, might take for the beginning of something else."""
 
 _OPERAND_OF_TYPE = {"instance of": TREAT, "treat as": CASTABLE, "castable as": CAST, "cast as": ARROW}
 
@@ -96,7 +96,7 @@ def map_constructor(p: Printer, node: ast.MapConstructor) -> None:
 
 def map_entry(p: Printer, node: ast.MapEntry) -> None:
     p.operand(node.key, OR)
-    p.put(" :")  # with a blank: `a:b` would be one name
+    p.put(" :")  # with a space: `a:b` would be one name
     p.behind(node.value, p.clause)
 
 
@@ -234,7 +234,7 @@ def operation(p: Printer, node: ast.OperatorChain) -> None:
 
 
 def _operand(p: Printer, operand: ast.Expr, own: int) -> None:
-    # The `+` of `1 treat as xs:integer + 2` would be taken for an occurrence indicator.
+    # The `+` of `1 treat as xs:integer + 2` would be parsed as an occurrence indicator.
     if isinstance(operand, ast.TypeOperation) and own >= CONCATENATION:
         p.parenthesised(operand)
     else:

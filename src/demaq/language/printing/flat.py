@@ -1,4 +1,4 @@
-"""Streams to text for evaluation: on as few lines as can be, or with a new line for each line of the source."""
+"""Lay out streams for evaluation: on as few lines as possible, or with a new line for each line of the source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from demaq.source import NOWHERE, Source
 
 
 def flat(stream: Stream) -> str:
-    """Return every break a space, except the ones that must be new lines."""
+    """Return the stream with every break as a space, except those that must be new lines."""
     out: list[str] = []
     for item in stream:
         if isinstance(item, str):
@@ -31,15 +31,15 @@ def flat(stream: Stream) -> str:
 
 
 def mapped(stream: Stream) -> tuple[str, SourceMap]:
-    """Flat, but what stands on different lines of the source stands on different lines, with a map back.
+    """Return flat text in which different lines of the source are on different lines, with a source map.
 
-    A compiler that reports nothing but a line is thereby understood as well as one that reports columns.
+    So an error that has only a line number can be located as well as one with a column.
     """
     out: list[str] = []
     source_map = SourceMap()
     line = column = 1
     space_due = False
-    shown: tuple[Source, int] | None = None  # the source, and which line of it, that the current line shows
+    shown: tuple[Source, int] | None = None  # the source, and the line of it, that the current line shows
     for item in stream:
         if isinstance(item, str):
             if space_due:
@@ -69,7 +69,7 @@ def mapped(stream: Stream) -> tuple[str, SourceMap]:
             shown = shown or shows
             source_map.add(line, column + space_due, place)
         elif item is GROUP or item is END_GROUP or item is INDENT or item is DEDENT:
-            continue  # most of what is left, and told apart faster than by looking it up
+            continue  # the common case, and faster to test than to look up
         elif item in NEW_LINES:
             _break_line(out)
             space_due = False

@@ -1,4 +1,4 @@
-"""Streams to text for reading: a group stands on one line where it fits, else all its breaks become new lines."""
+"""Lay out streams for reading: a group is on one line if it fits, else all its breaks become new lines."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from demaq.language.printing.stream import (
 WIDTH = 100
 _INDENT_COLUMNS = 2
 _INDENT_COLUMNS_MAX = 40
-"""Deeper nesting is shown no further to the right: half the line is left for what is said."""
+"""The largest indentation: half of the line is left for the content."""
 _LOOK_AHEAD_MAX = 1_000
-"""How many instructions a group may have to be tried on one line."""
+"""The most instructions of a group that is tried on one line."""
 
 
 def pretty(stream: Stream, comments: Sequence[ast.Comment] = (), width: int = WIDTH) -> str:
@@ -36,7 +36,7 @@ def pretty(stream: Stream, comments: Sequence[ast.Comment] = (), width: int = WI
 
 
 class _NewLine:
-    """A line end in the output: how many, and how far the next line is indented. May still be changed."""
+    """A line end in the output: how many, and how far the next line is indented. It may still be changed."""
 
     __slots__ = ("columns", "count")
 
@@ -52,7 +52,7 @@ class _Layout:
         self._out: list[str | _NewLine] = []
         self._indent = 0
         self._column = 0
-        """Where the line ends, comments not counted: they must not decide about breaks."""
+        """Where the line ends, without comments, which must not decide about breaks."""
         self._at_line_start: _NewLine | None = None
         self._behind_remark = False
         self._lines = 0
@@ -87,7 +87,7 @@ class _Layout:
         return self._joined()
 
     def _fits(self, start: int) -> bool:
-        """Return whether the group that begins here, and what clings to its end, fits on the line."""
+        """Return whether the group that begins here, and what adheres to its end, fits on the line."""
         column, depth, closed = self._column, 0, False
         for index in range(start, min(len(self._stream), start + _LOOK_AHEAD_MAX)):
             item = self._stream[index]
@@ -145,7 +145,7 @@ class _Layout:
         return last[-1] if isinstance(last, str) else "\n"
 
     def _new_line(self, count: int) -> None:
-        """End the line. Where nothing stands on it yet, only the indentation of what follows changes."""
+        """End the line. If it is empty, only the indentation of the next one changes."""
         if not self._out:
             return
         self._column = min(self._indent * _INDENT_COLUMNS, _INDENT_COLUMNS_MAX)
@@ -167,7 +167,7 @@ class _Layout:
         self._statement_break = self._at_line_start
 
     def _end_statement(self) -> bool:
-        """Note whether the statement took several lines, and set it apart from the one before if so."""
+        """Return whether the statement took several lines, and if so separate it from the one before."""
         several_lines = self._statement_from is not None and self._lines > self._statement_from
         if several_lines and self._statement_break is not None:
             self._statement_break.count = 2

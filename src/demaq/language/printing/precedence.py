@@ -1,7 +1,7 @@
-"""How tightly expressions bind, and how they end: what decides where parentheses are needed.
+"""The precedence of expressions and how they end, which decide where parentheses are needed.
 
-The parser drops redundant parentheses and makes each chain of operators one flat Operation, so an operand of the same
-level as its operation can only have come from parentheses.
+The parser drops redundant parentheses and makes each chain of operators one flat OperatorChain, so an operand of the
+same level as its chain was in parentheses.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LEVELS: Final[dict[type[ast.Expr], int]] = {
 
 
 def level(expr: ast.Expr) -> int:
-    """Return how tightly an expression binds. A Sequence brings its own parentheses."""
+    """Return the precedence level of an expression. A Sequence has its own parentheses."""
     if isinstance(expr, ast.OperatorChain):
         return _OPERATORS[expr.operators[0]]
     if isinstance(expr, ast.TypeOperation):
@@ -73,7 +73,7 @@ def level(expr: ast.Expr) -> int:
 
 
 def tail(expr: ast.Expr) -> ast.Expr | None:
-    """Return the part without brackets of its own that an expression ends in, if there is one."""
+    """Return the unbracketed part that an expression ends in, if any."""
     if isinstance(expr, ast.Flwor | ast.Copy):
         return expr.result
     if isinstance(expr, ast.If):
@@ -84,7 +84,7 @@ def tail(expr: ast.Expr) -> ast.Expr | None:
 
 
 def ends_without_else(expr: ast.Expr) -> bool:
-    """Return whether an `else` right behind the expression would be taken for its own."""
+    """Return whether an `else` right after the expression would be parsed as its own."""
     while not isinstance(expr, ast.If) or expr.otherwise is not None:
         following = tail(expr)
         if following is None:
@@ -94,14 +94,14 @@ def ends_without_else(expr: ast.Expr) -> bool:
 
 
 def ends_in_bare_reset(expr: ast.Expr) -> bool:
-    """Return whether `else key` right behind the expression would be read as the slicing and key of its `do reset`."""
+    """Return whether `else key` right after the expression would be parsed as slicing and key of its `do reset`."""
     while (following := tail(expr)) is not None:
         expr = following
     return isinstance(expr, ast.Reset) and expr.slicing is None
 
 
 def begins_with_word(expr: ast.Expr, word: str) -> bool:
-    """Return whether the first word of an expression is this one; parentheses are not looked at."""
+    """Return whether an expression begins with this word; parentheses are ignored."""
     while (first := _first_part(expr)) is not None:
         expr = first
     if isinstance(expr, ast.AxisStep):

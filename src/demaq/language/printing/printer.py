@@ -1,4 +1,4 @@
-"""Tree to text: the public entry points of the printer. What they print parses to the same tree again."""
+"""The public entry points of the printer. What they print parses to the same tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITERS: Writers = {
 
 
 def print_query(node: ast.Query) -> str:
-    """Return a query on as few lines as can be; comments are left out."""
+    """Return a query on as few lines as possible, without comments."""
     return flat(_query_stream(node))
 
 
@@ -43,7 +43,7 @@ def print_expr(expr: ast.Expr) -> str:
 
 
 def print_node(node: ast.Node) -> str:
-    """Return a statement of a module, or a declaration of its prolog; comments are left out."""
+    """Return a statement of a module, or a declaration of its prolog, without comments."""
     printer = Printer(WRITERS)
     with deep_recursion():
         printer.node(node)
@@ -51,7 +51,7 @@ def print_node(node: ast.Node) -> str:
 
 
 def print_mapped(node: ast.Query) -> tuple[str, SourceMap]:
-    """Return a query for evaluation, and the map from its lines and columns to where they came from."""
+    """Return a query for evaluation, and its source map."""
     return mapped(_query_stream(node))
 
 
@@ -79,7 +79,7 @@ def _query_stream(node: ast.Query) -> Stream:
 
 
 _PASSES_MAX = 6
-"""A comment in an odd place may move to where it is at home in steps; seldom more than one."""
+"""A misplaced comment may need several passes to reach its canonical place; seldom more than one."""
 
 
 def canonical_layout(module: ast.Module) -> str:

@@ -1,4 +1,4 @@
-"""Which place of the source a position in the printed text came from."""
+"""Source maps: the source location of each position in printed text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SourceMap:
         self._places.append(place)
 
     def place(self, line: int, column: int) -> SourceLocation | None:
-        """The source of the innermost construct that begins at the position, else of the nearest in front of it."""
+        """Return the location of the innermost construct at the position, else of the nearest one before it."""
         index = bisect_right(self._positions, (line, column))
         return self._places[index - 1] if index else None
 

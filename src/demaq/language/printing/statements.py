@@ -1,4 +1,4 @@
-"""Modules of an application as text: statements in canonical form, clauses in canonical order."""
+"""Print modules of an application: statements in canonical form, clauses in canonical order."""
 
 from __future__ import annotations
 

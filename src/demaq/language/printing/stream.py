@@ -1,7 +1,7 @@
-"""What a printer writes: a flat list of words, possible breaks and marks, which the layouts turn into text.
+"""The printer's output before layout: a flat list of words, possible breaks and marks.
 
-White space and comments may be added at a break, a Mark or an End and nowhere else; strings that stand side by side
-belong together. So a layout never needs to know whether it is inside a direct constructor.
+White space and comments may be added at a break, a SourceMark or an End and nowhere else; adjacent strings belong
+together. So a layout need not know whether it is inside a direct constructor.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ BREAKS = frozenset({SPACE_OR_BREAK, NOTHING_OR_BREAK, *NEW_LINES})
 
 @dataclass(slots=True, eq=False)
 class SourceMark:
-    """What stands at this place of the source begins here."""
+    """The construct at this location of the source begins here."""
 
     at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class End:
-    """What stands at this place of the source ends here."""
+    """The construct at this location of the source ends here."""
 
     at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class Spot:
-    """A Mark where nothing may be added: inside a direct constructor."""
+    """A SourceMark at which nothing may be added: inside a direct constructor."""
 
     at: SourceLocation
 
 
 @dataclass(slots=True, eq=False)
 class Remark:
-    """A comment, woven in by the formatter."""
+    """A comment, inserted by the formatter."""
 
     text: str
 

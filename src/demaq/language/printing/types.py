@@ -1,4 +1,4 @@
-"""Types and annotations as text."""
+"""Print types and annotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sequence_type(p: Printer, node: ast.SequenceType) -> None:
     if node.item is None:
         p.put("empty-sequence()")
     elif isinstance(node.item, ast.FunctionTest) and node.occurrence:
-        # An indicator right behind `function(…) as T` would belong to T.
+        # An indicator right after `function(…) as T` would belong to T.
         p.put("(")
         p.bare(node.item)
         p.put(f"){node.occurrence}")
@@ -80,7 +80,7 @@ def array_test(p: Printer, node: ast.ArrayTest) -> None:
 
 
 def write_annotations(p: Printer, nodes: Sequence[ast.Annotation]) -> None:
-    """Annotations, each with a blank behind it."""
+    """Write annotations, each followed by a space."""
     for node in nodes:
         values = [
             value.text if isinstance(value, ast.NumericLiteral) else words.string(value.value) for value in node.values
@@ -89,7 +89,7 @@ def write_annotations(p: Printer, nodes: Sequence[ast.Annotation]) -> None:
 
 
 def write_params(p: Printer, nodes: Sequence[ast.Param]) -> None:
-    """`($a as T, $b)`."""
+    """Write `($a as T, $b)`."""
     p.put("(")
     for index, node in enumerate(nodes):
         if index:

@@ -1,4 +1,4 @@
-"""Updating expressions as text: the Update Facility's, its 2006 draft's, and Demaq's own."""
+"""Print updating expressions: those of the Update Facility, its 2006 draft, and Demaq's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written as one word: names, name tests and string literals."""
+"""Print names, name tests and string literals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from demaq.language.parsing.characters import NCNAME
 
 _IS_NCNAME = re.compile(NCNAME)
 
-# A carriage return would be read as a line feed; the others XML 1.1 reads as line ends or no XML allows as they are.
+# A carriage return would be parsed as a line feed; XML 1.1 treats the others as line ends, or XML forbids them.
 _NOT_LITERAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\ufffe\uffff]")
 
 

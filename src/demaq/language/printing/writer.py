@@ -1,7 +1,7 @@
-"""The printer's pen: writes a tree as a stream, and knows how constructs stand inside one another.
+"""The writer of streams: writes a tree as a stream, and parenthesises nested expressions as needed.
 
-Each kind of node has one function that writes it, found by its class. All recursion is from Python to Python, without
-generators or callbacks through C, so that it is bounded by `deep_recursion` alone.
+Each class of node has one function that writes it. All recursion is from Python to Python, without generators or
+callbacks through C, so that only `deep_recursion` bounds it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HUGGED = (
     ast.StringConstructor,
     ast.TryCatch,
 )
-"""What opens a bracket of its own, so that it may begin on a line that it does not fit on."""
+"""Expressions that begin with a bracket, so that they may begin on a line that they do not fit on."""
 
 _UPDATES = (ast.Insert, ast.Delete, ast.Replace, ast.Rename)
 
@@ -55,9 +55,9 @@ class Printer:
     # nodes
 
     def node(self, node: ast.Node) -> None:
-        """A node where white space may stand in front of it and behind it."""
+        """Write a node with optional white space before and after it."""
         if isinstance(node, ast.Sequence) and node.items:
-            self.parenthesised(node)  # its place is what stands between the parentheses
+            self.parenthesised(node)  # its location is that of what is inside the parentheses
             return
         if isinstance(node, ast.Root):
             self._root(node)
@@ -67,7 +67,10 @@ class Printer:
         self.ended(node.at)
 
     def _root(self, node: ast.Root) -> None:
-        """A lone slash would take a name behind it for its first step. Its place is without the parentheses."""
+        """Write a lone slash, which would take a name after it for its first step.
+
+        Its location excludes the parentheses.
+        """
         self.put("(")
         self.marked(node.at)
         self.put("/")
@@ -75,7 +78,7 @@ class Printer:
         self.put(")")
 
     def bare(self, node: ast.Node) -> None:
-        """A node where no white space may be added: inside a direct constructor or a type."""
+        """Write a node without white space around it: inside a direct constructor or a type."""
         if node.at.source is not NOWHERE.source:
             self.put(Spot(node.at))
         self._writers[type(node)](self, node)
@@ -91,7 +94,7 @@ class Printer:
     # expressions by what may stand where they stand
 
     def expr(self, expr: ast.Expr) -> None:
-        """Where the grammar has Expr: a sequence needs no parentheses."""
+        """Write an expression where the grammar has Expr: a sequence needs no parentheses."""
         if isinstance(expr, ast.Sequence) and expr.items:
             self.marked(expr.at)
             self.items(expr.items)
@@ -100,16 +103,17 @@ class Printer:
             self.node(expr)
 
     def operand(self, expr: ast.Expr, least: int) -> None:
-        """In parentheses unless it binds at least so tightly."""
+        """Write an operand, in parentheses unless it binds at least so tightly."""
         if level(expr) < least:
             self.parenthesised(expr)
         else:
             self.node(expr)
 
     def clause(self, expr: ast.Expr) -> None:
-        """An ExprSingle with a keyword or a comma of the surrounding construct behind it.
+        """Write an ExprSingle before a keyword or a comma of the surrounding construct.
 
-        Parentheses where it could take that for its own, as `do reset` takes `return key` for a slicing and a key.
+        It gets parentheses if it could take these for its own, as `do reset` takes `return key` for a slicing and a
+        key.
         """
         if level(expr) != SINGLE or isinstance(expr, ast.TryCatch):
             self.node(expr)
@@ -119,18 +123,18 @@ class Printer:
             self.node(expr)
 
     def part(self, expr: ast.Expr) -> None:
-        """An ExprSingle inside an update, in parentheses whenever it is more than operators."""
+        """Write an ExprSingle inside an update, in parentheses if it is more than operators."""
         self.operand(expr, OR)
 
     def modification(self, expr: ast.Expr) -> None:
-        """The updates between `modify` and `return`."""
+        """Write the updates between `modify` and `return`."""
         if isinstance(expr, _UPDATES):
             self.node(expr)
         else:
             self.clause(expr)
 
     def items(self, items: Sequence[ast.Expr]) -> None:
-        """Expressions joined by commas."""
+        """Write expressions separated by commas."""
         last = len(items) - 1
         for index, item in enumerate(items):
             self.node(item)
@@ -150,7 +154,7 @@ class Printer:
         self.put(END_GROUP)
 
     def behind(self, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
-        """An expression behind a keyword: on the next line, indented, where it does not fit on this one."""
+        """Write an expression after a keyword: indented on the next line if it does not fit on this one."""
         if isinstance(expr, _HUGGED):
             self.put(" ")
             (write or self.node)(expr)
@@ -165,7 +169,7 @@ class Printer:
     # brackets
 
     def braces(self, content: ast.Expr | None) -> None:
-        """`{ expr }`."""
+        """Write `{ expr }`."""
         if content is None:
             self.put("{}")
             return
@@ -180,7 +184,7 @@ class Printer:
         self.put("}")
 
     def bracketed(self, opening: str, items: Sequence[ast.Expr], closing: str) -> None:
-        """Expressions joined by commas between brackets."""
+        """Write expressions separated by commas between brackets."""
         self.put(opening)
         if items:
             self.put(GROUP)
@@ -193,7 +197,7 @@ class Printer:
         self.put(closing)
 
     def condition(self, opening: str, expr: ast.Expr, closing: str) -> None:
-        """An Expr between brackets."""
+        """Write an Expr between brackets."""
         self.put(opening)
         self.put(GROUP)
         self.put(INDENT)
@@ -207,7 +211,7 @@ class Printer:
     # words
 
     def as_type(self, type_: ast.SequenceType | None) -> None:
-        """` as T`, if there is a type."""
+        """Write ` as T`, if there is a type."""
         if type_ is not None:
             self.put(" as ")
             self.bare(type_)

@@ -1,1 +1,1 @@
-"""A program: as written (draft), as resolved (program), and how two of them differ."""
+"""A program: the draft that checks work on, the program they accept, and the differences between two programs."""

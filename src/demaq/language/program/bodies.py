@@ -1,4 +1,4 @@
-"""The expressions of an application, each with what it calls and what it does."""
+"""The expressions of an application, each with its calls and effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIONS = (ast.Enqueue, ast.Reset)
 
 
 class Effect(Flag):
-    """What evaluating an expression looks at, and what it makes happen."""
+    """What evaluating an expression reads, and what it does."""
 
     NONE = 0
     MESSAGE = auto()
@@ -41,7 +41,7 @@ _EFFECT_OF_CALL = {
 
 @dataclass(slots=True, eq=False)
 class Library:
-    """One library module and what its names mean."""
+    """One library module and its names."""
 
     tree: ast.Query
     names: Names
@@ -60,7 +60,7 @@ class DraftModule:
         return Path(self.tree.at.file).parent
 
     def part(self, name: ast.Name | None) -> str | None:
-        """Return what the name of a part stands for, where its prefix is known."""
+        """Return the canonical name of a part; None if its prefix is unknown."""
         return None if name is None else self.names.parts.get(name)
 
 
@@ -71,11 +71,11 @@ class Call:
     node: ast.Node
     key: FunctionKey
     args: tuple[ast.Expr, ...] | None
-    """None where only the function itself is mentioned: `qs:queue#1`."""
+    """None if the function is only referenced: `qs:queue#1`."""
 
     @property
     def literal(self) -> ast.StringLiteral | None:
-        """Return the first argument, where it is written out."""
+        """Return the first argument if it is a literal."""
         first = self.args[0] if self.args else None
         return first if isinstance(first, ast.StringLiteral) else None
 
@@ -97,7 +97,7 @@ class Body:
     enqueues: list[ast.Enqueue] = field(default_factory=list)
     resets: list[ast.Reset] = field(default_factory=list)
     effects: Effect = Effect.NONE
-    """Its own, without those of the functions it calls."""
+    """Its own effects, without those of the functions it calls."""
 
     def calls_of(self, uri: str, local: str) -> Iterator[Call]:
         for call in self.calls:
@@ -119,7 +119,7 @@ _UPDATES = frozenset({*ACTIONS, *NODE_UPDATES})
 
 
 def read_body(body: Body) -> None:
-    """Note what the expression calls and does. Without recursion: depth does not matter."""
+    """Collect the calls and effects of an expression. Without recursion: depth does not matter."""
     functions = body.names.functions
     stack: list[tuple[ast.Node, bool]] = [(body.expr, False)]
     while stack:
@@ -156,7 +156,7 @@ def _note_update(node: ast.Node, on_copy: bool, body: Body) -> None:
 
 
 def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
-    """Return what each declared function does, through all functions it calls."""
+    """Return the effects of each declared function, including those of the functions it calls."""
     callers: dict[ast.FunctionDecl, list[ast.FunctionDecl]] = {}
     effects: dict[ast.FunctionDecl, Effect] = {}
     for body in bodies:
@@ -188,7 +188,7 @@ def _arguments(node: ast.Node) -> tuple[ast.Expr, ...] | None:
 
 
 def _note_arrow(node: ast.Arrow, body: Body) -> None:
-    """`"crm" => qs:queue()` is `qs:queue("crm")`."""
+    """Record `"crm" => qs:queue()` as `qs:queue("crm")`."""
     first = node.calls[0]
     key = body.names.functions.get(first)
     if key is not None:
@@ -198,5 +198,5 @@ def _note_arrow(node: ast.Arrow, body: Body) -> None:
 
 
 def _modified(node: ast.Node) -> ast.Node | None:
-    """Return the part of an expression that changes a copy."""
+    """Return the operand that changes a copy."""
     return node.modify if isinstance(node, (ast.Copy, ast.TransformWith)) else None

@@ -1,4 +1,4 @@
-"""From a draft without errors to the program that everything behind the language works on."""
+"""Build the program, which all later stages work on, from a draft without errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is different between two versions of a program, part by part.
+"""Compare two versions of a program, part by part.
 
-Texts are compared as they are printed, so neither layout nor comments count.
+Texts are compared as printed, so neither layout nor comments count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProgramDifference:
 
 
 def differences(old: Program, new: Program) -> list[ProgramDifference]:
-    """Return what leads from one program to the other, in the order in which a program is read."""
+    """Return the differences between two programs, in the order of their statements."""
     return [
         *_compared_modules(old, new),
         *_compared("queue", old.queues, new.queues, _queue_changes),
@@ -43,7 +43,7 @@ def differences(old: Program, new: Program) -> list[ProgramDifference]:
 
 
 def property_changes(old: Program, before: Property, new: Program, after: Property) -> list[str]:
-    """In which ways a property means something else."""
+    """Return in which ways a property changed its meaning."""
     changes: list[str] = []
     if before.type != after.type:
         changes.append(f"xs:{before.type} is now xs:{after.type}")
@@ -59,7 +59,7 @@ def property_changes(old: Program, before: Property, new: Program, after: Proper
 
 
 def _value(program: Program, prop: Property, queue: str) -> tuple[str, ...] | None:
-    """Return the expression that computes a property, with everything that may say what its names mean."""
+    """Return the expression that computes a property, with everything that its names may depend on."""
     value = prop.values[queue]
     if value is None or prop.module is None:
         return None
@@ -76,7 +76,10 @@ def _compared(
     new: Mapping[str, Part],
     changes: Callable[[Part, Part], Iterable[str] | None],
 ) -> list[ProgramDifference]:
-    """`changes` says in which ways two parts of one name differ; None where they do, but there is no saying how."""
+    """Return the differences of parts by name.
+
+    `changes` returns how two parts differ, or None if it only knows that they do.
+    """
     found: list[ProgramDifference] = []
     for name, after in new.items():
         if name not in old:
@@ -89,7 +92,7 @@ def _compared(
 
 
 def _compared_modules(old: Program, new: Program) -> list[ProgramDifference]:
-    """Modules of the same file name, or the only ones: that a file is called otherwise now changes nothing."""
+    """Return the differences of modules with the same file name, or of the only ones, which may be renamed."""
     if len(old.modules) == len(new.modules) == 1:
         pairs = [(old.modules[0], new.modules[0])]
     else:
@@ -153,5 +156,5 @@ def _became(pairs: list[tuple[str, object, object]]) -> list[str]:
 
 
 def _file(path: Path | None) -> str | None:
-    """Return a file by its name alone: an application that was moved is still the same."""
+    """Return the name of a file without its folder: an application that was moved is unchanged."""
     return path.name if path is not None else None

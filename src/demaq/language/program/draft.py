@@ -1,7 +1,7 @@
-"""An application as written, before anybody knows whether it is right: what the checks look at.
+"""An application as written, before it is checked: the input of the checks.
 
-Everything is found by name here, first declaration first; a name that was declared by a statement with a syntax error
-is known, and nothing else is known about it.
+Parts are found by name, the first declaration of a name counts. A part whose statement has a syntax error is known by
+its name only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ D = TypeVar("D", bound=ast.Node)
 
 @dataclass(slots=True, eq=False)
 class Declared(Generic[D]):
-    """A part of the application. `decl` is None where it is the system's own or could not be read."""
+    """A part of the application. `decl` is None if it is the system's own or has a syntax error."""
 
     name: str
     module: DraftModule | None
@@ -31,7 +31,7 @@ class Declared(Generic[D]):
 
 @dataclass(slots=True, eq=False)
 class Repeated:
-    """A name declared again, with the place where it was declared first."""
+    """A name declared again, and its first declaration."""
 
     kind: str
     name: ast.Name
@@ -65,12 +65,12 @@ class Draft:
         for body in self.bodies:
             read_body(body)
         self.effects: dict[ast.FunctionDecl, Effect] = all_effects(self.bodies)
-        """What each declared function does, through all functions it calls."""
+        """The effects of each declared function, including those of the functions it calls."""
 
-    # asking
+    # queries
 
     def kind_of(self, queue: str | None) -> str | None:
-        """Return a queue's kind, or None where nothing is known about it. A mailbox is a basic queue."""
+        """Return a queue's kind, or None if it is unknown. A mailbox is a basic queue."""
         if queue == SYSTEM_ERRORS:
             return "basic"
         declared = self.queues.get(queue) if queue is not None else None
@@ -87,7 +87,7 @@ class Draft:
         return declared.decl.mode or "persistent"
 
     def queues_of(self, name: str) -> dict[str, ast.PropertyQueues] | None:
-        """Return where a property is defined, each queue with the part that says so; None where that is unknown."""
+        """Return the queues of a property, each with the part of the statement that names it; None if unknown."""
         return self._queues_of.get(name)
 
     def slicing_property(self, slicing: str) -> str | None:
@@ -97,7 +97,7 @@ class Draft:
         return declared.module.part(declared.decl.property)
 
     def slicing_queues(self, slicing: str) -> tuple[str, ...] | None:
-        """Return the queues whose messages a slicing groups; None where that is unknown."""
+        """Return the queues whose messages a slicing groups; None if unknown."""
         property_name = self.slicing_property(slicing)
         if property_name is None:
             return None
@@ -106,7 +106,7 @@ class Draft:
         queues = self.queues_of(property_name)
         return None if queues is None else tuple(queues)
 
-    # reading
+    # construction
 
     def _declare(self, module: DraftModule) -> None:
         for statement in module.tree.statements:
@@ -145,7 +145,7 @@ class Draft:
         first: ast.Name | None = None
         if declared.name in table:
             first = table[declared.name].at
-        elif kind == "queue" and declared.name in self.slicings:  # both follow `for`, so they share their names
+        elif kind == "queue" and declared.name in self.slicings:  # both are targets of rules
             first = self.slicings[declared.name].at
         elif kind == "slicing" and declared.name in self.queues:
             first = self.queues[declared.name].at

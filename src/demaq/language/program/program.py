@@ -1,6 +1,6 @@
-"""An application as its parts refer to each other: queues, properties, slicings, collections and rules by name.
+"""A checked program: queues, properties, slicings, collections and rules by name.
 
-Made by `demaq.language.loader`, from trees that were checked; everything behind the language works on this.
+Made by `demaq.language.loader` from checked trees; all later stages work on it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from demaq.language import ast
 from demaq.language.resolving.names import Names
 
 SYSTEM_ERRORS = "demaq:errors"
-"""The queue that always exists: where errors go that nobody else asked for."""
+"""The queue that always exists: errors go there if no other error queue is declared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """How a gateway queue meets the world."""
+    """How a gateway queue is connected."""
 
     interface: Path | None
     port: str | None
     endpoint: str | None
     replyto: str | None
-    """The queue that answers to what an outgoing gateway sends are put into."""
+    """The queue for the answers to messages that an outgoing gateway sends."""
     extensions: tuple[tuple[str, Path | None], ...]
 
 
@@ -34,7 +34,7 @@ QueueKind: TypeAlias = Literal["basic", "incomingGateway", "outgoingGateway", "e
 
 
 def basic_if_mailbox(declared: QueueKind | Literal["mailbox"] | None) -> QueueKind:
-    """Return the kind that a `kind` clause means: `mailbox` only says what a basic queue is for."""
+    """Return the kind of a queue by its `kind` clause: a mailbox is a basic queue."""
     return "basic" if declared is None or declared == "mailbox" else declared
 
 
@@ -52,7 +52,7 @@ class Queue:
 
     @property
     def declared_kind(self) -> QueueKind | Literal["mailbox"]:
-        """Return the kind in the author's word, for people to read."""
+        """Return the kind as declared, for display."""
         return "mailbox" if self.decl is not None and self.decl.kind == "mailbox" else self.kind
 
 
@@ -67,7 +67,7 @@ class Property:
     values: Mapping[str, ast.Expr | None] = field(repr=False)
     module: int | None
     decl: ast.PropertyDecl | None = field(repr=False)
-    """None for a property the system sets: it is here, on all queues, when a slicing is on it."""
+    """None for a property that the system sets; it is defined on all queues if a slicing is on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleContext:
-    """One module with what its names mean and where its errors go."""
+    """One module with its names and its error queue."""
 
     name: str | None
     tree: ast.Module = field(repr=False)
@@ -104,7 +104,7 @@ class ModuleContext:
     libraries: tuple[ast.Query, ...] = field(repr=False, default=())
     """Library modules it imports, directly or through others, each once, dependencies first."""
     library_names: tuple[Names, ...] = field(repr=False, default=())
-    """What the names in each of them mean."""
+    """The names of each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +121,9 @@ class Program:
         return {module.tree.at.file: module.tree.at.source.text for module in self.modules}
 
     def file_name(self, file: str) -> str:
-        """Return a file of the application as its author knows it: seen from the folder that holds all modules.
+        """Return the name of a file for display: relative to the folder that holds all modules.
 
-        A library from elsewhere is known by its name alone, so that nobody learns where on a machine things are.
+        A library from elsewhere has its name only, so that no path of the machine is disclosed.
         """
         folder = os.path.commonpath([Path(module.tree.at.file).resolve().parent for module in self.modules])
         path = Path(file).resolve()

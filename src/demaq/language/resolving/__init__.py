@@ -1,1 +1,1 @@
-"""How names get their meaning: scopes, prologs, and the walk over expressions."""
+"""Name resolution: scopes, prologs, and the traversal of expressions."""

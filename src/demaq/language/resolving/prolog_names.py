@@ -1,4 +1,4 @@
-"""What a prolog declares: prefixes, imports, functions and variables, each under the name it will be called by."""
+"""Read the declarations of a prolog: prefixes, imports, functions and variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demaq.language.resolving.resolver import Resolver
 from demaq.language.resolving.scope import DEFAULT_ELEMENT
 
 RESERVED = frozenset({FN, XS, XSI, XML, MATH, MAP, ARRAY, QS, DEMAQ, XQUERY})
-"""Namespaces in which an application declares nothing."""
+"""Namespaces in which an application may declare nothing."""
 
 
 class Declarations:
@@ -22,7 +22,7 @@ class Declarations:
         self.imported: set[str] = set()
 
     def read_head(self, prolog: Sequence[ast.Decl]) -> None:
-        """Namespaces and imports."""
+        """Read namespaces and imports."""
         scope, seen = self.resolver.scope, set[str]()
         for declaration in prolog:
             match declaration:
@@ -30,7 +30,7 @@ class Declarations:
                     self._once(f"prefix `{declaration.prefix}`", seen, declaration)
                     if declaration.uri:
                         scope.prefixes[declaration.prefix] = declaration.uri
-                    else:  # XQuery 3.1, 4.12: an empty URI takes a predeclared prefix away
+                    else:  # XQuery 3.1, 4.12: an empty URI removes a predeclared prefix
                         scope.prefixes.pop(declaration.prefix, None)
                 case ast.DefaultNamespaceDecl():
                     self._once(f"the default {declaration.kind} namespace", seen, declaration)
@@ -58,7 +58,7 @@ class Declarations:
             arity = len(declaration.params)
             key = (uri, declaration.name.local, arity)
             known = names.declared.get(key)
-            if known is not None and known is not declaration:  # modules may import each other, and so themselves
+            if known is not None and known is not declaration:  # modules may import each other, and thereby themselves
                 self._twice(
                     f"{declaration.name}() with {arity} argument{'' if arity == 1 else 's'}", declaration, known
                 )
@@ -117,7 +117,7 @@ class Declarations:
 
 
 def prefixes_of(query: ast.Query) -> dict[str, str]:
-    """Return the prefixes a library module's prolog knows."""
+    """Return the prefixes that a library module's prolog declares."""
     prefixes = dict(PREFIXES)
     if query.library is not None:
         prefixes[query.library.prefix] = query.library.uri

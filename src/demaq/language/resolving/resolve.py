@@ -1,7 +1,6 @@
 """Resolve every name of a module.
 
-The scoping is XQuery's own (3.1, section 2.1.1 and where each expression binds). Later passes never look at a prefix
-again.
+The scoping is that of XQuery 3.1 (section 2.1.1, and each expression that binds). Later passes never use prefixes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def resolve_module(
     libraries: Sequence[ast.Query] = (),
     suggestions: Suggestions | None = None,
 ) -> Names:
-    """Resolve one file of an application, given the library modules it imports (others may be among them)."""
+    """Return the names of one file of an application; `libraries` holds the modules it imports, and perhaps others."""
     with deep_recursion():
         resolver = _prepare(module.prolog, libraries, None, suggestions)
         if module.errorqueue is not None:
@@ -37,7 +36,7 @@ def resolve_query(
     libraries: Sequence[ast.Query] = (),
     suggestions: Suggestions | None = None,
 ) -> Names:
-    """Resolve a main or library module of plain XQuery."""
+    """Return the names of a main or library module of plain XQuery."""
     with deep_recursion():
         resolver = _prepare(query.prolog, libraries, query.library, suggestions)
         if query.body is not None:
@@ -84,7 +83,7 @@ def _prepare(
 
 
 def _import(library: ast.Query, uri: str, names: NamesBuilder) -> None:
-    """Make what a library module declares and does not keep private known to its importer."""
+    """Declare the functions and variables of a library module that are not private."""
     prefixes, default_function = prefixes_of(library), default_function_of(library)
     for declaration in library.prolog:
         if not isinstance(declaration, (ast.FunctionDecl, ast.VarDecl)) or is_annotated(declaration, "private"):

@@ -1,7 +1,7 @@
-"""Walk expressions with XQuery's scoping rules in hand, and write down what each name means.
+"""Resolve the names in expressions, following the scoping rules of XQuery.
 
-Every binding expression has a method here that says in which of its parts its variables are visible. All others are
-walked through. Recursion is plain calls from method to method, so depth is no problem (see `recursion`).
+Every binding expression has a method that determines in which of its parts its variables are visible. All others are
+traversed generically. Recursion is plain calls from method to method (see `recursion`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITTEN = {FN: "", XS: "xs:", QS: "qs:", MAP: "map:", ARRAY: "array:", MATH: "m
 
 
 class Focus(Enum):
-    """What `.` is: nothing, the message's document node, or whatever a path or predicate has reached."""
+    """What `.` refers to: nothing, the message's document node, or an item that a path or predicate has reached."""
 
     ABSENT = "absent"
     DOCUMENT = "document"
@@ -35,7 +35,7 @@ class Focus(Enum):
 
 
 class Resolver:
-    """One pass over the expressions of one module. What it finds goes into `names`."""
+    """One pass over the expressions of one module. The result is built in `names`."""
 
     def __init__(self, names: NamesBuilder, scope: Scope, suggestions: Suggestions) -> None:
         self.names = names
@@ -44,7 +44,7 @@ class Resolver:
         self.focus = Focus.ABSENT
         self.default_function = FN
         self.unloaded: set[str] = set()
-        """Namespaces of imports whose module could not be read: what they declare is unknown, and no mistake."""
+        """Namespaces of imports whose module could not be read: their names are unknown, which is not reported."""
         self.arities: dict[tuple[str, str], list[int]] = {}
         self._hint_without_focus = ""
 
@@ -59,7 +59,7 @@ class Resolver:
             self.visit(child)
 
     def with_message(self, expr: ast.Expr) -> None:
-        """An expression evaluated on a message: its document node is the context item."""
+        """Resolve an expression evaluated on a message: its document node is the context item."""
         self.focus = Focus.DOCUMENT
         self.visit(expr)
         self.focus = Focus.ABSENT
@@ -76,7 +76,7 @@ class Resolver:
         self.scope.leave(mark)
 
     def global_variable(self, declaration: ast.VarDecl) -> None:
-        """Its value sees the variables declared before it; from then on it is visible itself."""
+        """Resolve a global variable. Its value sees only the variables declared before it."""
         self._check_annotations(declaration.annotations)
         if declaration.type is not None:
             self.visit(declaration.type)
@@ -85,7 +85,7 @@ class Resolver:
         self._bind(declaration.name, declaration)
 
     def part(self, name: ast.Name) -> None:
-        """The name of a queue, property, slicing, collection or rule."""
+        """Resolve the name of a queue, property, slicing, collection or rule."""
         uri = self.uri_of(name, "")
         if uri is not None:
             self.names.parts[name] = part_name(uri, name.local)
@@ -101,7 +101,7 @@ class Resolver:
     # prefixes
 
     def uri_of(self, name: ast.Name | ast.NameTest, default: str) -> str | None:
-        """Return the namespace of a name, or None (and a problem) where its prefix means nothing."""
+        """Return the namespace of a name, or None (and report it) if its prefix is not declared."""
         if name.uri is not None:
             return name.uri
         if not name.prefix:
@@ -156,7 +156,7 @@ class Resolver:
         hint = self.suggestions.did_you_mean(name.local, known, f"${prefix}{{}}")
         self.error("DQ0201", f"variable ${name} is not bound here", at, hint)
 
-    # the focus
+    # focus
 
     def _needs_focus(self, node: ast.Node) -> None:
         if self.focus is not Focus.ABSENT:
@@ -171,7 +171,7 @@ class Resolver:
         )
 
     def _inner(self, node: ast.Node) -> None:
-        """Visit with a focus that a path, predicate or `!` has set."""
+        """Visit with a focus set by a path, predicate or `!`."""
         before, self.focus = self.focus, Focus.INNER
         self.visit(node)
         self.focus = before
@@ -236,7 +236,7 @@ class Resolver:
                 self.visit(operand)
 
     def _reads_like_variable(self, node: ast.AxisStep) -> bool:
-        """`mRID` where `$mRID` is bound: an element's name by the grammar, most likely a slip."""
+        """Return whether a step `mRID` stands where `$mRID` is bound: probably a mistake."""
         test = node.test
         return (
             node.axis == "child"
@@ -372,7 +372,7 @@ class Resolver:
         if body is not None:
             self.visit(body)
 
-    # what binds variables
+    # binding expressions
 
     def _flwor(self, node: ast.Flwor) -> None:
         mark = self.scope.enter()
@@ -511,7 +511,7 @@ class Resolver:
     def _namespace_attribute(self, attribute: ast.DirectAttribute, prefix: str) -> None:
         uri = ""
         for part in attribute.parts:
-            if isinstance(part, ast.RawText):  # the parser lets nothing else stand here
+            if isinstance(part, ast.RawText):  # the parser allows nothing else here
                 raw = part.raw.replace("{{", "{").replace("}}", "}")
                 uri += REFERENCE.sub(lambda match: referenced_character(match) or "", raw)
         self.scope.bind_prefix(prefix, " ".join(uri.split()))
@@ -605,7 +605,7 @@ class Resolver:
 
 
 def _mentions(node: ast.OperatorChain, step: ast.AxisStep) -> bool:
-    """Return whether another operand is the variable of that name, or begins with it: `id = $id` is no slip."""
+    """Return whether another operand is, or begins with, the variable of that name: `id = $id` is no mistake."""
     assert isinstance(step.test, ast.NameTest)
     for operand in node.operands:
         first = operand

@@ -1,6 +1,6 @@
-"""Which variables and prefixes mean something at the place a pass has reached.
+"""The variables and prefixes in scope during a traversal.
 
-Entering a scope costs nothing and leaving it undoes what was bound inside, so a pass stays linear in the program.
+Entering a scope is free, and leaving it undoes the bindings made inside, so a pass is linear in the program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Key = tuple[str, str]
 """Namespace and local name of a variable."""
 
 DEFAULT_ELEMENT = ""
-"""Under this prefix the default element namespace is kept."""
+"""The prefix under which the default element namespace is kept."""
 
 _UNBOUND = object()
 
@@ -24,11 +24,11 @@ class Scope:
         self._trail: list[tuple[dict[str, str] | dict[Key, ast.Node | None], object, object]] = []
 
     def enter(self) -> int:
-        """Return a mark to go back to with `leave`."""
+        """Return a mark for `leave`."""
         return len(self._trail)
 
     def leave(self, mark: int) -> None:
-        """Forget what was bound since the mark."""
+        """Undo the bindings made since the mark."""
         trail = self._trail
         while len(trail) > mark:
             table, key, before = trail.pop()

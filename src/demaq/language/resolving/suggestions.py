@@ -1,7 +1,7 @@
-"""Which name the author probably meant.
+"""Suggest the name that the author probably meant.
 
-Comparing names is slow, so a run compares a bounded number of them: a program with thousands of unknown names loses
-some hints and no time.
+Comparing names is slow, so a run compares a bounded number of them: a program with thousands of unknown names gets
+fewer hints instead of taking longer.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 LISTED_MAX = 10
-"""So many names are listed where none is like the one that was meant."""
+"""The most names that are listed if none is similar."""
 COMPARISONS_MAX = 50_000
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """What to say about a name that nobody has declared: one that is like it, or those there are if they are few."""
+    """Return the message for an unknown name, with a similar one, or all names if there are few."""
     names = list(known)
     hint = Suggestions().did_you_mean(name, names)
     if hint is None and 0 < len(names) <= LISTED_MAX:
@@ -31,11 +31,11 @@ class Suggestions:
 
     @property
     def exhausted(self) -> bool:
-        """Return whether so many names were compared that no further hint is given."""
+        """Return whether the budget of comparisons is spent, so that no further hint is given."""
         return self._comparisons_left <= 0
 
     def closest(self, name: str, known: Iterable[str]) -> str | None:
-        """Return the known name most like this one, if one is like it."""
+        """Return the most similar known name, if any is similar enough."""
         if self.exhausted:
             return None
         length = len(name)
@@ -49,6 +49,6 @@ class Suggestions:
         return matches[0] if matches else None
 
     def did_you_mean(self, name: str, known: Iterable[str], written: str = "{}") -> str | None:
-        """`did you mean …?`, with the name put into how it would be written."""
+        """Return `did you mean …?`, with the name formatted as it would be written."""
         found = self.closest(name, known)
         return f"did you mean {written.format(found)}?" if found else None
