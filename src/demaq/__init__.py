@@ -1,4 +1,7 @@
-"""A server for declarative XML message processing."""
+"""A server for declarative XML message processing.
+
+The public names are those of `__all__`; everything else is private by convention.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,20 +10,23 @@ from demaq._version import __version__
 
 if TYPE_CHECKING:
     from demaq import errors, spark, testing
+    from demaq.language.loader import load_program
+    from demaq.messages import Message
     from demaq.server.node import Node
     from demaq.testing import Lab
 
-__all__ = ["Lab", "Node", "__version__", "errors", "spark", "testing"]
+__all__ = ["Lab", "Message", "Node", "__version__", "errors", "load_program", "spark", "testing"]
 
 _LAZY = {
     "Lab": "demaq.testing",
+    "Message": "demaq.messages",
     "Node": "demaq.server.node",
     "errors": "demaq.errors",
+    "load_program": "demaq.language.loader",
     "spark": "demaq.spark",
     "testing": "demaq.testing",
 }
-"""Where each public name is imported from when somebody asks for it: a node brings Saxon along, and most commands need
-none."""
+"""The module of each public name, imported on first access: a node needs Saxon, and most commands do not."""
 
 
 def __getattr__(name: str) -> Any:

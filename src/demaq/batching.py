@@ -33,7 +33,7 @@ Act: TypeAlias = Callable[[Sequence[T]], Sequence[R]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
+class _ItemFailure:
     error: Exception
 
 
@@ -154,18 +154,18 @@ class AsyncBatcher(Generic[T, R]):
             results = await self._run_in_thread([item for item, _ in batch])
             self._running = 0
             try:
-                self._observe([result for result in results if not isinstance(result, _Failed)])
+                self._observe([result for result in results if not isinstance(result, _ItemFailure)])
             finally:
                 _resolve([future for _, future in batch], results)
 
-    async def _run_in_thread(self, items: Sequence[T]) -> Sequence[R | _Failed]:
+    async def _run_in_thread(self, items: Sequence[T]) -> Sequence[R | _ItemFailure]:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, _run_batch, self._act, items)
         except Exception as error:  # the executor was shut down
-            return [_Failed(error)] * len(items)
+            return [_ItemFailure(error)] * len(items)
 
 
-def _run_batch(act: Act[T, R], items: Sequence[T]) -> Sequence[R | _Failed]:
+def _run_batch(act: Act[T, R], items: Sequence[T]) -> Sequence[R | _ItemFailure]:
     """Return for each item its result, or why it has none."""
     try:
         results = act(items)
@@ -173,7 +173,7 @@ def _run_batch(act: Act[T, R], items: Sequence[T]) -> Sequence[R | _Failed]:
         return results
     except Exception as error:
         if len(items) == 1 or not _concerns_one_item(error):
-            return [_Failed(error)] * len(items)
+            return [_ItemFailure(error)] * len(items)
     return [result for item in items for result in _run_batch(act, [item])]
 
 
@@ -182,11 +182,11 @@ def _concerns_one_item(error: Exception) -> bool:
     return not isinstance(error, OperatorError) or isinstance(error, AlreadyProcessed)
 
 
-def _resolve(futures: Sequence[Future[R] | asyncio.Future[R]], results: Sequence[R | _Failed]) -> None:
+def _resolve(futures: Sequence[Future[R] | asyncio.Future[R]], results: Sequence[R | _ItemFailure]) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.done():  # its caller was cancelled
             continue
-        if isinstance(result, _Failed):
+        if isinstance(result, _ItemFailure):
             future.set_exception(result.error)
         else:
             future.set_result(result)

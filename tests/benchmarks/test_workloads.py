@@ -44,7 +44,7 @@ def by_engine(workload: Workload) -> tuple[list[str], int]:
             lab.enqueue(workload.queue, workload.message(number))
         steps = lab.run_until_idle()
         queues = lab.program.queues
-        return [message.body for queue in queues for message in lab.made(queue)], steps
+        return [message.body for queue in queues for message in lab.read_created(queue)], steps
 
 
 def by_hand(workload: Workload, folder: Path, per_commit: int, monkeypatch) -> tuple[list[str], int]:

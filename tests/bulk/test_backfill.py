@@ -143,7 +143,7 @@ def test_the_command_fills_in_on_spark_and_the_next_run_has_nothing_left_to_do(
     assert shop("backfill", "shop.dmq", "--json") == 0
     assert json.loads(shop.out) == {"messages": 0, "changed": 0, "failed": 0}
     with Lab(shop.application, store=shop.store) as lab:
-        assert [m.properties["customer"] for m in lab.messages("bills")] == [f"c{number % 7}" for number in range(30)]
+        assert [m.properties["customer"] for m in lab.read_queue("bills")] == [f"c{number % 7}" for number in range(30)]
         assert len(lab.store.slice("byCustomer", "c3", lab.store.snapshot())) == 4
 
 

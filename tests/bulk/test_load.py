@@ -130,7 +130,7 @@ def test_the_next_run_processes_what_was_loaded(shop: Shop, tmp_path: Path):
     shop.load("orders", "in")
     with Lab(shop.application, shop.store) as lab:
         lab.run_until_idle()
-        assert [message.body for message in lab.made("parcels")] == [f'<parcel id="{n}"/>' for n in range(3)]
+        assert [message.body for message in lab.read_created("parcels")] == [f'<parcel id="{n}"/>' for n in range(3)]
 
 
 BAD = {

@@ -248,8 +248,8 @@ def test_a_message_is_shown_with_the_way_back_to_its_origin(tmp_path: Path, caps
     with Lab(program, tmp_path) as lab:
         first = lab.enqueue("a", "<n>1</n>")
         lab.run_until_idle()
-        last = lab.made("out")[-1].id
-        wide = lab.made("a")[-1].id
+        last = lab.read_created("out")[-1].id
+        wide = lab.read_created("a")[-1].id
     demaq = Asked(tmp_path, capsys)
 
     shown = demaq.json("show", last)

@@ -73,7 +73,7 @@ def test_the_system_says_the_same_about_a_message_here_in_a_laboratory_and_in_a_
         lab.now = at
         lab.enqueue("in", body)
         lab.run_until_idle()
-        in_lab = [message.body for message in lab.made("out")]
+        in_lab = [message.body for message in lab.read_created("out")]
     node = Node("app.dmq", "store", clock=lambda: at, evaluator=evaluator)
     node.start()
     try:
@@ -162,7 +162,7 @@ def test_a_stored_message_is_tried_on_what_was_there_and_changes_nothing(tried: 
         second = lab.enqueue("orders", "<order customer='a'/>", {"urgent": False})
         lab.run_until_idle()
         third = lab.enqueue("orders", "<order customer='a'/>")
-        made = [message.body for message in lab.made("out")]
+        made = [message.body for message in lab.read_created("out")]
     before = Path("store/store.db").read_bytes()
 
     def enqueued(*words: str) -> str:

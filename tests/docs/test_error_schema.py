@@ -85,7 +85,7 @@ def test_what_goes_wrong_in_an_application_is_as_the_schema_says(schema: etree.X
         for name in NAMES:
             lab.enqueue("a", f'<?p i?><!-- c --><{name} xmlns="" xmlns:p="urn:p" euros="cheap">text</{name}><!-- d -->')
         lab.advance(10)
-        made = lab.made("demaq:errors")
+        made = lab.read_created("demaq:errors")
     found = {}
     for message in made:
         assert_valid(schema, message.body)
@@ -143,7 +143,7 @@ def test_a_location_names_the_file_as_the_author_knows_it(tmp_path: Path) -> Non
     with Lab(tmp_path / "app") as lab:
         lab.enqueue("a", '<m n="x"/>')
         lab.run_until_idle()
-        places = [etree.fromstring(message.body).find("location") for message in lab.made("demaq:errors")]
+        places = [etree.fromstring(message.body).find("location") for message in lab.read_created("demaq:errors")]
 
     found = [(place.get("file"), place.get("line")) for place in places if place is not None]
     assert found == [("sub/rules.dmq", "2"), ("sub/own.xqm", "2"), ("other.xqm", "3")]

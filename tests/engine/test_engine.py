@@ -27,7 +27,7 @@ def test_messages_are_processed_oldest_first() -> None:
         for n in range(5):
             lab.enqueue("a", f"<m n='{n}'/>")
         lab.run_until_idle()
-        assert texts(lab.made("b")) == [f'<m n="{n}"/>' for n in range(5)]
+        assert texts(lab.read_created("b")) == [f'<m n="{n}"/>' for n in range(5)]
 
 
 def test_a_higher_priority_goes_first_even_when_it_came_last() -> None:
@@ -42,7 +42,7 @@ def test_a_higher_priority_goes_first_even_when_it_came_last() -> None:
         lab.enqueue("slow", "<m><n>2</n></m>")
         lab.enqueue("fast", "<m><n>3</n></m>")
         lab.run_until_idle()
-        assert texts(lab.made("log")) == [
+        assert texts(lab.read_created("log")) == [
             "<fast><n>3</n></fast>",
             "<slow><n>1</n></slow>",
             "<fast><n>9</n></fast>",
@@ -61,7 +61,7 @@ def test_a_rule_sees_unprocessed_messages_and_itself_but_not_what_its_own_transa
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
         # b is a mailbox: nobody processes what is in it. What is processed in a and in no slice is gone.
-        assert texts(lab.made("c")) == ['<n a="2" b="0"/>', '<n a="1" b="1"/>']
+        assert texts(lab.read_created("c")) == ['<n a="2" b="0"/>', '<n a="1" b="1"/>']
 
 
 def test_a_round_ends_like_a_serial_execution_when_messages_depend_on_each_other() -> None:
@@ -74,7 +74,7 @@ def test_a_round_ends_like_a_serial_execution_when_messages_depend_on_each_other
         for n in (1, 2, 1, 3, 2, 1):
             lab.enqueue("in", f"<m><id>{n}</id></m>")
         lab.run_until_idle()
-        assert texts(lab.made("seen")) == [f"<seen><id>{n}</id></seen>" for n in (1, 2, 3)]
+        assert texts(lab.read_created("seen")) == [f"<seen><id>{n}</id></seen>" for n in (1, 2, 3)]
 
 
 # --- slices ----------------------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ def test_a_reset_opens_a_new_lifetime() -> None:
         for n in (7, "07", 8, 7, "+7"):
             lab.enqueue("a", f"<m><k>{n}</k></m>")
             lab.run_until_idle()
-        assert texts(lab.made("out")) == ['<joined k="7"/>', '<joined k="7"/>']
-        assert len(lab.slice("s", "8")) == 1
-        assert lab.slice("s", "7") == []
+        assert texts(lab.read_created("out")) == ['<joined k="7"/>', '<joined k="7"/>']
+        assert len(lab.read_slice("s", "8")) == 1
+        assert lab.read_slice("s", "7") == []
 
 
 def test_a_message_enqueued_with_a_reset_is_in_the_new_lifetime() -> None:
@@ -108,7 +108,7 @@ def test_a_message_enqueued_with_a_reset_is_in_the_new_lifetime() -> None:
         lab.enqueue("a", "<m><k>x</k></m>")
         lab.enqueue("a", "<close><k>x</k></close>")
         lab.run_until_idle()
-        assert texts(lab.slice("s", "x")) == ["<open><k>x</k></open>"]
+        assert texts(lab.read_slice("s", "x")) == ["<open><k>x</k></open>"]
 
 
 def test_unprocessed_messages_of_the_old_lifetime_are_processed_by_their_queue_and_not_by_the_slicing() -> None:
@@ -123,7 +123,7 @@ def test_unprocessed_messages_of_the_old_lifetime_are_processed_by_their_queue_a
         lab.enqueue("a", "<m><k>1</k><n>1</n></m>")
         lab.enqueue("a", "<m><k>1</k><n>2</n></m>")
         lab.run_until_idle()
-        assert texts(lab.made("out")) == [
+        assert texts(lab.read_created("out")) == [
             "<queue><n>1</n></queue>",
             "<slice><n>1</n></slice>",
             "<queue><n>2</n></queue>",
@@ -145,25 +145,25 @@ def test_a_message_stays_until_the_last_of_its_slices_is_reset() -> None:
         lab.run_until_idle()
         lab.enqueue("done", "<d><paid/><id>1</id></d>")
         lab.run_until_idle()
-        assert len(lab.messages("orders")) == 1
+        assert len(lab.read_queue("orders")) == 1
         lab.enqueue("done", "<d><packed/><id>1</id></d>")
         lab.run_until_idle()
         # orders has no rule: nobody processes its messages, so it is a mailbox and keeps them
-        assert len(lab.messages("orders")) == 1
+        assert len(lab.read_queue("orders")) == 1
         assert len(lab.take("orders")) == 1
-        assert lab.messages("orders") == []
+        assert lab.read_queue("orders") == []
 
 
 def test_what_is_processed_and_in_no_slice_is_invisible_at_once_and_removed_later() -> None:
     with Lab("create queue a create queue b create rule r for a if (//x) then do enqueue <y/> into b") as lab:
         lab.enqueue("a", "<x/>")
         lab.run_until_idle()
-        assert lab.messages("a") == []
-        assert texts(lab.stored("a")) == ["<x/>"]
+        assert lab.read_queue("a") == []
+        assert texts(lab.read_stored("a")) == ["<x/>"]
         lab.advance(1)
         assert lab.collect_garbage() == 1
-        assert lab.stored("a") == []
-        assert texts(lab.messages("b")) == ["<y/>"]
+        assert lab.read_stored("a") == []
+        assert texts(lab.read_queue("b")) == ["<y/>"]
 
 
 def test_messages_can_be_grouped_by_what_the_system_knows_of_them() -> None:
@@ -179,10 +179,10 @@ def test_messages_can_be_grouped_by_what_the_system_knows_of_them() -> None:
         first = lab.enqueue("a", "<m/>")
         second = lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        assert {m.properties["demaq:origin"] for m in lab.made("a")} == {first, second}
-        assert [m.id for m in lab.slice("self", second)] == [second]
-        assert len(lab.slice("family", first)) >= 3
-        assert f'<done of="{first}"/>' in texts(lab.made("b"))
+        assert {m.properties["demaq:origin"] for m in lab.read_created("a")} == {first, second}
+        assert [m.id for m in lab.read_slice("self", second)] == [second]
+        assert len(lab.read_slice("family", first)) >= 3
+        assert f'<done of="{first}"/>' in texts(lab.read_created("b"))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_an_error_goes_to_the_rule_then_the_queue_then_the_module_then_the_syste
         with Lab(program.format(header=header, queue=queue, rule=rule)) as lab:
             sent = lab.enqueue("a", "<m>1</m>")
             lab.run_until_idle()
-            (error,) = lab.made(expected)
+            (error,) = lab.read_created(expected)
             assert error.body.startswith("<error><dynamicError/><rule>r</rule><queue>a</queue>")
             assert f"<messageId>{sent}</messageId><code>FOAR0001</code>" in error.body
             assert "<initialMessage><m>1</m></initialMessage></error>" in error.body
@@ -222,7 +222,7 @@ def test_a_rule_may_ask_how_far_up_an_error_has_come() -> None:
     with Lab(program) as lab:
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        assert texts(lab.made("seen")) == ["<level>3</level>"]
+        assert texts(lab.read_created("seen")) == ["<level>3</level>"]
 
 
 def test_errors_about_error_messages_go_up_and_come_to_an_end() -> None:
@@ -237,7 +237,7 @@ def test_errors_about_error_messages_go_up_and_come_to_an_end() -> None:
     with Lab(program) as lab:
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        assert [len(lab.made(queue)) for queue in ("e1", "e2", "demaq:errors")] == [1, 1, 1]
+        assert [len(lab.read_created(queue)) for queue in ("e1", "e2", "demaq:errors")] == [1, 1, 1]
 
 
 def test_error_messages_inherit_what_the_failed_message_would_hand_on() -> None:
@@ -249,7 +249,7 @@ def test_error_messages_inherit_what_the_failed_message_would_hand_on() -> None:
     with Lab(program) as lab:
         lab.enqueue("a", "<m/>", {"vip": True})
         lab.run_until_idle()
-        assert lab.made("e")[0].properties["vip"] == "true"
+        assert lab.read_created("e")[0].properties["vip"] == "true"
 
 
 def test_an_error_that_its_queue_refuses_ends_in_the_systems_queue_whatever_that_computes() -> None:
@@ -264,10 +264,14 @@ def test_an_error_that_its_queue_refuses_ends_in_the_systems_queue_whatever_that
     with Lab(program) as lab:
         lab.enqueue("a", "<m><k>5</k></m>", {"i": "7"})
         lab.run_until_idle()
-        assert len(lab.made("e")) == 1
+        assert len(lab.read_created("e")) == 1
         lab.enqueue("a", "<m><k>x</k></m>", {"i": "7"})
         lab.run_until_idle()
-        assert (len(lab.made("e")), len(lab.made("demaq:errors")), len(lab.made("me"))) == (1, 1, 0)
+        assert (len(lab.read_created("e")), len(lab.read_created("demaq:errors")), len(lab.read_created("me"))) == (
+            1,
+            1,
+            0,
+        )
 
 
 def test_a_burst_in_one_slice_is_reset_once_for_each_lifetime() -> None:
@@ -281,7 +285,7 @@ def test_a_burst_in_one_slice_is_reset_once_for_each_lifetime() -> None:
         for n in range(6):
             lab.enqueue("a", f"<m><k>{n % 2}</k><n>{n}</n></m>")
         lab.run_until_idle()
-        assert texts(lab.made("out")) == ["<closed><n>0</n></closed>", "<closed><n>1</n></closed>"]
+        assert texts(lab.read_created("out")) == ["<closed><n>0</n></closed>", "<closed><n>1</n></closed>"]
 
 
 def test_rules_handle_errors_like_any_message() -> None:
@@ -295,7 +299,7 @@ def test_rules_handle_errors_like_any_message() -> None:
         lab.enqueue("a", "<m><n>5</n></m>")
         lab.enqueue("a", "<m><n>five</n></m>")
         lab.run_until_idle()
-        assert texts(lab.made("letters")) == ["<x>5</x>", "<letter><n>five</n></letter>"]
+        assert texts(lab.read_created("letters")) == ["<x>5</x>", "<letter><n>five</n></letter>"]
 
 
 def test_an_endless_chain_of_messages_ends_in_an_error() -> None:
@@ -303,8 +307,8 @@ def test_an_endless_chain_of_messages_ends_in_an_error() -> None:
     with Lab(program, hops_max=50) as lab:
         lab.enqueue("a", "<n>0</n>")
         lab.run_until_idle()
-        assert len(lab.made("a")) == 50
-        (error,) = lab.made("demaq:errors")
+        assert len(lab.read_created("a")) == 50
+        (error,) = lab.read_created("demaq:errors")
         assert "<systemError/>" in error.body
 
 
@@ -316,12 +320,12 @@ def test_a_clock_made_of_timers_is_not_an_endless_chain() -> None:
     with Lab(program.replace("{0}", '"PT1M"'), hops_max=10) as lab:
         lab.enqueue("tick", "<tick/>")
         lab.advance(50 * 60)
-        assert len(lab.made("tick")) == 50
-        assert lab.made("demaq:errors") == []
+        assert len(lab.read_created("tick")) == 50
+        assert lab.read_created("demaq:errors") == []
     with Lab(program.replace("{0}", "0"), hops_max=10) as lab:
         lab.enqueue("tick", "<tick/>")
         lab.run_until_idle()
-        assert len(lab.made("demaq:errors")) == 1
+        assert len(lab.read_created("demaq:errors")) == 1
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
@@ -338,16 +342,16 @@ def test_echo_queues_bring_messages_back_when_it_is_time_in_due_order() -> None:
         for delay in ("PT2H", "PT1H", "PT0S", "-PT5S"):
             lab.enqueue("a", f"<m><in>{delay}</in></m>", {"n": 5})
         lab.run_until_idle()
-        assert texts(lab.made("back")) == ["<later>-PT5S</later>", "<later>PT0S</later>"]
+        assert texts(lab.read_created("back")) == ["<later>-PT5S</later>", "<later>PT0S</later>"]
         lab.advance(3599)
-        assert len(lab.made("back")) == 2
+        assert len(lab.read_created("back")) == 2
         lab.advance(1)
-        assert len(lab.made("back")) == 3
+        assert len(lab.read_created("back")) == 3
         lab.advance(10_000)
-        assert texts(lab.made("back"))[2:] == ["<later>PT1H</later>", "<later>PT2H</later>"]
-        assert lab.made("back")[0].properties["n"] == "5"
-        assert "timeout" not in lab.made("back")[0].properties
-        assert lab.messages("t") == []
+        assert texts(lab.read_created("back"))[2:] == ["<later>PT1H</later>", "<later>PT2H</later>"]
+        assert lab.read_created("back")[0].properties["n"] == "5"
+        assert "timeout" not in lab.read_created("back")[0].properties
+        assert lab.read_queue("t") == []
 
 
 def test_overdue_timers_fire_once_after_a_crash() -> None:
@@ -358,7 +362,7 @@ def test_overdue_timers_fire_once_after_a_crash() -> None:
         lab.advance(7200)
         lab.crash()
         lab.advance(7200)
-        assert len(lab.messages("back")) == 1
+        assert len(lab.read_queue("back")) == 1
 
 
 # --- durability and modes --------------------------------------------------------------------------------------------
@@ -372,7 +376,7 @@ def test_nothing_that_was_accepted_is_lost_in_a_crash_and_nothing_is_done_twice(
         lab.run_until_idle()
         lab.crash()
         lab.run_until_idle()
-        assert texts(lab.messages("b")) == [f"<m>{n}</m>" for n in range(10)]
+        assert texts(lab.read_queue("b")) == [f"<m>{n}</m>" for n in range(10)]
 
 
 def test_transient_queues_are_empty_after_a_crash() -> None:
@@ -386,10 +390,10 @@ def test_transient_queues_are_empty_after_a_crash() -> None:
     with Lab(program) as lab:
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        assert len(lab.slice("s", "1")) == 2
+        assert len(lab.read_slice("s", "1")) == 2
         lab.crash()
-        assert texts(lab.slice("s", "1")) == ["<p/>"]
-        assert lab.messages("t") == []
+        assert texts(lab.read_slice("s", "1")) == ["<p/>"]
+        assert lab.read_queue("t") == []
 
 
 def test_collections_are_read_by_rules() -> None:
@@ -397,7 +401,7 @@ def test_collections_are_read_by_rules() -> None:
     with Lab(program, collections={"c": ["<d><x>1</x></d>", "<d><x>2</x></d>"]}) as lab:
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        assert texts(lab.made("b")) == ["<p><x>1</x><x>2</x></p>"]
+        assert texts(lab.read_created("b")) == ["<p><x>1</x><x>2</x></p>"]
 
 
 # --- intake ----------------------------------------------------------------------------------------------------------
@@ -418,7 +422,7 @@ def test_intake_refuses_what_a_queue_cannot_take(queue: str, body: str, properti
         with pytest.raises(MessageError) as refusal:
             lab.enqueue(queue, body, properties)
         assert refusal.value.kind == kind
-        assert lab.stored("a") == []
+        assert lab.read_stored("a") == []
 
 
 def test_messages_know_where_they_come_from() -> None:
@@ -431,8 +435,8 @@ def test_messages_know_where_they_come_from() -> None:
     with Lab(program) as lab:
         sent = lab.enqueue("a", "<a/>")
         lab.run_until_idle()
-        (made,) = lab.made("c")
+        (made,) = lab.read_created("c")
         assert made.body == f'<c rule="one" origin="{sent}"/>'
         assert made.rule == "two"
-        assert made.trigger == lab.made("b")[0].id
-        assert lab.stored("b")[0].processed
+        assert made.trigger == lab.read_created("b")[0].id
+        assert lab.read_stored("b")[0].processed

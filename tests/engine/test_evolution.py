@@ -80,7 +80,7 @@ def test_a_new_lookup_finds_messages_that_were_stored_before(tmp_path: Path):
         lab.enqueue("orders", ORDERS[0])
         lab.enqueue("questions", "<question>a</question>")
         lab.run_until_idle()
-        assert [message.body for message in lab.made("answers")] == ["<answer>3</answer>"]
+        assert [message.body for message in lab.read_created("answers")] == ["<answer>3</answer>"]
 
 
 def test_a_lookup_that_comes_back_finds_what_was_stored_without_it(tmp_path: Path):
@@ -90,7 +90,7 @@ def test_a_lookup_that_comes_back_finds_what_was_stored_without_it(tmp_path: Pat
         lab.enqueue("questions", "<question>b</question>")
         lab.enqueue("questions", "<question>a</question>")
         lab.run_until_idle()
-        assert [message.body for message in lab.made("answers")] == ["<answer>2</answer>", "<answer>2</answer>"]
+        assert [message.body for message in lab.read_created("answers")] == ["<answer>2</answer>", "<answer>2</answer>"]
 
 
 # properties
@@ -99,7 +99,7 @@ def test_a_lookup_that_comes_back_finds_what_was_stored_without_it(tmp_path: Pat
 def test_a_new_property_is_computed_on_stored_messages(tmp_path: Path):
     run(tmp_path, LOG, [*ORDERS[:2], "<order/>"])
     with Lab(LOG + CUSTOMER, store=tmp_path) as lab:
-        assert [message.properties.get("customer") for message in lab.messages("orders")] == ["a", "b", None]
+        assert [message.properties.get("customer") for message in lab.read_queue("orders")] == ["a", "b", None]
 
 
 def test_the_time_of_a_computed_value_is_that_of_its_message(tmp_path: Path):
@@ -108,7 +108,7 @@ def test_the_time_of_a_computed_value_is_that_of_its_message(tmp_path: Path):
         lab.enqueue("orders", "<order/>")
         created = lab.now
     with Lab(LOG + "create property at as xs:dateTime queue orders value current-dateTime()", store=tmp_path) as lab:
-        [message] = lab.messages("orders")
+        [message] = lab.read_queue("orders")
         assert datetime.fromisoformat(message.properties["at"].replace("Z", "+00:00")) == created
 
 
@@ -122,7 +122,7 @@ def test_a_new_property_is_inherited_along_the_messages_that_caused_each_other(t
     run(tmp_path, CHAIN, ["<m id='1'/>", "<m id='2'/>"], "start")
     inherited = "create property id as xs:integer inherited queue start value //@id queue middle, end"
     with Lab(CHAIN + inherited, store=tmp_path) as lab:
-        assert [message.properties["id"] for message in lab.messages("end")] == ["1", "2"]
+        assert [message.properties["id"] for message in lab.read_queue("end")] == ["1", "2"]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])
@@ -141,7 +141,7 @@ def test_inheritance_breaks_at_a_message_that_was_removed(tmp_path: Path):
         assert lab.collect_garbage() == 2
     inherited = "create property id as xs:integer inherited queue start value //@id queue middle, end"
     with Lab(CHAIN + inherited, store=tmp_path) as lab:
-        assert ["id" in message.properties for message in lab.messages("end")] == [False]
+        assert ["id" in message.properties for message in lab.read_queue("end")] == [False]
 
 
 def test_a_value_that_was_set_is_kept_and_one_that_is_computed_only_is_computed_again(tmp_path: Path):
@@ -149,7 +149,7 @@ def test_a_value_that_was_set_is_kept_and_one_that_is_computed_only_is_computed_
     with Lab(LOG + free, store=tmp_path) as lab:
         lab.enqueue("orders", "<order/>", {"p": "given"})
     with Lab(LOG + free.replace("old", "new"), store=tmp_path) as lab:
-        [message] = lab.messages("orders")
+        [message] = lab.read_queue("orders")
         assert (message.properties["p"], message.properties["f"]) == ("given", "new")
 
 
@@ -159,7 +159,7 @@ def test_a_property_of_another_type_is_cast_and_its_slices_are_found_by_the_new_
     with Lab(program.replace("xs:string", "xs:integer"), store=tmp_path) as lab:
         assert len(in_slice(lab, "s", "7")) == 2
         assert in_slice(lab, "s", "07") == in_slice(lab, "s", "x") == []
-        assert [message.properties.get("n") for message in lab.messages("orders")] == ["7", "7", None]
+        assert [message.properties.get("n") for message in lab.read_queue("orders")] == ["7", "7", None]
 
 
 def test_values_are_cast_from_the_type_they_had(tmp_path: Path):
@@ -169,7 +169,7 @@ def test_values_are_cast_from_the_type_they_had(tmp_path: Path):
     )
     run(tmp_path, program, ["<o/>"])
     with Lab(program.replace("xs:double", "xs:integer").replace("xs:dateTime queue", "xs:date queue").replace("value xs:dateTime('2026-02-03T04:05:06Z')", ""), store=tmp_path) as lab:  # fmt: skip
-        [message] = lab.messages("orders")
+        [message] = lab.read_queue("orders")
         assert (message.properties["n"], message.properties["t"]) == ("10000000", "2026-02-03Z")
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_computed_is_counted_and_the_first_ones_are_named(tmp_pat
     assert lines[3].startswith("  message 1 of orders: property n: ")
     assert lines[-1] == "  and 2 more"
     with Lab(LOG + typed, store=tmp_path) as lab:
-        assert [message.properties.get("n") for message in lab.messages("orders")] == [None] * 7 + ["7"]
+        assert [message.properties.get("n") for message in lab.read_queue("orders")] == [None] * 7 + ["7"]
 
 
 def test_a_program_that_brings_back_a_property_finds_the_values_that_were_set(tmp_path: Path):
@@ -196,19 +196,19 @@ def test_a_program_that_brings_back_a_property_finds_the_values_that_were_set(tm
         lab.enqueue("orders", "<order/>", {"p": "x"})
     for other in (LOG, program.replace("xs:string", "xs:date"), program.replace("xs:string", "xs:string fixed").replace("orders create slicing", "orders value 'f' create slicing")):  # fmt: skip
         with Lab(other, store=tmp_path) as lab:
-            assert {m.properties.get("p") for m in lab.messages("orders")} in ({None}, {"f"})
+            assert {m.properties.get("p") for m in lab.read_queue("orders")} in ({None}, {"f"})
             assert in_slice(lab, "s", "07") == []
         with Lab(program, store=tmp_path) as lab:
             assert len(in_slice(lab, "s", "07")) == 1
-            assert [m.properties.get("p") for m in lab.messages("orders")] == ["07", "x"]
-            assert not [name for m in lab.messages("orders") for name in m.properties if "former" in name]
+            assert [m.properties.get("p") for m in lab.read_queue("orders")] == ["07", "x"]
+            assert not [name for m in lab.read_queue("orders") for name in m.properties if "former" in name]
 
 
 def test_what_an_expression_depends_on_is_part_of_the_property(tmp_path: Path):
     program = "declare variable $unit := 1; create queue orders create queue log create property n as xs:integer fixed queue orders value $unit create property m as xs:integer fixed queue orders value qs:property('n') * 2"
     run(tmp_path, program, ["<o/>"])
     with Lab(program.replace(":= 1", ":= 5"), store=tmp_path) as lab:
-        [message] = lab.messages("orders")
+        [message] = lab.read_queue("orders")
         assert (message.properties["n"], message.properties["m"]) == ("5", "10")
 
 
@@ -225,18 +225,18 @@ def test_a_new_slicing_holds_stored_messages_and_retains_the_processed_ones(tmp_
     )
     with Lab(added, store=tmp_path) as lab:
         lab.run_until_idle()
-        assert lab.made("log") == []  # no rule fires
+        assert lab.read_created("log") == []  # no rule fires
         assert len(in_slice(lab, "ids", "2")) == 1
     with Lab(added.replace("create slicing forever on customer\n", ""), store=tmp_path) as lab:
         assert lab.collect_garbage() == 0
-        assert len(lab.messages("orders")) == 4
+        assert len(lab.read_queue("orders")) == 4
 
 
 def test_messages_that_only_a_removed_slicing_kept_retire(tmp_path: Path):
     program = LOG + CUSTOMER + "create rule note for orders if (//x) then do enqueue <noted/> into log\n"
     run(tmp_path, program + "create slicing s on customer", ORDERS)
     with Lab(program, store=tmp_path) as lab:
-        assert lab.messages("orders") == []
+        assert lab.read_queue("orders") == []
         lab.advance(1)
         assert lab.collect_garbage() == 4
     with Lab(program + "create slicing s on customer", store=tmp_path) as lab:
@@ -247,9 +247,9 @@ def test_a_retired_message_stays_retired(tmp_path: Path):
     program = LOG + "create rule note for orders if (//x) then do enqueue <noted/> into log\n"
     run(tmp_path, program, ORDERS)
     with Lab(program + CUSTOMER + "create slicing s on customer", store=tmp_path) as lab:
-        assert lab.messages("orders") == []
+        assert lab.read_queue("orders") == []
         assert in_slice(lab, "s", "a") == []
-        assert [message.properties["customer"] for message in lab.stored("orders")] == ["a", "b", "a", "b"]
+        assert [message.properties["customer"] for message in lab.read_stored("orders")] == ["a", "b", "a", "b"]
 
 
 def test_a_message_that_was_released_from_a_slice_does_not_come_back(tmp_path: Path):
@@ -294,10 +294,10 @@ def test_a_removed_queue_must_be_empty(tmp_path: Path):
     with pytest.raises(QueueNotEmpty, match=r"queue orders is not in the program any more, but holds 4 messages \(4 unprocessed\): run the old program"):  # fmt: skip
         Lab("create queue log", store=tmp_path)
     with Lab(LOG, store=tmp_path) as lab:
-        assert len(lab.messages("orders")) == 4
+        assert len(lab.read_queue("orders")) == 4
         lab.take("orders", 4)
     with Lab("create queue log", store=tmp_path) as lab:
-        assert len(lab.stored("orders")) == 4
+        assert len(lab.read_stored("orders")) == 4
 
 
 def test_messages_of_a_removed_queue_may_be_discarded(tmp_path: Path):
@@ -312,7 +312,7 @@ def test_messages_of_a_removed_queue_may_be_discarded(tmp_path: Path):
         assert lab.collect_garbage() == 4
     run(tmp_path, rest, discard=["orders", "log"])  # as a service that is started again the same way
     with Lab(rest, store=tmp_path) as lab:
-        assert len(lab.messages("log")) == 1
+        assert len(lab.read_queue("log")) == 1
 
 
 TIMER = """create queue start create queue wait kind echo create queue log
@@ -327,7 +327,7 @@ def test_a_queue_with_running_timers_stays_an_echo_queue(tmp_path: Path):
         Lab(basic, store=tmp_path)
     with Lab(TIMER, store=tmp_path) as lab:
         lab.advance(11)
-        assert len(lab.messages("log")) == 1
+        assert len(lab.read_queue("log")) == 1
     run(tmp_path, basic)
 
 
@@ -343,7 +343,7 @@ def test_a_timer_whose_target_is_gone_becomes_an_error(tmp_path: Path):
     without = "create queue start create queue wait kind echo errorqueue trouble create queue trouble create queue other create rule later for start if (true()) then do enqueue <late/> into wait with timeout value 10 with target value 'other'"
     with Lab(without, store=tmp_path) as lab:
         lab.advance(11)
-        [error] = lab.made("trouble")
+        [error] = lab.read_created("trouble")
         assert "<enqueueError/>" in error.body
         assert "there is no queue log" in error.body
         assert lab.store.next_due() is None
@@ -354,7 +354,7 @@ def test_an_error_of_a_message_whose_rule_is_gone_goes_to_its_queue(tmp_path: Pa
     other = "create queue start create queue wait kind echo errorqueue trouble create queue trouble"
     with Lab(other, store=tmp_path) as lab:
         lab.advance(11)
-        assert len(lab.made("trouble")) == 1
+        assert len(lab.read_created("trouble")) == 1
 
 
 def test_a_persistent_message_outlives_its_queue_becoming_transient(tmp_path: Path):
@@ -362,7 +362,7 @@ def test_a_persistent_message_outlives_its_queue_becoming_transient(tmp_path: Pa
     transient = LOG.replace("orders", "orders mode transient")
     run(tmp_path, transient, ORDERS[1:])
     with Lab(transient, store=tmp_path) as lab:
-        assert ids(lab.messages("orders")) == ["1"]
+        assert ids(lab.read_queue("orders")) == ["1"]
 
 
 def test_new_rules_process_what_waited_in_a_mailbox_and_new_priorities_hold(tmp_path: Path):
@@ -371,7 +371,7 @@ def test_new_rules_process_what_waited_in_a_mailbox_and_new_priorities_hold(tmp_
     rules = "create queue a create queue b priority 5 create queue log create rule x for a if (true()) then do enqueue <a/> into log create rule y for b if (true()) then do enqueue <b/> into log"
     with Lab(rules, store=tmp_path) as lab:
         lab.run_until_idle()
-        assert [message.body for message in lab.made("log")] == ["<b/>", "<a/>"]
+        assert [message.body for message in lab.read_created("log")] == ["<b/>", "<a/>"]
 
 
 def test_a_pending_message_of_an_unknown_queue_harms_nobody():
@@ -499,7 +499,7 @@ def test_a_program_that_can_no_longer_be_read_may_have_been_anything(tmp_path: P
         assert in_slice(lab, "gone", "k") == []
         lab.enqueue("questions", "<question>b</question>")
         lab.run_until_idle()
-        assert [message.body for message in lab.made("answers")] == ["<answer>2</answer>"]
+        assert [message.body for message in lab.read_created("answers")] == ["<answer>2</answer>"]
 
 
 def test_differences_are_data(tmp_path: Path):

@@ -68,9 +68,9 @@ def test_a_node_says_so_in_its_status(tmp_path: Path, capsys: pytest.CaptureFixt
     try:
         node.enqueue("in", "<order xmlns='urn:o'/>")
         until = time.monotonic() + 60
-        while not node.status()["namespaces"] and time.monotonic() < until:
+        while not node.read_status()["namespaces"] and time.monotonic() < until:
             time.sleep(0.01)
-        [report] = node.status()["namespaces"]
+        [report] = node.read_status()["namespaces"]
         assert "rule order" in report
         control = ControlServer(node)
         try:

@@ -218,7 +218,7 @@ def left_in(lab: Lab, application: Application) -> dict[str, list[tuple[str, ...
     queues = {
         queue: [
             (body_of(m.body.replace("messageId", "x"), {}, application.failing_in_two_ways), str(m.rule))
-            for m in lab.messages(queue)
+            for m in lab.read_queue(queue)
         ]
         for queue in lab.program.queues
     }

@@ -39,7 +39,7 @@ def test_every_dynamic_error_has_the_line_and_column_of_what_failed() -> None:
     with Lab(text.replace(MARK, "")) as lab:
         lab.enqueue("q", "<a><b>1</b><b>2</b><c>x</c></a>")
         lab.run_until_idle()
-        errors = [message.body for message in lab.messages("err")]
+        errors = [message.body for message in lab.read_queue("err")]
     found = {}
     for body in errors:
         rule, location = re.search(r"<rule>r(\d+)</rule>", body), re.search(r'line="(\d+)" column="(\d+)"', body)

@@ -63,5 +63,5 @@ def test_what_a_rule_makes_is_held_to_the_same(lab: Lab):
     lab.enqueue("q", f"<x n='{'9' * 100_000}'/>")
     lab.run_until_idle()
 
-    assert lab.messages("made") == []
-    assert any(["has more than 1,000 characters" in message.body for message in lab.messages("demaq:errors")])
+    assert lab.read_queue("made") == []
+    assert any(["has more than 1,000 characters" in message.body for message in lab.read_queue("demaq:errors")])

@@ -267,8 +267,8 @@ def test_a_node_checks_its_native_rules_while_it_runs_and_saxon_can_do_all(
         for _ in range(5):
             node.enqueue("q", "<m>four</m>")
         wait_until(lambda: node.steps == 5)
-        wait_until(lambda: node.status()["native"]["checked"] == answers)
-        assert node.status()["native"]["answers"] == answers
+        wait_until(lambda: node.read_status()["native"]["checked"] == answers)
+        assert node.read_status()["native"]["answers"] == answers
         assert [m.body for m in node.store.queue("o", node.store.snapshot())] == ["<o>4</o>"] * 5
     finally:
         node.stop()
@@ -280,7 +280,7 @@ def test_a_laboratory_leaves_everything_to_saxon_if_it_is_told_so(monkeypatch: p
         with Lab(PROGRAM, evaluator=evaluator) as lab:  # type: ignore[arg-type]
             lab.enqueue("q", "<m>four</m>")
             lab.run_until_idle()
-            assert [message.body for message in lab.messages("o")] == [f"<o>{length}</o>"]
+            assert [message.body for message in lab.read_queue("o")] == [f"<o>{length}</o>"]
     with pytest.raises(ValueError, match="evaluator 'other' is not known; there are 'auto', 'saxon'"):
         Lab(PROGRAM, evaluator="other")  # type: ignore[arg-type]
 

@@ -607,7 +607,7 @@ def test_mailboxes_timers_and_errors_are_no_backlog(tmp_path: Path):
         time.sleep(LOAD_SECONDS)
         assert here.client.get("/readyz").status_code == 200
         assert here.post("/work", "<m/>").status_code == 202
-        wait_until(lambda: here.node.status()["waiting"] == 0)
+        wait_until(lambda: here.node.read_status()["waiting"] == 0)
 
 
 def test_readiness_says_that_some_gateways_take_no_messages(here: Running):

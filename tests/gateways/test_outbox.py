@@ -435,7 +435,7 @@ def test_what_waits_for_a_host_goes_as_soon_as_the_host_is_back_however_long_its
     store = world.here.node.store
     seqs = world.put_all("patient", [(world.there.address + "/back", f"<m>{number}</m>") for number in range(40)])
     wait_until(lambda: min([each.attempts for each in store.unsent("patient", None, 99)]) >= 1)
-    later = world.here.node.now() + timedelta(hours=1)
+    later = world.here.node.now + timedelta(hours=1)
     store.postpone([Postponed(message=seq, due=later) for seq in seqs])
     elsewhere = world.put("patient", "", to=world.dead)
     wait_until(lambda: len(store.attempts(None, elsewhere, 99)) >= 3)

@@ -257,8 +257,8 @@ def test_a_reset_behind_an_if_in_parentheses_happens_in_either_case(condition: s
         for _ in range(2):
             lab.enqueue("q", "<m k='1'/>")
             lab.run_until_idle()
-        assert len(lab.messages("out")) == 2
-        assert lab.messages("q") == []  # what was reset is in no slice, and is gone
+        assert len(lab.read_queue("out")) == 2
+        assert lab.read_queue("q") == []  # what was reset is in no slice, and is gone
 
 
 def test_a_reset_behind_an_else_without_parentheses_belongs_to_it_and_is_warned_of(tmp_path: Path):

@@ -109,7 +109,7 @@ class EngineSide:
 
     def view(self) -> dict[str, Any]:
         lab = self.lab
-        made = sorted([m for queue in lab.program.queues for m in lab.made(queue)], key=lambda m: int(m.id))
+        made = sorted([m for queue in lab.program.queues for m in lab.read_created(queue)], key=lambda m: int(m.id))
         ids = sorted([*self._arrived, *[message.id for message in made]], key=int)
         numbers = {id_: position + 1 for position, id_ in enumerate(ids)}
 
@@ -118,12 +118,12 @@ class EngineSide:
 
         found: dict[str, Any] = {"made": views(made)}
         for queue in lab.program.queues:
-            found[f"visible in {queue}"] = views(lab.messages(queue))
-            found[f"stored in {queue}"] = views(lab.stored(queue))
-            found[f"processed in {queue}"] = [message.processed for message in lab.messages(queue)]
+            found[f"visible in {queue}"] = views(lab.read_queue(queue))
+            found[f"stored in {queue}"] = views(lab.read_stored(queue))
+            found[f"processed in {queue}"] = [message.processed for message in lab.read_queue(queue)]
         for slicing in lab.program.slicings:
             keys = [key for key, _ in lab.store.slice_keys(slicing, None, _SLICES_MAX)]
-            found[f"slices of {slicing}"] = {key: views(lab.slice(slicing, key)) for key in keys}
+            found[f"slices of {slicing}"] = {key: views(lab.read_slice(slicing, key)) for key in keys}
         return found
 
     def _view(self, message: LabMessage, numbers: dict[str, int]) -> Any:

@@ -103,7 +103,7 @@ def run(folder: Path, disk: Disk | None, restarts: bool) -> dict[str, list[tuple
         assert_consistent(sqlite(lab))
         assert lab.store.pending(1) == []
         assert lab.store.next_due() is None
-        return {queue: [contents(message) for message in lab.made(queue)] for queue in lab.program.queues}
+        return {queue: [contents(message) for message in lab.read_created(queue)] for queue in lab.program.queues}
 
 
 def contents(message: LabMessage) -> tuple[str, str | None]:

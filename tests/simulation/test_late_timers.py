@@ -33,7 +33,7 @@ def started(folder: Path) -> Lab:
 
 
 def came_back(lab: Lab) -> list[str]:
-    return [length for message in lab.made("out") for length in re.findall("<wait>(.*)</wait>", message.body)]
+    return [length for message in lab.read_created("out") for length in re.findall("<wait>(.*)</wait>", message.body)]
 
 
 def test_timers_that_became_due_while_nothing_ran_fire_once_in_due_order(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_timers_that_became_due_while_nothing_ran_fire_once_in_due_order(tmp_pat
         lab.now += timedelta(minutes=1)
         lab.run_until_idle()
         assert came_back(lab) == PAST + OVERDUE_AFTER_A_MINUTE
-        first, second = [message.trigger for message in lab.made("out") if "PT10S" in message.body]
+        first, second = [message.trigger for message in lab.read_created("out") if "PT10S" in message.body]
         assert int(first or 0) < int(second or 0)  # of those due at once, the older one first
         lab.crash()
         lab.advance(24 * 60 * 60)
@@ -70,8 +70,8 @@ def test_a_clock_made_of_timers_does_not_come_to_the_limit_of_hops(tmp_path: Pat
     with Lab(program, store=tmp_path, hops_max=5) as lab:
         lab.enqueue("ticks", "<tick>1</tick>")
         lab.advance(20)
-        assert len(lab.made("ticks")) == 20
-        assert lab.made("demaq:errors") == []
+        assert len(lab.read_created("ticks")) == 20
+        assert lab.read_created("demaq:errors") == []
         lab.enqueue("ticks", "<tick>0</tick>")
         lab.advance(0)
-        assert len(lab.made("demaq:errors")) == 1
+        assert len(lab.read_created("demaq:errors")) == 1

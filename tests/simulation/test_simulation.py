@@ -89,8 +89,8 @@ def assert_invariants(engine: EngineSide) -> None:
     assert_consistent(store)
     assert store.pending(1) == []
     echoes = [name for name, queue in engine.lab.program.queues.items() if queue.kind == "echo"]
-    fired = {message.id for queue in echoes for message in engine.lab.made(queue)}
-    made = [message for queue in engine.lab.program.queues for message in engine.lab.made(queue)]
+    fired = {message.id for queue in echoes for message in engine.lab.read_created(queue)}
+    made = [message for queue in engine.lab.program.queues for message in engine.lab.read_created(queue)]
     came_back = Counter([message.trigger for message in made if message.trigger in fired])
     assert all([times == 1 for times in came_back.values()]), came_back
     for message in store.stored(None, 0, ALL):

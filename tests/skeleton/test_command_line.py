@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import pytest
 
-import demaq
 from demaq import __version__
 from demaq.cli import main as cli
 from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup, LazyCommand
@@ -106,22 +105,6 @@ def test_help_lists_every_command_once_under_what_it_is_for(capsys):
         section = lines[lines.index(f"{title}:") + 1 :]
         section = section[: section.index("")] if "" in section else section
         assert [line.split()[0] for line in section if not line.startswith("    ")] == list(names)
-
-
-def test_the_package_shows_its_public_names_and_nothing_else():
-    assert dir(demaq) == sorted(demaq.__all__) == ["Lab", "Node", "__version__", "errors", "spark", "testing"]
-    for name in demaq.__all__:
-        assert getattr(demaq, name) is not None
-    assert demaq.Node.__name__ == "Node"
-    assert demaq.Lab.__name__ == "Lab"
-    with pytest.raises(AttributeError, match="has no attribute 'Nodes'"):
-        _ = demaq.Nodes
-
-
-def test_a_public_name_is_imported_when_somebody_asks_for_it():
-    done = run_python("-c", "import demaq, sys; print('saxonche' in sys.modules, demaq.errors.StoreError.__name__)")
-
-    assert done.stdout == "False StoreError\n"
 
 
 def test_starting_up_imports_neither_saxon_nor_lxml():

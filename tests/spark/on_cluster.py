@@ -79,7 +79,7 @@ class Traffic:
         self.node.enqueue_all("crm", [IncomingMessage(request_message(number)) for number in numbers])
         started = time.monotonic()
         while self.answers() < numbers.stop or self.node.store.pending(1):
-            assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.status()}"
+            assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.read_status()}"
             time.sleep(0.05)
         killer.join()
 

@@ -29,7 +29,7 @@ def end(pipeline: str) -> dict[str, list[str]]:
         for n in range(150):
             lab.enqueue("in", f"<m><k>{n % 5}</k><v>{n}</v></m>")
         lab.run_until_idle()
-        return {queue: [m.body for m in lab.messages(queue)] for queue in ("in", "totals", "log", "demaq:errors")}
+        return {queue: [m.body for m in lab.read_queue(queue)] for queue in ("in", "totals", "log", "demaq:errors")}
 
 
 def test_many_messages_of_few_slices_end_as_if_one_came_after_the_other(spark: RunningSpark) -> None:

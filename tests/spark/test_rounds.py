@@ -49,9 +49,9 @@ def run(pipeline: str) -> tuple[list[str], list[str], list[str]]:
         for n in range(60):
             lab.enqueue("requests", f"<request><id>{n % 50}</id></request>")
         lab.run_until_idle()
-        answers = [message.body for message in lab.messages("answers")]
-        errors = [message.body for message in lab.messages("demaq:errors")]
-        return answers, errors, [message.body for message in lab.slice("request", "13")]
+        answers = [message.body for message in lab.read_queue("answers")]
+        errors = [message.body for message in lab.read_queue("demaq:errors")]
+        return answers, errors, [message.body for message in lab.read_slice("request", "13")]
 
 
 def test_a_lab_on_spark_ends_like_one_without(spark: RunningSpark) -> None:

@@ -244,7 +244,7 @@ def test_a_locked_table_is_no_fault_of_a_rule(server: Server, tmp_path: Path):
     try:
         node.enqueue("a", "<m/>")
         [message] = node.store.pending(1)
-        request = RoundRequest(batch=[message], snapshot=node.store.snapshot(), now=node.now())
+        request = RoundRequest(batch=[message], snapshot=node.store.snapshot(), now=node.now)
         with psycopg.connect(server.address(schema)) as administrator:
             administrator.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreError, match="lock timeout"):

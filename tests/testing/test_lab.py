@@ -49,11 +49,11 @@ def test_a_crash_leaves_the_log_as_it_was_and_the_store_recovers_from_it(tmp_pat
         monkeypatch.setattr("demaq.testing.lab.SqliteStore", opened)
         lab.crash()
         assert opened_on == {"store.db": file, "store.db-wal": log}
-        assert [message.processed for message in lab.messages("in")] == [False]
-        assert lab.messages("quick") == []
+        assert [message.processed for message in lab.read_queue("in")] == [False]
+        assert lab.read_queue("quick") == []
         lab.run_until_idle()
         lab.crash()
-        assert [message.body for message in lab.messages("out")] == ['<copy n="1"/>']
+        assert [message.body for message in lab.read_queue("out")] == ['<copy n="1"/>']
         assert not list(tmp_path.glob("crash-*"))
 
 
@@ -87,7 +87,7 @@ def test_on_spark_rules_see_after_a_crash_what_was_enqueued_after_it(tmp_path: P
         lab.enqueue("in", "<m/>")
         caplog.clear()
         lab.run_until_idle()
-        assert [message.body for message in lab.made("out")] == [f"<n>{count}</n>" for count in (2, 1, 3, 2, 1)]
+        assert [message.body for message in lab.read_created("out")] == [f"<n>{count}</n>" for count in (2, 1, 3, 2, 1)]
         assert not caplog.records, "no task had to be evaluated again"
 
 
@@ -103,13 +103,13 @@ def test_what_is_done_with_is_collected_at_the_very_moment_it_is(pipeline: Any, 
         lab.enqueue("in", "<other/>")
         assert lab.collect_garbage() == 0
         lab.run_until_idle()
-        assert len(lab.stored("in")) == 2
+        assert len(lab.read_stored("in")) == 2
         assert lab.collect_garbage() == 2
-        assert (lab.stored("in"), len(lab.messages("out"))) == ([], 1)
+        assert (lab.read_stored("in"), len(lab.read_queue("out"))) == ([], 1)
         assert lab.collect_garbage() == 0
         lab.take("out")
         assert lab.collect_garbage() == 1
-        assert lab.stored("out") == []
+        assert lab.read_stored("out") == []
 
 
 # --- rest ------------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_a_step_processes_one_message_and_answers_it():
         step = lab.step()
         assert step is not None
         assert (step.id, step.processed) == (first, True)
-        assert [message.processed for message in lab.messages("in")] == [True, False]
-        assert len(lab.made("out")) == 1
+        assert [message.processed for message in lab.read_queue("in")] == [True, False]
+        assert len(lab.read_created("out")) == 1
         step = lab.step()
         assert step is not None
         assert step.id == second
@@ -161,21 +161,21 @@ def test_a_step_fires_timers_when_no_message_is_left():
 def test_a_key_is_found_however_it_is_written(key: object):
     with Lab(PROGRAM) as lab:
         sent = lab.enqueue("in", '<m n="+001"/>', {"day": date(2026, 5, 1)})
-        assert [(message.id, message.properties["day"]) for message in lab.slice("numbers", key)] == [
+        assert [(message.id, message.properties["day"]) for message in lab.read_slice("numbers", key)] == [
             (sent, "2026-05-01")
         ]
-        assert lab.slice("numbers", 2) == []
+        assert lab.read_slice("numbers", 2) == []
 
 
 def test_a_slip_in_a_name_does_not_look_like_an_empty_queue():
     with Lab(PROGRAM) as lab:
-        for look in (lab.messages, lab.stored, lab.made, lab.take):
+        for look in (lab.read_queue, lab.read_stored, lab.read_created, lab.take):
             with pytest.raises(MessageError, match=r"there is no queue inn; did you mean in\?"):
                 look("inn")
         with pytest.raises(MessageError, match=r"there is no slicing number; did you mean numbers\?"):
-            lab.slice("number", 1)
+            lab.read_slice("number", 1)
         with pytest.raises(MessageError, match="many is no key of slicing numbers"):
-            lab.slice("numbers", "many")
+            lab.read_slice("numbers", "many")
 
 
 # --- collections -----------------------------------------------------------------------------------------------------

@@ -216,7 +216,7 @@ def _processed(
     """Wait until the copies are processed; what has become of them."""
     if node is not None:
         node.watch(watch, numbers)
-        return _wait(lambda: node.watched(watch))
+        return _wait(lambda: node.read_watch(watch))
     if not numbers:
         return Watch().state()
     program = load_program_texts(known.files)
@@ -232,7 +232,7 @@ def _processed(
     try:
         here.watch(watch, numbers)
         here.start()
-        return _wait(lambda: _alive(here).watched(watch))
+        return _wait(lambda: _alive(here).read_watch(watch))
     finally:
         here.stop()
 

@@ -80,7 +80,7 @@ class RemoteNode:
         """Watch what becomes of messages."""
         self._ask(do="watch", watch=name, messages=list(seqs))
 
-    def watched(self, name: str) -> dict[str, Any]:
+    def read_watch(self, name: str) -> dict[str, Any]:
         """What has become of them."""
         return dict(self._ask(do="watched", watch=name))
 

@@ -51,7 +51,7 @@ class CheckedProgram:
 
 
 def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
-    """Return the program of these files. Raises the first error; its `others` are the rest."""
+    """Return the program in files or folders. Raises a ProgramError; its `others` are the further errors."""
     return _program_of(check_application(paths, static_check))
 
 

@@ -87,7 +87,7 @@ class ControlServer:
             case "watch":
                 return self._node.watch(request["watch"], request["messages"])
             case "watched":
-                return self._node.watched(request["watch"])
+                return self._node.read_watch(request["watch"])
             case "enqueue_all":
                 sent = [sent_from_json(item) for item in request["messages"]]
                 return self._node.enqueue_all(request["queue"], sent)
@@ -101,7 +101,7 @@ class ControlServer:
             case "redeliver":
                 return self._node.redeliver(request["messages"])
             case "status":
-                return self._node.status()
+                return self._node.read_status()
         raise StoreError(f"the node does not know the request {request['do']}")
 
 

@@ -107,7 +107,7 @@ class _NodeCollector(Collector):
         yield from found
 
     def _read(self, store: SqlStore) -> Iterator[Family]:
-        now = self._node.now()
+        now = self._node.now
         counts = store.counts()
         known = [(queue, *counts.get(queue, (0, 0))) for queue in dict.fromkeys([*self._queues, *counts])]
         yield _labelled(
@@ -158,7 +158,7 @@ class _NodeCollector(Collector):
         yield CounterMetricFamily("demaq_evaluator_restarts", said, node.evaluators_replaced)
         yield _labelled(
             GaugeMetricFamily("demaq_evaluator_resident_memory_bytes", "Memory of evaluators.", labels=["evaluator"]),
-            {(name,): _resident_bytes(pid) for name, pid in node.evaluator_pids().items()},
+            {(name,): _resident_bytes(pid) for name, pid in node.evaluator_pids.items()},
         )
         yield from self._of_native_rules()
         yield GaugeMetricFamily("demaq_fault", "Whether a fault keeps the node from going on.", node.fault is not None)

@@ -88,13 +88,13 @@ GARBAGE_EVERY_TURNS = 4
 GARBAGE_STEP = 500
 """So many messages are removed at once, between two rounds."""
 GARBAGE_STEP_ASKED = 1000
-"""The same where somebody asks for it."""
+"""The same if an operator asks for it."""
 BACKOFF = Backoff(seconds_first=0.2, seconds_max=2.0)
 """After a fault of the system. Not longer, because a store that is back may be filled by senders meanwhile."""
 PAUSE_SECONDS_WHEN_STOPPING = 0.1
 """The same for a node that is to stop."""
 OUTAGE = "waiting to try again after a fault"
-"""What senders hear: the fault itself may name hosts and folders."""
+"""The text for senders: the fault itself may name hosts and folders."""
 WATCHES_MAX = 10
 """So many commands may watch what becomes of their messages; of more, the first are forgotten."""
 FAULTS_MAX_WHEN_STOPPING = 5
@@ -106,6 +106,11 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class Node:
+    """Runs an application on a store: stores messages, processes them in rounds, fires timers, collects garbage.
+
+    One thread changes the state of messages, in turns; `enqueue` and `take` may be called from any thread.
+    """
+
     def __init__(
         self,
         application: Paths | Program,
@@ -255,9 +260,10 @@ class Node:
     def attach(
         self, wake: Callable[[], None], close: Callable[[], None], status: Callable[[], dict[str, Any]] | None = None
     ) -> None:
-        """Somebody sends what lies in outgoing gateways: `wake` tells that there may be something, `close` ends it.
+        """Attach the gateways: `wake` is called when there may be something to send, `close` when the node stops.
 
-        It is ended when the last message is processed, before the store is closed. `status` says how it goes.
+        `close` is called after the last message was processed, before the store is closed. `status` returns their part
+        of the status.
         """
         self._woken.append(wake)
         self._gateways_status = status
@@ -269,15 +275,15 @@ class Node:
         return self._thread is not None and self._thread.is_alive()
 
     def look_for_work(self) -> None:
-        """There may be something to process. May be called from any thread."""
+        """Wake the node: there may be something to process. May be called from any thread."""
         self._work.set()
 
     def hurry(self) -> None:
-        """Let a node that drains stop behind the current round."""
+        """Let a node that drains stop after the current round."""
         self._draining = False
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the node has stopped by itself; the answer is whether it has."""
+        """Wait until the node has stopped by itself. Return whether it has."""
         assert self._thread is not None, "a node is started before it is waited for"
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -291,13 +297,13 @@ class Node:
         properties: Mapping[str, str] | None = None,
         request: str | None = None,
     ) -> int:
-        """Store a message; durable on return. Raises a MessageError where it must be refused."""
+        """Store a message; durable on return. Raises a MessageError if it must be refused."""
         given = explicit_properties(self.program, queue, properties or {})
         with self._looking_for_work():
             return self.engine.enqueue(queue, body, given, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
-        """Store messages that were checked elsewhere under the program of this digest; the answer is which are new.
+        """Store messages that were checked elsewhere under the program of this digest. Return which are new.
 
         One whose `request` is known already is not stored again. With `watch`, they are watched under that name.
         """
@@ -311,8 +317,8 @@ class Node:
         """Watch what becomes of messages, as far as they are still to be processed."""
         self.engine.while_nothing_changes(lambda: self._watch(name, seqs))
 
-    def watched(self, name: str) -> dict[str, Any]:
-        """What has become of them until now, and what keeps the node from going on if something does."""
+    def read_watch(self, name: str) -> dict[str, Any]:
+        """Return what has become of watched messages so far, and the current fault of the node, if any."""
         watch = self._watches.get(name, Watch())
         return {**self.engine.while_nothing_changes(watch.state), "fault": self.fault}
 
@@ -325,7 +331,7 @@ class Node:
         self._watches[name].add(processed)
 
     def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
-        """Store messages, all or none; durable on return. Raises a MessageError where one must be refused."""
+        """Store messages, all or none; durable on return. Raises a MessageError if one must be refused."""
         with self._looking_for_work():
             return self.engine.enqueue_all(queue, sent)
 
@@ -335,14 +341,14 @@ class Node:
             return self.engine.take(queue, limit)
 
     def load_collection(self, name: str, documents: Sequence[bytes | str]) -> int:
-        """Replace a collection; the answer is its version. Raises a MessageError where it must be refused."""
+        """Replace a collection. Return its version. Raises a MessageError if it must be refused."""
         texts = collection_texts(self.program, name, documents)
         with self._turn:
             self.engine.forget_ahead()
             return self.store.load_collection(name, texts)
 
     def redeliver(self, messages: Sequence[int]) -> None:
-        """Send messages of outgoing gateways again, all or none. Raises an OperatorError where one cannot be."""
+        """Send messages of outgoing gateways again, all or none. Raises an OperatorError if one cannot be."""
         with self._turn, self._looking_for_work():  # so that none is removed meanwhile
             again = partial(send_again, self.store, self.program, messages, self._clock())
             self.engine.while_nothing_changes(again)
@@ -357,8 +363,8 @@ class Node:
                 return removed
             removed += found
 
-    def status(self) -> dict[str, Any]:
-        """What the node is doing, for whoever wants to know."""
+    def read_status(self) -> dict[str, Any]:
+        """Return what the node is doing, for operators."""
         pipeline, counts = self.pipeline, self.pipeline.counts
         return {
             "pid": os.getpid(),
@@ -379,6 +385,7 @@ class Node:
             "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
 
+    @property
     def now(self) -> datetime:
         """What the node's clock says."""
         return self._clock()
@@ -388,23 +395,23 @@ class Node:
         """How many processes had to be replaced because of what they were asked to evaluate."""
         return sum([evaluator.replaced for evaluator in (self._evaluator, self._receiver, *self._lanes)])
 
+    @property
     def evaluator_pids(self) -> dict[str, int | None]:
-        """The processes beside the node: of rules, and of what arrives."""
+        """The worker processes: of rules, and of messages from outside."""
         return {"rules": self._evaluator.pid, "arrivals": self._receiver.pid}
 
     def subscribe(self, queue: str, listener: Callable[[StoredMessage], None]) -> None:
         """Call back for every message that rules or timers put into a queue, after its commit."""
         expect_queue(self.program, queue)
         with self._turn:
-            self.engine.policy = replace(
-                self.engine.policy, fold=False
-            )  # they shall hear of every message, also of a round that has begun
+            # Subscribers get every message, also of a round that has begun.
+            self.engine.policy = replace(self.engine.policy, fold=False)
             self.engine.forget_ahead()
             self._subscribers.setdefault(queue, []).append(listener)
 
     @contextlib.contextmanager
     def _looking_for_work(self) -> Iterator[None]:
-        """Wake the thread, also behind a call that failed: what was asked may be stored all the same."""
+        """Wake the thread, also after a call that failed: what it was about may be stored all the same."""
         try:
             yield
         finally:
@@ -462,7 +469,7 @@ class Node:
             self._stopping.wait(seconds)
 
     def _turn_once(self) -> bool:
-        """One round, or timers, or some garbage; the answer is whether there was anything to do."""
+        """Run one round, fire timers or collect some garbage. Return whether there was anything to do."""
         try:
             with self._turn:
                 done = self.engine.fire_timers() + self.engine.run_round()

@@ -3,7 +3,7 @@
 with Lab("orders.dmq") as lab:
     lab.enqueue("orders", "<order id='1'/>")
     lab.run_until_idle()
-    assert [message.body for message in lab.made("customer")] == ["<confirmation order='1'/>"]
+    assert [message.body for message in lab.read_created("customer")] == ["<confirmation order='1'/>"]
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class LabMessage:
 
 
 class Lab:
+    """An application for tests. Messages are processed by `run_until_idle` and `step`, time passes by `advance`."""
+
     def __init__(
         self,
         application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -169,6 +171,7 @@ class Lab:
         self.close()
 
     def close(self) -> None:
+        """Close the store, and remove it if it is the laboratory's own."""
         self._is_closed = True
         self.store.close()
         self._remove_own_folder()
@@ -275,13 +278,13 @@ class Lab:
 
     # looking
 
-    def messages(self, queue: str) -> list[LabMessage]:
-        """What rules see in a queue."""
+    def read_queue(self, queue: str) -> list[LabMessage]:
+        """Return what rules see in a queue."""
         expect_queue(self.program, queue)
         return [_lab_message(stored) for stored in self.store.queue(queue, self.store.snapshot())]
 
-    def stored(self, queue: str) -> list[LabMessage]:
-        """What is physically there, visible or not."""
+    def read_stored(self, queue: str) -> list[LabMessage]:
+        """Return all messages of a queue that are still stored, visible to rules or not."""
         found: list[LabMessage] = []
         after = 0
         while page := self.store.stored(queue, after, 1000):
@@ -291,13 +294,13 @@ class Lab:
             expect_queue(self.program, queue)
         return found
 
-    def made(self, queue: str) -> list[LabMessage]:
-        """Everything that rules and timers put into a queue, in order, even what is gone."""
+    def read_created(self, queue: str) -> list[LabMessage]:
+        """Return all messages that rules and timers have put into a queue, in order, also removed ones."""
         expect_queue(self.program, queue)
         return [message for message in self._made if message.queue == queue]
 
-    def slice(self, slicing: str, key: object) -> list[LabMessage]:
-        """The messages of a slice's current lifetime. A key may be written in any way that its type allows."""
+    def read_slice(self, slicing: str, key: object) -> list[LabMessage]:
+        """Return the messages of a slice's current lifetime. A key may be written in any way that its type allows."""
         if slicing not in self.program.slicings:
             raise MessageError("propertyError", unknown("slicing", slicing, self.program.slicings))
         known = self._keys.key(slicing, _text(key))

@@ -217,21 +217,21 @@ class _ScenarioRun:
         self._compare(step.wanted, messages, step.any_order)
         self._expected_errors |= {message.id for message in messages}
         if step.look in ("made", "new"):
-            self._looked_at[step.queue] = len(self._lab.made(step.queue))
+            self._looked_at[step.queue] = len(self._lab.read_created(step.queue))
 
     def _look(self, look: Look, queue: str) -> list[LabMessage]:
         match look:
             case "made":
-                return self._lab.made(queue)
+                return self._lab.read_created(queue)
             case "new":
-                return self._lab.made(queue)[self._looked_at.get(queue, 0) :]
+                return self._lab.read_created(queue)[self._looked_at.get(queue, 0) :]
             case "holds":
-                return self._lab.messages(queue)
+                return self._lab.read_queue(queue)
             case "retained":
                 self._lab.collect_garbage()
-                return self._lab.stored(queue)
+                return self._lab.read_stored(queue)
             case "stored":
-                return self._lab.stored(queue)
+                return self._lab.read_stored(queue)
 
     def _compare(self, wanted: Wanted, messages: Sequence[LabMessage], any_order: bool) -> None:
         if isinstance(wanted, int):
@@ -247,7 +247,7 @@ class _ScenarioRun:
 
     def _expect_slice(self, step: ExpectSlice) -> None:
         try:
-            found = self._lab.slice(step.slicing, step.key)
+            found = self._lab.read_slice(step.slicing, step.key)
         except MessageError as error:  # a key that is none
             raise _Failed(error.message) from None
         self._compare(step.wanted, found, step.any_order)
@@ -261,13 +261,13 @@ class _ScenarioRun:
 
     def _expect_timers(self, step: ExpectTimers) -> None:
         echo = [queue.name for queue in self._lab.program.queues.values() if queue.kind == "echo"]
-        waiting = [message for queue in echo for message in self._lab.messages(queue) if not message.processed]
+        waiting = [message for queue in echo for message in self._lab.read_queue(queue) if not message.processed]
         self._compare(step.count, waiting, any_order=True)
 
     # errors
 
     def _errors(self) -> list[_Error]:
-        made = [message for queue in self._lab.program.queues for message in self._lab.made(queue)]
+        made = [message for queue in self._lab.program.queues for message in self._lab.read_created(queue)]
         errors = [_Error(message) for message in made if ERROR_LEVEL in message.properties]
         return sorted(errors, key=lambda error: int(error.message.id))
 
