@@ -37,7 +37,7 @@ IN_PAGES = {
 }
 """What pages do not say."""
 _ALLOWED = re.compile(r"behind (?:a|such a|which)? ?(?:proxy|proxies|firewall|pool|connections)", re.IGNORECASE)
-QUOTES = ("docs/reference/diagnostics.md", "docs/reference/functions.md")
+QUOTES = ()
 """Pages that are written from texts in the sources."""
 IN_SOURCES = {
     "goes round": "repeats",

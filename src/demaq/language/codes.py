@@ -76,7 +76,7 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0206": DiagnosticCode(
         "unknown property",
-        "A property is named that nobody creates and that is none of the system's.",
+        "A property is named that is neither created nor one of the system's.",
         "create property orderID as xs:string queue orders value //orderID",
     ),
     "DQ0207": DiagnosticCode(
@@ -157,7 +157,7 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0311": DiagnosticCode(
         "external variable without value",
-        "Nobody hands variables to an application.",
+        "An application gets no variables from outside.",
         'declare variable $currency external := "EUR";',
     ),
     "DQ0312": DiagnosticCode(
@@ -193,8 +193,8 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0403": DiagnosticCode(
         "action in the wrong place",
-        "Actions stand behind then, else and return, alone or in a list; not in conditions, arguments, constructors, "
-        "values of variables, try or functions that are not declared updating. Nodes are changed behind `modify`.",
+        "Actions stand after then, else and return, alone or in a list; not in conditions, arguments, constructors, "
+        "values of variables, try or functions that are not declared updating. Nodes are changed after `modify`.",
         "for $item in //item return do enqueue $item into items",
     ),
     "DQ0404": DiagnosticCode(
@@ -250,7 +250,7 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0414": DiagnosticCode(
         "modify without update",
-        "What stands behind `modify` changes the copy or is empty; a value would be lost.",
+        "What stands after `modify` changes the copy or is empty; a value would be lost.",
         "copy $c := . modify () return do enqueue $c into archive",
     ),
     "DQ0415": DiagnosticCode(
@@ -391,7 +391,7 @@ CODES: dict[str, DiagnosticCode] = {
     "DQ1205": DiagnosticCode(
         "word read as an element's name",
         "No word is reserved: `null`, `true` or `not` without parentheses is a step to a child element of that name. "
-        "Warned of is one that stands alone in a condition or comparison, or in front of a blank and a path.",
+        "Warned of is one that stands alone in a condition or comparison, or before a blank and a path.",
         "if (not(/order/@paid) and exists(/order/@id)) then do enqueue <reminder/> into letters",
     ),
     "DQ1301": DiagnosticCode(
@@ -412,7 +412,7 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ1304": DiagnosticCode(
         "sign that means something else",
-        "`||` joins strings and is no `or`; `/` in front of a number goes on with a path and does not divide; `--` is "
+        "`||` joins strings and is no `or`; `/` before a number continues a path and does not divide; `--` is "
         "twice a minus and `//` a step to descendants: neither begins a comment. Warned of is `||` as a condition, a "
         "number as a step, two minus signs without a blank, and `//` between blanks with one word up to the end of "
         "the line.",
@@ -468,7 +468,7 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ1503": DiagnosticCode(
         "cycle without end",
-        "Rules feed each other, and the condition of each surely holds for what the one before builds.",
+        "Rules feed each other, and the condition of each certainly holds for what the one before builds.",
         'if (/ping[@left > 0]) then do enqueue <ping left="{/ping/@left - 1}"/> into pings',
     ),
     "DQ1504": DiagnosticCode(
@@ -479,8 +479,8 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ1505": DiagnosticCode(
         "gateway that is not started",
-        "The gateway asks for an extension that this version does not have, and is not run without: nobody can "
-        "send to it, and messages that it should send wait. `demaq run` says so too. What depends on how a node is "
+        "The gateway asks for an extension that this version does not have, and is not run without: it takes "
+        "no messages, and messages that it should send wait. `demaq run` says so too. What depends on how a node is "
         "run, such as the address at which it gets mail, only `demaq run` can tell.",
         'create queue supplier kind outgoingGateway endpoint "https://supplier.invalid/"',
     ),

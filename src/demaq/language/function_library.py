@@ -106,7 +106,7 @@ CONCAT = (FN, "concat")
 
 _OTHER_FILES = "a rule reads messages and collections, no other files"
 _ENVIRONMENT = "the outcome of a rule may not depend on the machine it runs on"
-_OTHER_CODE = "it would run code that nobody has checked"
+_OTHER_CODE = "it would run unchecked code"
 
 REFUSED: dict[FunctionName, str] = {
     (FN, "doc"): _OTHER_FILES,

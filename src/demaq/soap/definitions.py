@@ -108,5 +108,5 @@ def _imported(definitions: Definitions, reference: etree._Element, path: Path) -
         unusable(f"{path.name}: line {reference.sourceline}: an import has no location")
     target = definitions.files.path(place, path)
     if target is None:
-        unusable(f"{path.name}: {place} is not beside it; import a local copy")
+        unusable(f"{path.name}: {place} is not a local file; import a local copy")
     return target, definitions.files.root(target, path)

@@ -124,7 +124,7 @@ class InterfaceSchemas:
     def _included(self, reference: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         path = self._local(reference, file)
         if path is None:
-            unusable(f"{file.name}: schema {reference.get('schemaLocation')} is not beside it; include a local copy")
+            unusable(f"{file.name}: schema {reference.get('schemaLocation')} is not a local file; include a local copy")
         root = self._schema_root(path, file)
         own = root.get("targetNamespace")
         if own not in (None, namespace):
@@ -170,7 +170,7 @@ class InterfaceSchemas:
             elif namespace == XML:
                 reference.set("schemaLocation", _XML_LOCATION)
             elif place is not None and namespace not in _NOT_NEEDED:
-                unusable(f"{source.file.name}: schema {place} is not beside it; import a local copy")
+                unusable(f"{source.file.name}: schema {place} is not a local file; import a local copy")
 
     def _location(self, namespace: str | None) -> str:
         return f"{_SCHEME}namespace-{list(self._members).index(namespace)}"

@@ -54,7 +54,7 @@ def timers_without_end(draft: Draft) -> Iterator[Diagnostic]:
             if missing:
                 yield warning(
                     "DQ1504",
-                    f'"{queue}" is an echo queue and is not told the {" nor the ".join(missing)}: this always fails',
+                    f'"{queue}" is an echo queue and gets no {" and no ".join(missing)}: this always fails',
                     enqueue.queue.at,
                     'with timeout value 60 with target value "QUEUE"',
                 )

@@ -137,10 +137,10 @@ def _path(node: ast.Path) -> Iterator[Diagnostic]:
     for separator, before, step in zip(node.separators[1:], node.steps, node.steps[1:], strict=False):
         if separator == "/" and isinstance(step, ast.NumericLiteral):
             hint = "write `div` to divide"
-            yield warning("DQ1304", "`/` goes on with a path; it does not divide", step.at, hint)
+            yield warning("DQ1304", "`/` continues a path; it does not divide", step.at, hint)
         elif separator == "//" and _reads_like_comment(text, before.at.end, step):
             hint = "comments are written (: … :); a path is written without blanks: a//b"
-            yield warning("DQ1304", "`//` goes on with a path; it does not begin a comment", step.at, hint)
+            yield warning("DQ1304", "`//` continues a path; it does not begin a comment", step.at, hint)
 
 
 def _reads_like_comment(text: str, end: int, step: ast.Expr) -> bool:

@@ -48,7 +48,7 @@ def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
                 case ast.VarDecl(external=True, value=None):
                     yield error(
                         "DQ0311",
-                        f"nobody gives the external variable ${declaration.name} a value",
+                        f"the external variable ${declaration.name} never gets a value",
                         declaration.at,
                         f"declare variable ${declaration.name} := …",
                     )

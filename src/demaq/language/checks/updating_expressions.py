@@ -140,7 +140,7 @@ class _Checker:
 
     def _flwor(self, node: ast.Flwor) -> Category:
         for clause in node.clauses:
-            self.value(clause, "a clause in front of `return`")
+            self.value(clause, "a clause before `return`")
         return self.branch(node.result)
 
     def _copy(self, node: ast.Copy) -> Category:
@@ -178,7 +178,7 @@ class _Checker:
                 "DQ0413",
                 f"`{_words(node)}` may not stand inside `modify`",
                 _start_of(node),
-                "change the copy first and enqueue it behind `return`",
+                "change the copy first and enqueue it after `return`",
             )
         return Category.UPDATING
 
@@ -224,7 +224,7 @@ class _Checker:
 
     def _misplaced(self, what: str, node: ast.Node, where: str) -> None:
         stands = f"in {where}" if where else "here"
-        hint = "actions stand behind then, else and return"
+        hint = "actions stand after then, else and return"
         if where.startswith("the body of a function"):
             hint = "declare updating function …"
         elif where == "try and catch":
@@ -315,7 +315,7 @@ class _Checker:
                 "DQ0413",
                 f"{declared.name}() has actions and may not be called inside `modify`",
                 _start_of(node),
-                "change the copy first and enqueue it behind `return`",
+                "change the copy first and enqueue it after `return`",
             )
 
     def _in_place(self, node: ast.Node) -> None:

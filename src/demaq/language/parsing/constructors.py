@@ -54,7 +54,7 @@ class Constructors(Grammar):
     def _direct_pi(self, start: int) -> tuple[ast.Expr, int]:
         target = PI_TARGET.match(self.text, start + 2)
         if target is None:
-            self.fail_at("a processing instruction needs a name right behind `<?`", start, start + 2)
+            self.fail_at("a processing instruction needs a name right after `<?`", start, start + 2)
         if target.group().lower() == "xml":
             self.fail_at("a processing instruction may not be called xml", target.start(), target.end())
         end = self.text.find("?>", target.end())
@@ -62,7 +62,7 @@ class Constructors(Grammar):
             self.fail_at("this processing instruction is never closed", start, start + 2, hint="add the missing `?>`")
         rest = self.text[target.end() : end]
         if rest and not rest[0].isspace():
-            self.fail_at("expected a blank behind the processing instruction's name", target.end(), target.end() + 1)
+            self.fail_at("expected a blank after the processing instruction's name", target.end(), target.end() + 1)
         at = SourceLocation(self.source, start, end + 2)
         return ast.DirectPI(at, target.group(), rest.lstrip(" \t\n\r")), end + 2
 
@@ -94,10 +94,10 @@ class Constructors(Grammar):
         if match is None:
             if self.text[offset - 2 : offset] == "=<":
                 self.fail_at("`=<` is not an operator", offset - 2, offset, hint="write `<=`")
-            hint = "where `<` means less than, an expression must stand in front of it"
+            hint = "where `<` means less than, an expression must stand before it"
             if self.start != offset - 1:  # the current token is before it: this is the content of an element
                 hint = "write `&lt;` for the character <"
-            self.fail_at("expected an element's name right behind `<`", offset - 1, offset, hint)
+            self.fail_at("expected an element's name right after `<`", offset - 1, offset, hint)
         return self._name_of(match), match.end()
 
     def _name_of(self, match: re.Match[str]) -> ast.Name:
@@ -115,7 +115,7 @@ class Constructors(Grammar):
             self.fail_at("expected an attribute's name, `>` or `/>`", start, start + 1)
         offset = self._space(match.end())
         if not self.text.startswith("=", offset):
-            self.fail_at(f"expected `=` behind the attribute's name {match.group()}", offset, offset + 1)
+            self.fail_at(f"expected `=` after the attribute's name {match.group()}", offset, offset + 1)
         offset = self._space(offset + 1)
         quote = self.text[offset : offset + 1]
         if quote not in _QUOTED_TEXT:
@@ -301,6 +301,6 @@ class Constructors(Grammar):
                 return ast.StringConstructor(self.since(start), tuple(parts))
             enclosed, offset = self._enclosed_at(stop + 1)
             if not text.startswith("`", offset):
-                self.fail_at("expected ` behind the closing brace", offset, offset + 1)
+                self.fail_at("expected ` after the closing brace", offset, offset + 1)
             offset += 1
             parts.append(enclosed)

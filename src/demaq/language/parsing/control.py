@@ -40,7 +40,7 @@ class Control(Types):
         value = self.value
         if value in ("for", "let"):
             if not self.begins_flwor():
-                self.fail_expected("a variable behind `" + value + "`")
+                self.fail_expected("a variable after `" + value + "`")
             return self._first_clause()
         start = self.start
         if value == "where":

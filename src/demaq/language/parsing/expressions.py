@@ -166,14 +166,14 @@ class Expressions(Control, Constructors, Actions, Branches):
         if closing is not None and self.brackets:
             opening = self.brackets[-1][0]
             bracket = self.text[opening]
-            hint = f"add the missing `{CLOSING[bracket]}` in front of {closing.group()}"
+            hint = f"add the missing `{CLOSING[bracket]}` before {closing.group()}"
             self.fail_at(f"this `{bracket}` is never closed", opening, opening + 1, hint)
         if closing is not None:
             self.fail_at(f"{closing.group()} closes nothing here", closing.start(), closing.end())
         if (tag := START_TAG.match(self.text, self.start)) is not None:
             shown = f"<{tag.group(1)}>"
             hint = "values are joined by a comma: (A, B)"
-            self.fail_at(f"a comma is missing in front of {shown}", tag.start(), tag.end(1), hint)
+            self.fail_at(f"a comma is missing before {shown}", tag.start(), tag.end(1), hint)
 
     def _refuse_chain(self, left: ast.Expr) -> None:
         if isinstance(left, ast.OperatorChain) and isinstance(left.operands[-1], ast.OperatorChain):
@@ -263,7 +263,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         name = self._braced(at) if self.value.startswith("Q{") else self._plain(at)
         rest = self.text[match.end() : closing]
         if rest and not rest[0].isspace():
-            self.fail_at("expected a blank behind the pragma's name", match.end(), match.end() + 1)
+            self.fail_at("expected a blank after the pragma's name", match.end(), match.end() + 1)
         self.last_end = closing + 2
         self.go_to(closing + 2)
         return ast.Pragma(self.since(start), name, rest.strip(" \t\n\r"))
@@ -291,7 +291,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         elif self.value == "//":
             self.advance()
             if not self._starts_step():
-                self.fail_expected("a step behind `//`")
+                self.fail_expected("a step after `//`")
             separators, steps = ["//"], [self._step()]
         else:
             first = self._step()
@@ -428,7 +428,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         elif self.value == "(":
             return self._parenthesised()
         else:
-            self.fail_expected("a key behind `?`: a name, a whole number, `*` or `(expression)`")
+            self.fail_expected("a key after `?`: a name, a whole number, `*` or `(expression)`")
         self.advance()
         return found
 
@@ -504,7 +504,7 @@ class Expressions(Control, Constructors, Actions, Branches):
         if self.value == "#":
             self.advance()
             if self.kind is not NUMBER or not self.value.isdigit():
-                self.fail_expected("the number of arguments behind `#`")
+                self.fail_expected("the number of arguments after `#`")
             if len(self.value) > ARITY_DIGITS_MAX:
                 self.fail("no function has that many arguments")
             arity = int(self.value)

@@ -239,7 +239,7 @@ def _brace(stop: Stop) -> Mistake | None:
     if stop.expected == "`then`":
         hint = f"if (CONDITION) then ACTION; {hint}"
     if stop.expected.startswith("`return`"):
-        return Mistake("`return` is missing in front of `{`", stop.start, stop.end, "for $x in … return (A, B)")
+        return Mistake("`return` is missing before `{`", stop.start, stop.end, "for $x in … return (A, B)")
     return Mistake(f"expected {stop.expected}, found `{{`", stop.start, stop.end, hint)
 
 
@@ -265,16 +265,16 @@ def _missing_comma(stop: Stop) -> Mistake | None:
         return None
     first, last = stop.start, word.end()
     if stop.expected == "`then`":
-        return Mistake(f"`then` is missing in front of `{word.group()}`", first, last, "if (CONDITION) then ACTION")
+        return Mistake(f"`then` is missing before `{word.group()}`", first, last, "if (CONDITION) then ACTION")
     if stop.expected.startswith("`return`"):
         hint = "for $x in … return ACTION; let $x := … return ACTION"
-        return Mistake(f"`return` is missing in front of `{word.group()}`", first, last, hint)
+        return Mistake(f"`return` is missing before `{word.group()}`", first, last, hint)
     if stop.before == "return" and stop.expected.startswith("`else`"):
         at = stop.text.rfind("return", 0, stop.start)
         return Mistake("`return` belongs to a `for` or `let`", at, at + 6, "leave it out: if (…) then ACTION")
     if stop.expected.startswith(("`)`", "`}`", "a statement")):
         return Mistake(
-            f"a comma is missing in front of `{word.group()}`", first, last, "actions are joined by a comma: A, B"
+            f"a comma is missing before `{word.group()}`", first, last, "actions are joined by a comma: A, B"
         )
     return None
 
@@ -317,7 +317,7 @@ def _neighbours(stop: Stop) -> Mistake | None:
     text, before = stop.text, stop.before
     if stop.kind == "name" and not stop.is_separate and before in ("'", '"'):
         hint = f"a {before} inside a string is doubled: {before * 2}"
-        return Mistake(f"the string ends in front of `{stop.value}`", stop.last_end - 1, stop.last_end, hint)
+        return Mistake(f"the string ends before `{stop.value}`", stop.last_end - 1, stop.last_end, hint)
     if before == "return" and stop.expected.startswith(("`}`", "`)`")):
         at = text.rfind("return", 0, stop.start)
         return Mistake(
@@ -361,7 +361,7 @@ def _stray_comma(stop: Stop, statement: str) -> Mistake:
         hint = "each property has a `with` of its own and no comma: with A value … with B value …"
     elif statement == "queue":
         hint = "the clauses of a queue follow each other without commas, and each queue has a `create queue` of its own"
-    return Mistake(f"unexpected `,` behind the {statement or 'beginning'}", stop.start, stop.end, hint)
+    return Mistake(f"unexpected `,` after the {statement or 'beginning'}", stop.start, stop.end, hint)
 
 
 def _end_word(stop: Stop) -> Mistake | None:
@@ -382,7 +382,7 @@ def _statement_word(stop: Stop, statement: str) -> Mistake | None:
         return Mistake("the name of a queue cannot be computed", start, end, NOT_COMPUTED_HINT)
     if value in ("queue", "property", "slicing", "collection", "rule", "function", "namespace", "variable"):
         word = "create" if value in ("queue", "property", "slicing", "collection", "rule") else "declare"
-        return Mistake(f"`{word}` is missing in front of `{value}`", start, end, f"write `{word} {value} …`")
+        return Mistake(f"`{word}` is missing before `{value}`", start, end, f"write `{word} {value} …`")
     if statement == "queue" and value in ("persistent", "transient"):
         return Mistake(f"`{value}` is a mode", start, end, f"mode {value}")
     if statement == "queue" and value in ("basic", "mailbox", "incomingGateway", "outgoingGateway", "echo"):

@@ -105,7 +105,7 @@ class Prolog(Expressions):
     def _refuse_late(self, in_body: bool, what: str) -> None:
         if in_body:
             self.fail(
-                f"`{what}` stands behind a variable, function or option",
+                f"`{what}` stands after a variable, function or option",
                 hint="namespaces, settings and imports come first in a prolog",
             )
 

@@ -305,7 +305,7 @@ class Scanner:
             place = SourceLocation(self.source, self.start, self.end)
             found = self.found() if not is_quote else f"`{quote}`"
             where = "" if self.kind is END else f" in line {place.line}, column {place.column}"
-            front = "at the end" if self.kind is END else f"in front of {found}{where}"
+            front = "at the end" if self.kind is END else f"before {found}{where}"
             self.fail_at(
                 f"this `{bracket}` is never closed", opening, opening + 1, f"add the missing `{closing}` {front}"
             )

@@ -105,7 +105,7 @@ class Statements(Prolog):
     def _statement(self) -> ast.Statement:
         start = self.start
         if self.value in ("declare", "import") and self.peek() not in STATEMENTS:
-            self.fail(f"`{self.value}` stands behind a statement", hint="declarations and imports come first in a file")
+            self.fail(f"`{self.value}` stands after a statement", hint="declarations and imports come first in a file")
         if self.value != "create":
             self.fail_if_mistake(explain_statement(self.stop("a statement"), self._statement_before))
             self.fail_expected(
@@ -117,7 +117,7 @@ class Statements(Prolog):
         if word not in STATEMENTS:
             near = get_close_matches(word.lower(), STATEMENTS, 1)
             hint = f"did you mean create {near[0]}?" if near else None
-            self.fail_expected("queue, property, slicing, collection or rule behind `create`", hint)
+            self.fail_expected("queue, property, slicing, collection or rule after `create`", hint)
         self._statement_before = word
         self.advance()
         self.depth = 0
@@ -152,7 +152,7 @@ class Statements(Prolog):
             if clause == "using":
                 using.append(self._using())
             elif clause == "port" and "interface" not in found:
-                self.fail("`port` belongs behind `interface FILE`")
+                self.fail("`port` belongs after `interface FILE`")
             else:
                 self.advance()
                 found[clause] = self._clause_value(clause)

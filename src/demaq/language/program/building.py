@@ -60,7 +60,7 @@ def _module(module: DraftModule, constants: Mapping[ast.Node, FunctionKey]) -> M
 def _queue(declared: Declared[ast.QueueDecl]) -> Queue:
     decl, module = declared.decl, declared.module
     if decl is None or module is None:
-        assert declared.name == SYSTEM_ERRORS, "only the system's own queue is declared by nobody"
+        assert declared.name == SYSTEM_ERRORS, "only the system's own queue has no declaration"
         return Queue(
             name=SYSTEM_ERRORS,
             kind="basic",

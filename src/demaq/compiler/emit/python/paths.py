@@ -164,7 +164,7 @@ class Paths:
         is_deep = step.axis == "descendant"
         if separator == "//":
             if found.is_list or is_deep:
-                raise NotTranslatable("positions behind // from several nodes")
+                raise NotTranslatable("positions after // from several nodes")
             groups = f"for {group} in siblings({found.item}.{_descendants(found)}({tag!r}))"
         else:
             loop = make_loop(found)
@@ -255,7 +255,7 @@ def _empty_in(found: PythonCode) -> PythonCode:
 def _descendants_or_self(found: PythonCode) -> PythonCode:
     """Return an element and all its descendants."""
     if found.is_list:
-        raise NotTranslatable("attributes behind // from several elements")
+        raise NotTranslatable("attributes after // from several elements")
     return _select_from(found, ".iter()", Order.SORTED)
 
 

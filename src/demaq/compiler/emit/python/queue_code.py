@@ -62,7 +62,7 @@ def emit_intake(queue: str, plan: Plan) -> IntakeText:
     declared = [prop for prop in plan.program.properties_of(queue) if prop.decl is not None]
     properties: list[PropertyText] = []
     for prop in declared:
-        assert prop.module is not None, "somebody has declared it"
+        assert prop.module is not None, "declared properties have a module"
         try:
             computed = emit_property(prop, prop.values[queue], plan.modules[prop.module])
         except (NotTranslatable, RecursionError) as reason:

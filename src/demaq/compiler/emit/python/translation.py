@@ -224,7 +224,7 @@ class Translation:
             for operand in node.operands[1:]:
                 if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
                     # Saxon treats A ! (B, C)/D as A/(B, C)/D, without duplicates.
-                    raise NotTranslatable("a path with such steps behind `!`")
+                    raise NotTranslatable("a path with such steps after `!`")
                 found = self._paths.map_each(found, operand, scope)
             return found
         codes = [self.code(operand, scope) for operand in node.operands]
