@@ -11,27 +11,44 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis.core
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+
+from tests.drawing import SEED_VARIABLE, drawn_times
 
 if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
 
-# On a shared machine a slow example says nothing about our code; `--hypothesis-profile=long` looks harder. Every run
-# draws new examples from one seed, which is printed when a test fails.
-settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
+# On a shared machine a slow example says nothing about our code. Every run draws new examples from one seed, which is
+# printed when a test fails; `./test --long` draws more of them.
+settings.register_profile(
+    "default", deadline=None, max_examples=100 * drawn_times(), suppress_health_check=[HealthCheck.too_slow]
+)
 # To find out whether anything is wrong, before it is made small: shrinking can take longer than everything else.
 settings.register_profile("quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
-# For whoever waits: `./test` without --all.
-settings.register_profile("few", settings.get_profile("default"), max_examples=25)
+# `./test` without --all.
+settings.register_profile("few", settings.get_profile("default"), max_examples=25 * drawn_times())
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept-golden", action="store_true", help="record golden files anew; the diff is the review")
+    parser.addoption("--drawing", action="store_true", help="run only the tests that draw examples")
 
 
-SEED_VARIABLE = "DEMAQ_TEST_SEED"
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--drawing"):
+        others = [item for item in items if not draws_examples(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if draws_examples(item)]
+
+
+def draws_examples(item: pytest.Item) -> bool:
+    """Whether a test uses Hypothesis or random numbers, so that another run shows more."""
+    return (
+        "chance" in getattr(item, "fixturenames", ())
+        or item.get_closest_marker("draws") is not None
+        or is_hypothesis_test(getattr(item, "obj", None))
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.getsignal(number) == signal.SIG_IGN
         ):  # by nohup, or a script's `&`; the nodes of tests would inherit it
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    config.addinivalue_line(
+        "markers", "draws: draws examples, but neither by Hypothesis nor by `chance`; see --drawing"
+    )
     seed = os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1 << 32)))
     core: Any = hypothesis.core
     if core.global_force_seed is None:  # --hypothesis-seed was not given

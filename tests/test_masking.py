@@ -9,6 +9,7 @@ import pytest
 
 from demaq.language.endpoints import destination
 from demaq.masking import MASK, mask_address, mask_addresses
+from tests.drawing import example_count
 
 SECRET = "hunter2"
 
@@ -55,12 +56,10 @@ def test_addresses_within_a_text_are_masked():
     assert mask_addresses("nothing to mask?key=1") == "nothing to mask?key=1"
 
 
-def test_no_secret_survives_wherever_it_stands():
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
+def test_no_secret_survives_wherever_it_stands(chance: random.Random):
     letters = string.ascii_letters + string.digits + "-._~!$'()*+,:;%"
     seen: set[str] = set()
-    for _ in range(2_000):
+    for _ in range(example_count(2_000, "MASKED_ADDRESSES")):
         secret = "S3cRet" + "".join([chance.choice(letters) for _ in range(chance.randrange(8))])
         place = chance.choice(["user", "password", "value", "name less", "fragment"])
         seen.add(place)
@@ -69,8 +68,8 @@ def test_no_secret_survives_wherever_it_stands():
         fragment = f"#{secret}" if place == "fragment" else ""
         address = f"{chance.choice(['http', 'https', 'HTTP'])}://{user}host.example{query}{fragment}"
         for shown in (mask_address(address), mask_addresses(f"cannot reach {address} now")):
-            assert "S3cRet" not in shown, (seed, address, shown)
-            assert "host.example" in shown, (seed, address, shown)
+            assert "S3cRet" not in shown, (address, shown)
+            assert "host.example" in shown, (address, shown)
     assert len(seen) == 5
 
 

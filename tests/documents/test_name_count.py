@@ -38,8 +38,8 @@ def fresh(count: int, label: str) -> str:
     return "<x>" + "".join([f"<{label}{number}/>" for number in range(count)]) + "</x>"
 
 
-def test_usual_names_count_once_however_many_messages_there_are():
-    counted = settled(random.randrange(10**9))
+def test_usual_names_count_once_however_many_messages_there_are(chance: random.Random):
+    counted = settled(chance.randrange(10**9))
     for _ in range(10_000):
         counted.look_at(MESSAGE)
 
@@ -47,8 +47,8 @@ def test_usual_names_count_once_however_many_messages_there_are():
 
 
 @pytest.mark.parametrize("size", [1, 10, 100, 1_000, 4_000])
-def test_new_names_are_noticed_in_documents_of_any_size(size: int):
-    seed = random.randrange(10**9)
+def test_new_names_are_noticed_in_documents_of_any_size(size: int, chance: random.Random):
+    seed = chance.randrange(10**9)
     counted = settled(seed)
     sent = 0
     while not counted.is_full:

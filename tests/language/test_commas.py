@@ -7,7 +7,6 @@ any other belongs to the parenthesis around it. `DEMAQ_TEST_SEED` repeats a run 
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -19,9 +18,10 @@ from demaq.language.loader import check_text
 from demaq.language.parser import parse_module, parse_query
 from demaq.language.printing.printer import canonical_layout
 from demaq.testing import Lab
+from tests.drawing import example_count, run_seed
 from tests.language.checking import check
 
-BODIES = 400
+BODIES = example_count(400, "COMMA_BODIES")
 BRANCH_WORDS = ("then", "else", "return")
 HEAD = 'declare updating function local:act($n) { do enqueue <a n="{$n}"/> into q };\ncreate rule r for q '
 
@@ -106,7 +106,7 @@ def drawn_bodies() -> list[list[str]]:
 
 
 def drawn_dice() -> random.Random:
-    seed = os.environ["DEMAQ_TEST_SEED"]
+    seed = run_seed()
     print(f"DEMAQ_TEST_SEED={seed}")
     return random.Random(f"commas {seed}")
 
@@ -162,6 +162,7 @@ def list_around(rule: ast.RuleDecl, comma: int) -> ast.Sequence:
 # --- drawn bodies ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.draws
 def test_every_comma_joins_what_the_language_reference_says():
     seen: Counter[str] = Counter()
     for tokens in drawn_bodies():
@@ -174,6 +175,7 @@ def test_every_comma_joins_what_the_language_reference_says():
     assert min([seen[word] for word in ("then", "else", "return", "(", "( around a branch")]) > 10, seen
 
 
+@pytest.mark.draws
 def test_the_warning_is_given_for_an_else_a_default_and_an_inner_if_alone():
     seen: Counter[bool] = Counter()
     for tokens in drawn_bodies():
@@ -192,6 +194,7 @@ def test_the_warning_is_given_for_an_else_a_default_and_an_inner_if_alone():
     assert min(seen.values()) > 10, seen
 
 
+@pytest.mark.draws
 def test_what_is_formatted_reads_the_same_without_any_comma_at_the_top():
     for tokens in drawn_bodies():
         module = parsed(written(tokens)[0])
@@ -202,6 +205,7 @@ def test_what_is_formatted_reads_the_same_without_any_comma_at_the_top():
         assert canonical_layout(again) == laid_out
 
 
+@pytest.mark.draws
 def test_in_parentheses_a_comma_means_what_it_means_to_xquery():
     """The same text with plain calls for the updates is an expression that only XQuery's grammar reads."""
     dice, lists = drawn_dice(), 0

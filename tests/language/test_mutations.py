@@ -12,9 +12,10 @@ import saxonche
 
 from demaq.errors import ProgramError
 from demaq.language import parse_query
+from tests.drawing import example_count
 from tests.language.corpus import cases
 
-MUTATIONS = 10_000
+MUTATIONS = example_count(10_000, "QUERY_MUTATIONS")
 SYNTAX = ("XPST0003", "XQST0118", "XQST0090", "XQST0022", "XQST0087")
 TOKENS = re.compile(r'\s+|[\w.-]+|"[^"]*"|.', re.DOTALL)
 CODE = re.compile(r"\b[A-Z]{4}\d{4}\b")

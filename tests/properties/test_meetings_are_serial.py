@@ -7,7 +7,6 @@ Every run draws new applications. `DEMAQ_TEST_SEED` repeats a run that failed, `
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 from collections import Counter
@@ -16,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+
+import pytest
 
 from demaq.engine.engine import Engine
 from demaq.engine.round import RoundPolicy, _Candidate, _Round
@@ -28,6 +29,7 @@ from demaq.spark.spark_evaluator import partition
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
 from demaq.testing.lab import load_text
+from tests.drawing import example_count, run_seed
 from tests.properties.meetings import History, Meeting, draw_meeting
 from tests.properties.model_evaluator import ModelEvaluator
 from tests.reference.eager_engine import EagerEngine
@@ -35,7 +37,7 @@ from tests.reference.serial_engine import SerialEngine
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOPS_MAX = 8
-PROGRAMS = int(os.environ.get("SERIAL_PROGRAMS", "60"))
+PROGRAMS = example_count(60, "SERIAL_PROGRAMS")
 STEPS_MAX = 300
 """An application that makes more of them is not looked at any further."""
 SAXON_EVERY = 20
@@ -190,8 +192,9 @@ def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
     monkeypatch.setattr(_Round, "_is_stale", counted)
 
 
+@pytest.mark.draws
 def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: Any) -> None:
-    seed = int(os.environ["DEMAQ_TEST_SEED"])
+    seed = run_seed()
     print(f"DEMAQ_TEST_SEED={seed}")
     counts: Counter[str] = Counter()
     count_reasons(counts, monkeypatch)

@@ -13,11 +13,14 @@ import sys
 import time
 from random import Random
 
+import pytest
+
 from demaq.documents import parse_document
+from tests.drawing import example_count, run_seed
 from tests.native import Comparison, compare
 from tests.reference.xquery_grammar import PROLOG, Grammar, draw_document
 
-ANSWERS = int(os.environ.get("NATIVE_ANSWERS", "2000"))
+ANSWERS = example_count(2000, "NATIVE_ANSWERS")
 """So many native answers are compared, not counting messages that native rules leave to Saxon."""
 RULES, MESSAGES, STORED = 80, 25, 3
 """In one program, for each rule, and in the state that rules read."""
@@ -26,8 +29,9 @@ NATIVE_RULES_MIN = 50
 SECONDS_BETWEEN_NOTES = 60
 
 
+@pytest.mark.draws
 def test_native_rules_answer_what_saxon_answers_whatever_the_expression():
-    seed = int(os.environ.get("NATIVE_SEED", Random().randrange(2**32)))
+    seed = int(os.environ.get("NATIVE_SEED") or run_seed())
     print(f"NATIVE_SEED={seed}")
     found = Comparison()
     native = 0

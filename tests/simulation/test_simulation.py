@@ -1,7 +1,9 @@
 """Seeded runs: arrivals, time, restarts, garbage and a store that fails for a while, in any order.
 
-SIMULATION_SEEDS=1000 ./test tests/simulation     more of them
-SIMULATION_SEED=17 ./test tests/simulation        one of them again
+Every run draws others. More of them, or one of them again:
+
+    SIMULATION_SEEDS=1000 ./test tests/simulation
+    SIMULATION_SEED=17 ./test tests/simulation
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from demaq.store import SqliteStore
+from tests.drawing import example_count, run_seed
 from tests.reference.comparing import EngineSide, Event, InterpreterSide, assert_same
 from tests.simulation.applications import APPLICATIONS, Simulated
 from tests.store.consistency import ALL, assert_consistent
@@ -39,11 +42,13 @@ def stores_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seeds() -> list[int]:
+    """Return consecutive seeds, so that each application has its turn."""
     if "SIMULATION_SEED" in os.environ:
         return [int(os.environ["SIMULATION_SEED"])]
-    return list(range(int(os.environ.get("SIMULATION_SEEDS", SEEDS))))
+    return [run_seed() + number for number in range(example_count(SEEDS, "SIMULATION_SEEDS"))]
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("seed", seeds())
 def test_whatever_happens_the_engine_does_what_the_interpreter_does(seed: int) -> None:
     application = APPLICATIONS[seed % len(APPLICATIONS)]

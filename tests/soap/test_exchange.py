@@ -18,6 +18,7 @@ from demaq.soap import (
     write_envelope,
     write_fault,
 )
+from tests.drawing import example_count
 from tests.soap import wsdls
 from tests.soap.wsdls import interface_of
 
@@ -174,7 +175,7 @@ def test_mutated_requests_are_understood_or_refused_and_nothing_else(tmp_path, c
     for wsdl, message in ((wsdls.document_wsdl(), ORDER), (wsdls.RPC, PRICE)):
         interface = interface_of(tmp_path, wsdl)
         data = write_envelope("1.1", message, ["<h xmlns='urn:h'>1</h>"])
-        for _ in range(1500):
+        for _ in range(example_count(1500, "MUTATED_REQUESTS")):
             mutated = bytearray(data)
             for _ in range(rng.randint(1, 4)):
                 at = rng.randrange(len(mutated))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 
 from demaq.errors import MessageError, ProgramError
 from demaq.soap import read_interface
+from tests.drawing import example_count
 from tests.soap import wsdls
 from tests.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
 PROJECT = Path(__file__).parents[2]
 ORDER = "{urn:orders}order"
-DAMAGED = int(os.environ.get("DAMAGED_WSDLS", "300"))
+DAMAGED = example_count(300, "DAMAGED_WSDLS")
 
 
 def refusal(folder: Path, text: str, port: str | None = None, files: dict[str, str] | None = None) -> ProgramError:
