@@ -23,7 +23,7 @@ from tests.simulation.applications import APPLICATIONS, Simulated
 from tests.store.consistency import ALL, assert_consistent
 
 MEMORY = Path("/dev/shm")
-SEEDS = 42
+SEEDS = 24
 ACTIONS = 14
 HOPS_MAX = 6
 HOPS_BEYOND_MAX = 5

@@ -71,26 +71,6 @@ def test_a_laboratory_that_is_closed_does_not_crash(tmp_path: Path):
         lab.close()
 
 
-@pytest.mark.slow
-def test_on_spark_rules_see_after_a_crash_what_was_enqueued_after_it(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    program = """
-    create queue in create queue out
-    create rule count for in if (/m) then do enqueue <n>{count(qs:queue("in"))}</n> into out
-    """
-    with Lab(program, tmp_path, pipeline="spark") as lab:
-        lab.enqueue("in", "<m/>")
-        lab.enqueue("in", "<m/>")
-        lab.run_until_idle()
-        lab.enqueue("in", "<m/>")
-        lab.crash()
-        lab.enqueue("in", "<m/>")  # in a file that the workers of Spark have not opened yet
-        lab.enqueue("in", "<m/>")
-        caplog.clear()
-        lab.run_until_idle()
-        assert [message.body for message in lab.read_created("out")] == [f"<n>{count}</n>" for count in (2, 1, 3, 2, 1)]
-        assert not caplog.records, "no task had to be evaluated again"
-
-
 # --- garbage ---------------------------------------------------------------------------------------------------------
 
 
