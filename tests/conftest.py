@@ -13,7 +13,7 @@ import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
-from tests.drawing import SEED_VARIABLE, drawn_times
+from tests.support.drawing import SEED_VARIABLE, drawn_times
 
 if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
@@ -72,12 +72,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(f"examples were drawn with {SEED_VARIABLE}={os.environ[SEED_VARIABLE]}")
 
 
-# Tests that share something slow to start run in one process: they are told by where they are.
+# Tests that share something slow to start run in one process: where they are says what they share.
 KEPT_TOGETHER = {
-    "Spark": ("tests/spark/", "tests/bulk/"),
-    "PostgreSQL": ("tests/store/test_postgresql", "tests/store/test_stores_agree"),
+    "Spark": "tests/spark/",
+    "PostgreSQL": "tests/postgresql/",
     **{
-        f"a node for {module}": (f"tests/gateways/test_{module}",)
+        f"a node for {module}": f"tests/processes/gateways/test_{module}"
         for module in ("outbox", "http_intake", "soap_service", "conversations", "senders", "fuzzing", "metrics")
     },
 }
@@ -107,7 +107,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class KeepingTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
-            return next((shared for shared, places in KEPT_TOGETHER.items() if nodeid.startswith(places)), nodeid)
+            if nodeid.startswith("tests/unit/"):
+                return nodeid.partition("::")[0]  # so quick that handing them out one by one would cost more
+            return next((shared for shared, place in KEPT_TOGETHER.items() if nodeid.startswith(place)), nodeid)
 
     return KeepingTogether(config, log)
 

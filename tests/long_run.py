@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from tests.drawing import SEED_VARIABLE, TIMES_VARIABLE
+from tests.support.drawing import SEED_VARIABLE, TIMES_VARIABLE
 
 HOURS = 1.0
 TIMES = 5

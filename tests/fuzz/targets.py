@@ -28,8 +28,8 @@ from demaq.soap.exchange import asked, refusal_for
 from demaq.soap.faults import write_refusal
 from demaq.soap.refusals import SoapRefusal
 from demaq.soap.ws_addressing import addressing_of
-from tests.gateways.nodes import Running, running, written
-from tests.soap import wsdls
+from tests.support.gateways.nodes import Running, running, written
+from tests.support.soap import wsdls
 
 SECONDS_MAX = 5.0
 SECONDS_PER_MEGABYTE = 20.0

@@ -13,8 +13,8 @@ import pytest
 
 import demaq
 from demaq import Node
-from tests.spark.cluster import running_cluster
-from tests.store.server import programs, running_server
+from tests.support.spark.cluster import running_cluster
+from tests.support.store.server import programs, running_server
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import demaq
-from tests.spark import on_cluster
-from tests.spark.cluster import running_cluster
-from tests.store.server import programs, running_server
+from tests.support.spark import on_cluster
+from tests.support.spark.cluster import running_cluster
+from tests.support.store.server import programs, running_server
 
 pytestmark = pytest.mark.slow
 

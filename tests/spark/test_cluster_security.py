@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import demaq
-from tests.spark import clients_of_cluster
-from tests.spark.cluster import running_cluster
-from tests.spark.listening import tcp_addresses
+from tests.support.spark import clients_of_cluster
+from tests.support.spark.cluster import running_cluster
+from tests.support.spark.listening import tcp_addresses
 
 pytestmark = pytest.mark.slow
 

@@ -45,7 +45,7 @@ from demaq.server.node import Node
 from demaq.spark.java import find_java_home
 from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
-from tests.engines import local_engine
+from tests.support.engines import local_engine
 
 PROGRAM = """
 create queue orders

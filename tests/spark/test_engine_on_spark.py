@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from demaq.spark.session import RunningSpark
 from demaq.testing import Lab
-from tests.programs import FEW_SLICES
-from tests.properties.applications import applications, histories
-from tests.properties.test_engine_and_interpreter import compare
+from tests.saxon.properties.test_engine_and_interpreter import compare
+from tests.support.programs import FEW_SLICES
+from tests.support.properties.applications import applications, histories
 
 EXAMPLES = max(5, settings().max_examples // 15)
 """Each program is compiled in every worker."""

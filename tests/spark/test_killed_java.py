@@ -16,7 +16,7 @@ import pytest
 import demaq
 from demaq.store.sqlite import SqliteStore
 from demaq.testing.lab import Lab
-from tests.spark.listening import with_descendants
+from tests.support.spark.listening import with_descendants
 
 pytestmark = pytest.mark.slow
 

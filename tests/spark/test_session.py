@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demaq.spark.session import SparkFailed, start_spark
-from tests.spark import elsewhere
+from tests.support.spark import elsewhere
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""What the engine asks of a store. One contract suite (tests/store) holds for every implementation.
+"""What the engine asks of a store. One contract suite (tests/support/store/contract.py) holds for every implementation.
 
 Everything that happens takes the next number of one increasing sequence: a message is stored under its number, and the
 processing of a message takes a number too. So a snapshot is a number S. At S a message is visible if it was stored by

@@ -1,0 +1,50 @@
+"""The store on PostgreSQL keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from demaq.errors import StoreError
+from demaq.store.postgresql import PostgresqlStore
+from demaq.store.protocol import Postponed, Step
+from tests.support.store.contract import FOREVER, MORNING, Clock, StoreContract, new
+from tests.support.store.server import Server
+
+
+class TestPostgresqlStore(StoreContract):
+    @pytest.fixture
+    def store(self, server: Server, clock: Clock) -> Iterator[PostgresqlStore]:
+        store = PostgresqlStore(server.address(server.new_schema()), now=clock)
+        yield store
+        store.close()
+
+    def test_a_removed_message_leaves_no_row_behind(self, store: PostgresqlStore):
+        slices = (("s", "k"), ("t", "k"))
+        store.append([new(slices=slices, entries=(("i", "v"), ("i", "w"))) for _ in range(3)])
+        store.commit([Step(processed=1, resets=slices[:1]), Step(processed=2, resets=slices[1:]), Step(processed=3)])
+        assert store.collect_garbage(FOREVER, 9) == 3
+        for table in ("messages", "bodies", "slice_members", "index_entries"):
+            assert store._database.rows(f"SELECT * FROM {table}") == []
+
+    def test_a_fault_at_one_message_of_several_leaves_all_of_them_as_they_were(self, store: PostgresqlStore):
+        store.append([new("out", undelivered=True, priority=None) for _ in range(4)])
+        store.commit([Step(processed=4, delivered=4)])
+        store.postpone([Postponed(message=seq, due=FOREVER) for seq in (1, 2, 3)])
+        before = store.unsent(None, None, 9)
+        due = (MORNING - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        for seq in (3, 4):
+            change(store, f"ALTER TABLE outbox ADD CONSTRAINT a_fault CHECK (seq <> {seq} OR due <> {due})")
+            with pytest.raises(StoreError, match="a_fault"):
+                store.send_again([1, 2, 3, 4], MORNING)
+            assert store.unsent(None, None, 9) == before
+            change(store, "ALTER TABLE outbox DROP CONSTRAINT a_fault")
+        assert store.send_again([1, 2, 3, 4], MORNING) == []
+        assert [each.due for each in store.unsent(None, None, 9)] == [MORNING] * 4
+
+
+def change(store: PostgresqlStore, statement: str) -> None:
+    with store._database.transaction():
+        store._database.execute(statement)

@@ -1,0 +1,93 @@
+"""What PostgreSQL visits for an answer: what is asked for, however much else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from demaq.store.postgresql import PostgresqlStore
+from demaq.store.protocol import Step, Timer
+from tests.support.store.contract import FOREVER, MORNING, new
+from tests.support.store.server import Server
+
+VISITED_MAX = 60
+"""Rows in all nodes of a plan together, for answers of five rows at most."""
+MANY = 1000
+NOW = 10**17
+STATEMENTS: dict[str, Any] = {
+    "slice": {"slicing": "s", "key": "k", "snapshot": 10**6},
+    "lookup": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "slices": {"slicing": "s", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "lookups": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "pending": {"limit": 5},
+    "other_pending": {"limit": 5, "but": "[1, 2, 3]", "but_of": '["other"]'},
+    "waiting": {"queue": "mailbox", "limit": 5},
+    "due_timers": {"now": 0, "limit": 5},
+    "first_timers": {"limit": 5},
+    "timers": {"due": 0, "seq": 0, "limit": 5},
+    "next_due": (),
+    "message": [7],
+    "messages": ["[7, 8, 9]"],
+    "caused_by": [7],
+    "stored": {"after": 20, "limit": 5},
+    "stored_in_queue": {"queue": "q", "after": 20, "limit": 5},
+    "visible": {"queue": "q", "after": 20, "limit": 5},
+    "queue": {"queue": "few", "snapshot": 10**6},
+    "members": {"slicing": "s", "key": "k", "after": 0, "limit": 5},
+    "slice_keys": {"slicing": "s", "after": "k", "limit": 5},
+    "first_slice_keys": {"slicing": "s", "limit": 5},
+    "slicings": (),
+    "newest_program": (),
+    "states": ["[7, 8, 9]"],
+    "states_in_slice": ["s", "k"],
+    "known_request": ["r7"],
+    "known_requests": {"after": "r77", "end": "r77 "},
+    "requests": {"after": "r77", "end": "r77:"},
+    "end_slice": [[NOW], ["s"], ["k"]],
+    "set_processed": [[NOW], [0], [9]],
+    "retire_entry": [[NOW], ["i"], ["k"], [1]],
+    "delete_member": [["s"], ["1"], [0], [9]],
+    "delete_entry": [["i"], ["1"], [0], [9]],
+    "delete_message": [[9]],
+    "mark_request_removed": [[NOW], ["r7"]],
+    "garbage": [NOW, 5],
+}
+
+
+@pytest.fixture(scope="module")
+def store(server: Server) -> Iterator[PostgresqlStore]:
+    store = PostgresqlStore(server.address(server.new_schema()))
+    store.append([new("few", slices=(("s", "k"),), entries=(("i", "k"),)) for _ in range(3)])
+    others = [((("s", str(number)),), (("i", str(number)),)) for number in range(MANY)]
+    store.append([new("q", slices=s, entries=e, request=f"r{e[0][1]}") for s, e in others])
+    store.append([new("echo", priority=None, timer=Timer(due=FOREVER, target="t")) for _ in range(MANY)])
+    store.append([new("mailbox", priority=None, created=MORNING) for _ in range(MANY)])
+    gone = store.append([new("few", slices=(("s", "k"),), entries=(("i", "k"),)) for _ in range(MANY)])
+    kept = store.slice("s", "k", store.snapshot())[:3]
+    store.commit([Step(processed=seq) for seq in gone])
+    store.commit([Step(resets=(("s", "k"),), created=tuple([new("few", slices=(("s", "k"),)) for _ in kept]))])
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_an_answer_costs_what_it_is_about(store: PostgresqlStore, name: str):
+    statement = f"EXPLAIN (ANALYZE, FORMAT JSON) {store._database.sql[name]}"
+    visited = []
+
+    def explain() -> None:
+        with store._database.transaction():
+            visited.append(rows_of(store._database.rows(statement, STATEMENTS[name])[0][0][0]["Plan"]))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):  # nothing of it is kept
+        explain()
+    assert visited[0] <= VISITED_MAX
+
+
+def rows_of(plan: dict[str, Any]) -> int:
+    removed = sum([count for key, count in plan.items() if key.startswith("Rows Removed")])
+    own = (plan["Actual Rows"] + removed) * plan["Actual Loops"]
+    return int(own) + sum([rows_of(part) for part in plan.get("Plans", [])])

@@ -1,0 +1,144 @@
+"""Messages on their way through the control socket: whatever is known of one arrives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demaq.control.client import RemoteNode, running_node
+from demaq.control.message_json import as_json, from_json, sent_from_json, sent_to_json, to_json
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.messages import PropertyValue
+from demaq.server.control_server import ControlServer
+from demaq.store.protocol import NewMessage, StoredMessage, Timer
+from tests.support.gateways.nodes import Running, running
+
+MOMENT = datetime(2026, 11, 17, 5, 0, 0, 123456, tzinfo=UTC)
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+WHOLE = NewMessage(
+    queue="q",
+    body="<m>é\u2028</m>",
+    properties={"p": PropertyValue("decimal", "1.50", "1.5")},
+    created=MOMENT,
+    rule="r",
+    trigger=2**60,
+    origin=3,
+    hops=4,
+    priority=-5,
+    slices=(("s", "k"), ("t", "\0")),
+    entries=(("i", "v"),),
+    timer=Timer(due=LATER, target="q"),
+    transient=True,
+    undelivered=True,
+    request="a\0b",
+)
+STORED = StoredMessage(
+    seq=1,
+    queue="q",
+    body="<m/>",
+    properties={},
+    created=MOMENT,
+    rule=None,
+    trigger=None,
+    origin=1,
+    hops=0,
+    slices=(),
+    processed=None,
+    retired=None,
+    timer=None,
+    transient=False,
+    undelivered=False,
+)
+OTHER_VALUES: dict[str, Any] = {
+    "seq": 2,
+    "queue": "other",
+    "body": "<n/>",
+    "properties": {"p": PropertyValue.string("v")},
+    "created": LATER,
+    "rule": "r",
+    "trigger": 3,
+    "origin": 4,
+    "hops": 5,
+    "slices": (("s", "k"),),
+    "processed": 6,
+    "retired": 7,
+    "timer": Timer(due=LATER, target="q"),
+    "transient": True,
+    "undelivered": True,
+}
+
+
+def over_a_socket(data: Any) -> Any:
+    return json.loads(json.dumps(data).encode())
+
+
+def expect_no_default(value: Any, but: tuple[str, ...] = ()) -> None:
+    """Fail for a field that would look the same if it were dropped: a new field is to be added to the example."""
+    for field in fields(value):
+        default = field.default if field.default is not MISSING else None
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        assert field.name in but or getattr(value, field.name) != default, field.name
+
+
+def test_a_message_to_be_stored_arrives_with_all_its_fields():
+    expect_no_default(WHOLE)
+    assert from_json(over_a_socket(to_json(WHOLE))) == WHOLE
+
+
+def test_what_a_sender_gives_arrives_with_all_its_fields():
+    sent = IncomingMessage(b"<m>\xff</m>", {"p": "v"}, "a\0b", {"demaq:sender": PropertyValue.string("s")}, None, 7)
+    expect_no_default(sent, but=("document",))  # it is made of the body
+    assert sent_from_json(over_a_socket(sent_to_json(sent))) == sent
+
+
+def test_every_field_of_a_stored_message_is_in_its_json():
+    assert OTHER_VALUES.keys() == {field.name for field in fields(STORED)}
+    plain = over_a_socket(as_json(STORED))
+    for name, value in OTHER_VALUES.items():
+        assert over_a_socket(as_json(replace(STORED, **{name: value}))) != plain, name
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("control"), "create queue box") as found:
+        control = ControlServer(found.node)
+        yield found
+        control.close()
+
+
+@pytest.fixture
+def remote(here: Running) -> RemoteNode:
+    found = running_node(here.node.folder)
+    assert found is not None
+    return found
+
+
+def test_a_running_node_stores_and_gives_out_what_it_is_given(here: Running, remote: RemoteNode):
+    program = here.node.store.program()
+    assert program is not None
+    remote.enqueue_all("box", [IncomingMessage("<sent/>", hops=7)])
+    copied = replace(WHOLE, queue="box", priority=None, slices=(), entries=(), timer=None, undelivered=False)
+    assert remote.append([copied], program[1]) == [True]
+    stored = here.stored("box")
+    assert [(message.body, message.hops) for message in stored] == [("<sent/>", 7), (WHOLE.body, 4)]
+    for field in fields(NewMessage):
+        if field.name not in ("priority", "entries", "request"):  # these are no fields of a stored message
+            assert getattr(stored[1], field.name) == getattr(copied, field.name), field.name
+    listed = [as_json(message) for message in stored]
+    assert remote.take("box", 9) == over_a_socket(listed)
+
+
+def test_the_error_about_what_was_refused_has_come_as_far_as_that(tmp_path: Path):
+    application = "create queue inbox kind incomingGateway create property n as xs:integer queue inbox value /m/@n"
+    with running(tmp_path, application) as node:
+        for hops, body in ((5, "<m n='x'/>"), (6, "<m>")):
+            answer = node.post("/inbox", body, Demaq_Hops=str(hops))
+            assert answer.status_code in (400, 422)
+        assert [message.hops for message in node.wait_for("demaq:errors", 2)] == [5, 6]

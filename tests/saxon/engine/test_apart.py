@@ -1,0 +1,310 @@
+"""Messages that take long are evaluated apart: the others go on, and the result is that of a serial execution.
+
+Everything happens in one thread: what is evaluated apart is evaluated when it is started, on the snapshot of that
+moment, and ends when the test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from demaq.engine.engine import Engine
+from demaq.engine.round import Evaluation, RoundPolicy
+from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
+from demaq.errors import EvaluatorUnavailable, SystemFault
+from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError
+from demaq.evaluation.round_request import RoundRequest, RoundResult
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.store import MemoryStore
+from demaq.store.protocol import StoredMessage
+from demaq.testing.lab import load_text
+from tests.support.engines import read_request
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+PROGRAM = """
+create queue in create queue other create queue urgent priority 9 create queue log create queue out create queue made
+create property k as xs:string fixed queue in, other, made value /*/@k
+create slicing s on k
+create rule answer for in if (/m) then do enqueue <a n="{/m/@n}" log="{count(qs:queue("log"))}"/> into out
+create rule write for other if (/m) then (do enqueue <a n="{/m/@n}"/> into out, do enqueue <l/> into log)
+create rule make for other if (/make) then do enqueue <m n="made" k="{/make/@to}"/> into made
+create rule first for urgent if (/m) then do enqueue <a n="{/m/@n}"/> into out
+create rule follow for made if (/m) then do enqueue <a n="{/m/@n}"/> into out
+create rule members for s if (qs:slice()/none) then do enqueue <never/> into out
+"""
+
+
+def is_slow(message: StoredMessage) -> bool:
+    return "<slow/>" in message.body
+
+
+class Deferring(LocalEvaluator):
+    """Defers messages with <slow/> in their text, as a process does that takes long over them."""
+
+    def run(self, request: RoundRequest) -> RoundResult:
+        result = RoundResult([Outcome(deferred="slow") if is_slow(m) else None for m in request.batch])
+        quick = [position for position, message in enumerate(request.batch) if not is_slow(message)]
+        result.insert(quick, super().run(request.select(quick)))
+        return result
+
+
+class Lane:
+    """Evaluates at once, and remembers what it was asked."""
+
+    def __init__(self, rules: SaxonEvaluator, store: MemoryStore) -> None:
+        self._rules = rules
+        self._store = store
+        self.sifted: list[list[int]] = []
+        self.alone: list[list[int]] = []
+        self.fails: Callable[[StoredMessage], bool] = lambda message: False
+        self.error: Exception | None = None
+
+    def sift(self, request: RoundRequest) -> RoundResult:
+        self.sifted.append(request.seqs)
+        found: list[Outcome | None] = []
+        for position, message in enumerate(request.batch):
+            if is_slow(message):
+                found.append(Outcome(deferred="slow"))
+                break
+            found += self._evaluate(request.select([position]))
+        return RoundResult([*found, *[None] * (len(request.batch) - len(found))])
+
+    def evaluate_alone(self, request: RoundRequest) -> RoundResult:
+        if self.error is not None:
+            raise self.error
+        self.alone.append(request.seqs)
+        if self.fails(request.batch[0]):
+            error = RuleError(rule="answer", kind="systemError", code=NOT_EVALUATED, description="endless", at=None)
+            return RoundResult([Outcome(errors=[error]) for _ in request.batch])
+        return RoundResult([*self._evaluate(request)])
+
+    def _evaluate(self, request: RoundRequest) -> list[Outcome]:
+        messages, reader = read_request(request, self._store)
+        return self._rules.evaluate(messages, reader, request.now)
+
+
+class Running:
+    """An engine whose evaluations apart end when they are released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float = 5.0) -> None:
+        compiled = compile_program(load_text(PROGRAM))
+        self.store = MemoryStore()
+        self.lane = Lane(SaxonEvaluator(compiled), self.store)
+        rules = SaxonEvaluator(compiled)
+        self.engine = Engine(
+            compiled.plan,
+            Deferring(rules, self.store),
+            self.store,
+            lambda: NOW,
+            receiver=rules,
+            policy=RoundPolicy(exact=False),
+            lanes=[self.lane, self.lane],
+        )
+        self.is_released = True
+
+        def start(evaluation: Evaluation, done: Callable[[], None] = lambda: None) -> None:
+            evaluation._run()
+            evaluation.seconds = seconds
+            evaluation._evaluate = lambda: RoundResult([*evaluation.outcomes])
+            evaluation._thread = _Ended()  # type: ignore[assignment]
+
+        monkeypatch.setattr(Evaluation, "start", start)
+        monkeypatch.setattr(Evaluation, "is_done", lambda evaluation: self.is_released)
+
+    def send(self, queue: str, *bodies: str) -> None:
+        for body in bodies:
+            self.engine.enqueue(queue, body)
+
+    def drain(self) -> None:
+        for _ in range(50):
+            if not self.engine.run_round() and (not self.engine.apart or not self.is_released):
+                return
+        raise AssertionError("it does not come to an end")
+
+    @property
+    def answers(self) -> list[str]:
+        return [message.body.split('"')[1] for message in self.store.stored("out", 0, 1000)]
+
+
+class _Ended:
+    """Instead of a thread."""
+
+    def join(self) -> None:
+        pass
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Running:
+    return Running(monkeypatch)
+
+
+def slow(n: object, k: str | None = None) -> str:
+    return quick(n, k).replace("/>", "><slow/></m>")
+
+
+def quick(n: object, k: str | None = None) -> str:
+    return f'<m n="{n}"/>' if k is None else f'<m n="{n}" k="{k}"/>'
+
+
+def test_other_queues_slices_and_priorities_go_on_while_a_message_takes_long(running: Running) -> None:
+    running.is_released = False
+    running.send("in", slow("slow", "A"), quick("same queue", "B"))
+    running.send("other", quick("other", "C"))
+    running.send("urgent", quick("urgent"))
+    running.drain()
+    assert running.answers == ["urgent", "same queue", "other"]
+    running.is_released = True
+    running.drain()
+    assert running.answers == ["urgent", "same queue", "other", "slow"]
+
+
+def test_members_of_a_slice_stay_in_their_order(running: Running) -> None:
+    running.is_released = False
+    running.send("in", quick(0, "A"), slow(1, "A"), quick(2, "A"))
+    running.send("other", quick(3, "A"), '<make to="A" k="C"/>', quick(4, "B"))
+    running.drain()
+    assert running.answers == ["0", "4"]
+    running.is_released = True
+    running.drain()
+    assert running.answers == ["0", "4", "1", "2", "3", "made"]
+
+
+def test_two_slow_messages_of_a_slice_are_evaluated_one_after_the_other(running: Running) -> None:
+    running.send("in", slow(1, "A"), slow(2, "A"), slow(3, "B"))
+    running.drain()
+    assert running.lane.alone == [[1], [3], [2]]
+    assert running.answers == ["1", "3", "2"]
+
+
+def test_a_message_that_took_long_by_itself_is_not_sifted(running: Running) -> None:
+    running.send("in", slow("slow"))
+    running.drain()
+    assert running.lane.alone == [[1]]
+    assert running.lane.sifted == []
+
+
+def test_what_has_missed_a_change_is_evaluated_again(running: Running) -> None:
+    running.send("in", slow("slow"))
+    running.engine.run_round()  # deferred, and begun
+    running.send("other", quick("other"))
+    running.is_released = False
+    running.drain()  # there is an entry in the log now, which the slow message has not seen
+    running.is_released = True
+    running.drain()
+    assert [message.body for message in running.store.stored("out", 0, 10)] == [
+        '<a n="other"/>',
+        '<a n="slow" log="1"/>',
+    ]
+    assert len(running.lane.alone) == 2
+
+
+def test_a_message_that_always_misses_something_makes_the_rounds_wait_in_the_end(running: Running) -> None:
+    running.send("in", slow("slow"))
+    running.engine.run_round()
+    for number in range(50):
+        running.is_released = False
+        running.send("other", quick(number))  # each time something changes before it is done
+        running.engine.run_round()
+        running.is_released = True
+        running.engine.run_round()
+        if "slow" in running.answers:
+            break
+    assert "slow" in running.answers
+    assert len(running.lane.alone) == LOSSES_MAX + 1
+
+
+def test_messages_of_a_queue_under_suspicion_are_evaluated_apart_until_some_were_quick(running: Running) -> None:
+    running.lane.fails = is_slow
+    running.send("in", slow("slow"))
+    running.drain()
+    assert list(running.engine.apart.suspected) == ["in"]
+    running.send("in", *[quick(n) for n in range(QUICK_MAX + 3)])
+    running.drain()
+    assert sum([len(batch) for batch in running.lane.sifted]) >= QUICK_MAX
+    assert not running.engine.apart.suspected
+    sifted = len(running.lane.sifted)
+    running.send("in", quick("again"))
+    running.drain()
+    assert len(running.lane.sifted) == sifted
+    assert running.answers == [*[str(n) for n in range(QUICK_MAX + 3)], "again"]
+
+
+def test_a_new_message_is_not_sifted_behind_all_that_do_not_end(running: Running) -> None:
+    running.is_released = False
+    running.send("in", *[slow(n) for n in range(10)])
+    running.engine.run_round()  # the first one is sifted
+    running.send("in", quick("good"))
+    running.engine.run_round()
+    running.is_released = True
+    running.drain()
+    assert "good" in running.answers
+    assert [batch[0] for batch in running.lane.sifted[:3]] == [1, 11, 3], (
+        "the good one is number 11, and 2 was found with it"
+    )
+
+
+def test_a_rule_that_failed_puts_all_its_queues_under_suspicion(running: Running) -> None:
+    def fail(request: RoundRequest) -> RoundResult:
+        error = RuleError(rule="members", kind="systemError", code=NOT_EVALUATED, description="endless", at=None)
+        return RoundResult([Outcome(errors=[error])])
+
+    running.lane.evaluate_alone = fail  # type: ignore[method-assign]
+    running.send("in", slow("slow", "A"))
+    running.drain()
+    assert set(running.engine.apart.suspected) == {"in", "other", "made"}
+
+
+def test_messages_that_take_long_and_end_by_themselves_are_soon_evaluated_several_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running = Running(monkeypatch, seconds=0.6)
+    running.send("in", *[slow(n) for n in range(40)])
+    running.drain()
+    assert sorted(running.answers, key=int) == [str(n) for n in range(40)]
+    assert max([len(batch) for batch in running.lane.alone]) > 1
+    sifted = len(running.lane.sifted)
+    assert running.engine.apart.suspected["in"].long >= LONG_MAX
+    running.send("in", slow("more"))
+    running.drain()
+    assert len(running.lane.sifted) == sifted
+
+
+def test_a_process_that_does_not_start_is_waited_for_and_nothing_else_is(running: Running, monkeypatch) -> None:
+    monkeypatch.setattr("demaq.engine.slow_messages.PAUSE_SECONDS", 0.0)
+    running.lane.error = EvaluatorUnavailable("no memory")
+    running.send("in", slow("slow"))
+    for _ in range(5):
+        running.engine.run_round()
+    running.send("other", quick("other"))
+    assert running.engine.run_round()
+    assert running.answers == ["other"]
+    running.lane.error = None
+    running.drain()
+    assert running.answers == ["other", "slow"]
+
+
+def test_a_mistake_of_ours_parks_the_message_in_the_end(running: Running) -> None:
+    running.lane.error = RuntimeError("a mistake")
+    running.send("in", slow("slow"), quick("quick"))
+    for _ in range(50):
+        with suppress(SystemFault):
+            running.engine.run_round()
+    assert not running.engine.apart
+    assert running.answers == ["quick"]
+
+
+def test_what_is_evaluated_while_a_collection_is_loaded_is_evaluated_again(running: Running) -> None:
+    running.send("in", slow("slow"))
+    running.engine.run_round()
+    before = len(running.lane.alone)
+    assert before == 1
+    running.engine.forget_ahead()
+    running.drain()
+    assert len(running.lane.alone) == before + 1
+    assert running.answers == ["slow"]

@@ -1,0 +1,76 @@
+"""Many messages from outside at once: each is judged as if it came alone, and they are stored all or none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.engine import Engine
+from demaq.errors import MessageError
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.language.loader import load_program_texts
+from demaq.store.memory_store import MemoryStore
+from tests.support.engines import local_engine
+
+PROGRAM = """
+create queue a create queue b
+create property n as xs:integer queue a value //n
+create property kind as xs:string fixed queue a value name(/*)
+create rule r for a if (/never) then do enqueue <x/> into b
+"""
+
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    compiled = compile_program(load_program_texts({"a.dmq": PROGRAM}))
+    return local_engine(SaxonEvaluator(compiled), MemoryStore(), lambda: NOW)
+
+
+def test_messages_are_stored_in_order_with_their_properties(engine):
+    sent = [
+        IncomingMessage("<m><n>1</n></m>"),
+        IncomingMessage(b"<m/>", {"n": "7"}),
+        IncomingMessage("<other/>", request="once"),
+    ]
+
+    numbers = engine.enqueue_all("a", sent)
+    stored = engine.store.messages(numbers)
+
+    assert numbers == sorted(numbers)
+    texts = [{name: value.text for name, value in message.properties.items()} for message in stored]
+    assert texts == [{"n": "1", "kind": "m"}, {"n": "7", "kind": "m"}, {"kind": "other"}]
+
+
+def test_a_request_that_is_repeated_adds_nothing(engine):
+    sent = [IncomingMessage("<m/>", request="first"), IncomingMessage("<m/>", request="second")]
+
+    assert engine.enqueue_all("a", sent) == engine.enqueue_all("a", sent)
+    assert len(engine.store.stored("a", 0, 10)) == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (IncomingMessage("<m"), "notWellFormed"),
+        (IncomingMessage("<m><n>many</n></m>"), "propertyError"),
+        (IncomingMessage("<m/>", {"kind": "x"}), "propertyError"),
+        (IncomingMessage("<m/>", {"colour": "x"}), "propertyError"),
+    ],
+)
+def test_where_one_is_refused_none_is_stored(engine, bad, kind):
+    with pytest.raises(MessageError) as refused:
+        engine.enqueue_all("a", [IncomingMessage("<m/>"), bad, IncomingMessage("<m/>")])
+
+    assert refused.value.kind == kind
+    assert engine.store.stored("a", 0, 10) == []
+
+
+def test_a_queue_that_is_not_there_is_refused(engine):
+    with pytest.raises(MessageError, match="there is no queue c"):
+        engine.enqueue_all("c", [IncomingMessage("<m/>")])

@@ -1,0 +1,210 @@
+"""Rules that need no Saxon: which they are, and that odd messages are left to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from demaq.compiler.emit.python.queue_code import why_not_native
+from demaq.documents import Document, parse_document
+from demaq.evaluation.native.values import NeedsSaxon, copied, decimal_text, double, double_text, entries, total
+from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.processor import Saxon
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
+from tests.support.programs import NOW, program
+
+
+class NoSaxon(Saxon):
+    """Compiles, and is never asked to evaluate anything."""
+
+    is_needed = False
+
+    def call_for_documents(self, *args):
+        if not self.is_needed:
+            raise AssertionError("Saxon was asked")
+        return super().call_for_documents(*args)
+
+
+class Simple:
+    """A program whose rules must be simple."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.saxon = NoSaxon()
+        compiled = compile_program(program(folder, text), self.saxon)
+        self.evaluator = SaxonEvaluator(compiled)
+        slicings = {slicing.name: slicing.property for slicing in compiled.plan.program.slicings.values()}
+        self.state = MemoryState(self.evaluator, slicings, NOW)
+
+    def run(self, body: str) -> Outcome:
+        message = self.state.add("q", parse_document(body))
+        return self.evaluator.evaluate([message], self.state, NOW)[0]
+
+    def made(self, body: str) -> list[str]:
+        return [action.document.text for action in self.run(body).actions if isinstance(action, Enqueued)]
+
+
+HEAD = "create queue q create queue o "
+
+
+def rule(content: str, condition: str = "true()") -> str:
+    return f"{HEAD} create rule r for q if ({condition}) then do enqueue <o>{content}</o> into o"
+
+
+@pytest.mark.parametrize(
+    ("content", "body", "made"),
+    [
+        ("{//a}", "<m><b><a>1</a></b>t<a/></m>", "<o><a>1</a><a/></o>"),
+        ("{//a[1]}", "<m><b><a>1</a><a>2</a></b><a>3</a></m>", "<o><a>1</a><a>3</a></o>"),
+        ("{(//a)[1]}", "<m><b><a>1</a><a>2</a></b><a>3</a></m>", "<o><a>1</a></o>"),
+        ("{//a/b}", "<m><a><a><b>1</b></a><b>2</b></a></m>", "<o><b>1</b><b>2</b></o>"),
+        ("{(//b | //a)}", "<m><a/><b/><a/></m>", "<o><a/><b/><a/></o>"),
+        ("{sum(//a/(@p * @n))}", '<m><a p="2.5" n="3"/><a p="1"/></m>', "<o>7.5</o>"),
+        ("{sum(//nobody)}", "<m/>", "<o>0</o>"),
+        ("{1e6, 1234567.5e0, 1e-7}", "<m/>", "<o>1.0E6 1.2345675E6 1.0E-7</o>"),
+        ("{//a/text()}", "<m><a>1<b/>2</a></m>", "<o>12</o>"),
+        ("{//a/@k}", '<m><a k="1"/></m>', '<o k="1"/>'),
+        ('{for $a in //a where $a/@k > 1 return <i k="{$a/@k}"/>}', '<m><a k="1"/><a k="2"/></m>', '<o><i k="2"/></o>'),
+        ("{let $i := <i/> return ($i, $i)}", "<m/>", "<o><i/><i/></o>"),
+        ("{.}", "<m>1</m>", "<o><m>1</m></o>"),
+        ("{{}} &lt;&#65; ", "<m/>", "<o>{} &lt;A </o>"),
+        ("{//a}", '<m xmlns:p="urn:p"><a p:k="1"/></m>', '<o><a xmlns:p="urn:p" p:k="1"/></o>'),
+    ],
+)
+def test_a_simple_rule_needs_no_saxon(tmp_path: Path, content: str, body: str, made: str):
+    assert Simple(tmp_path, rule(content)).made(body) == [made]
+
+
+def test_names_with_namespaces_are_simple_too(tmp_path: Path):
+    text = (
+        f'declare namespace p = "urn:p"; {HEAD} create rule r for q if (/p:m) then '
+        'do enqueue <p:o p:k="1">{//p:a, //a}</p:o> into o'
+    )
+    simple = Simple(tmp_path, text)
+    made = simple.made('<p:m xmlns:p="urn:p"><a/><p:a>1</p:a></p:m>')
+    assert made == ['<p:o xmlns:p="urn:p" p:k="1"><p:a>1</p:a><a/></p:o>']
+    assert simple.made("<m><a/></m>") == []
+    with pytest.raises(AssertionError, match="Saxon was asked"):  # the same namespace by another prefix
+        simple.made('<x:m xmlns:x="urn:p"><a/></x:m>')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<m><!-- a --><a>1</a></m>",
+        "<m><?p i?><a>1</a></m>",
+        '<m xmlns:p="urn:p"><a xmlns:q="urn:p">1</a></m>',
+        '<m xmlns="urn:p"><a xmlns="">1</a></m>',
+        "<m><a>x</a></m>",
+    ],
+)
+def test_an_odd_message_is_left_to_saxon(tmp_path: Path, body: str):
+    simple = Simple(tmp_path, rule("{sum(//a)}{//a}"))
+    with pytest.raises(AssertionError, match="Saxon was asked"):
+        simple.run(body)
+    simple.saxon.is_needed = True
+    outcome = simple.run(body)
+    assert bool(outcome.errors) == (">x<" in body)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (rule("{//a ! upper-case(.)}"), "in rule r, the function upper-case"),
+        (rule("{//*:a}"), "in rule r, a name with a star for a part of it"),
+        (rule('<i xmlns="urn:d"/>'), "in rule r, a default namespace"),
+        (
+            rule("{typeswitch (.) case node() return 1 default return 2}"),
+            "in rule r, an expression of the kind “typeswitch”",
+        ),
+        (f"declare boundary-space preserve; {rule('{1}')}", "in rule r, its module declares boundary-space"),
+        (
+            f"create property d as xs:date queue o value //d {rule('{1}')}",
+            "in property d, a value of type xs:date",
+        ),
+        (
+            HEAD + " ".join([f"create rule r{n} for q if (/m{n}) then do enqueue <o/> into o" for n in range(9)]),
+            "they are so many that most are never asked",
+        ),
+        (rule("{1}"), None),
+    ],
+)
+def test_it_is_told_why_rules_are_not_simple(tmp_path: Path, text: str, reason: str | None):
+    compiled = compile_program(program(tmp_path, text))
+    assert why_not_native("q", compiled.plan) == reason
+
+
+def test_an_expression_is_translated_once_however_often_its_value_is_used(tmp_path: Path):
+    value = "string(//a)"
+    for _ in range(30):
+        value = f'({value} ! (if (. = "a" and . = "a") then string(.) else "b"))'
+    assert Simple(tmp_path, rule(f"{{{value}}}")).made("<m><a>a</a></m>") == ["<o>a</o>"]
+
+
+def test_a_rule_asks_all_that_comes_first_before_it_reads(tmp_path: Path):
+    text = f"""{HEAD} create queue s
+      create rule r for q if (/m) then
+        let $found := qs:queue("s")[/s/k = qs:message()//k]
+        return do enqueue <o>{{count($found)}}</o> into o"""
+    simple = Simple(tmp_path, text)
+    for k in (1, 1, 2):
+        simple.state.add("s", parse_document(f"<s><k>{k}</k></s>"))
+    assert simple.made("<m><k>1</k></m>") == ["<o>2</o>"]
+    outcome = simple.run("<m><k>3</k></m>")
+    assert outcome.reads.entries == {(1, "s3")}
+    assert not simple.run("<n/>").fired
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (1e6, "1.0E6"), (999999.5, "999999.5"), (1e-6, "0.000001"), (9e-7, "9.0E-7"), (-2.50, "-2.5")],
+)
+def test_doubles_are_written_as_xquery_writes_them(value: float, text: str):
+    assert double_text(value) == text
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -0.0])
+def test_what_is_no_ordinary_number_is_odd(value: float):
+    with pytest.raises(NeedsSaxon):
+        double_text(value)
+
+
+@pytest.mark.parametrize("text", ["7", " 7.5\n", "-.5", "+7.", "1e3", "1E-3"])
+def test_numbers_are_read_as_xquery_reads_them(text: str):
+    assert double(text) == float(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1_000", "nan", "NaN", "INF", "infinity", "1e400", "\u0661", "1\xa0", "0x1F"]
+)
+def test_what_only_python_takes_for_a_number_is_odd(text: str):
+    with pytest.raises(NeedsSaxon):
+        double(text)
+
+
+def test_the_sum_of_one_number_is_that_number():
+    assert str(total([-0.0])) == "-0.0"
+    assert total([]) == 0
+    assert total([0.1, 0.2, 0.3]) == 0.1 + 0.2 + 0.3
+
+
+def test_decimals_are_written_in_one_way():
+    assert [decimal_text(text) for text in ("1.50", " 007 ", "-0", ".5", "3.")] == ["1.5", "7", "0", "0.5", "3"]
+    with pytest.raises(NeedsSaxon):
+        decimal_text("1e3")
+
+
+def test_index_entries_know_strings_and_numbers():
+    assert entries(["1", "01", "x", " 2"]) == ["s1", "n1", "s01", "sx", "s 2", "n2"]
+    with pytest.raises(NeedsSaxon):
+        entries(["NaN"])
+
+
+def test_a_copy_keeps_the_namespaces_that_are_in_scope():
+    root = Document('<m xmlns:p="urn:p" xmlns:q="urn:q"><p:a>1<b/>2</p:a>t</m>').plain_root
+    assert root is not None
+    made = copied(root[0])
+    assert made.nsmap == {"p": "urn:p", "q": "urn:q"}
+    assert (made.text, made[0].tail, made.tail) == ("1", "2", None)

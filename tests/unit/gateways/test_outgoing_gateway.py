@@ -1,0 +1,50 @@
+"""Which messages of an outgoing gateway are due: none is forgotten, whatever happens at the same time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from demaq.compiler.planner import make_plan
+from demaq.gateways.connections import Connections
+from demaq.gateways.outbox.destination import DestinationResolver
+from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
+from demaq.gateways.settings import OutgoingSettings
+from demaq.language.loader import load_program
+from demaq.store.memory_store import MemoryStore
+from demaq.store.protocol import Postponed
+from tests.support.store.contract import MORNING, attempt, new
+
+NOW = MORNING + timedelta(days=1)
+
+
+@pytest.mark.parametrize("is_noted_first", [True, False])
+def test_a_message_that_is_due_again_while_the_store_is_read_is_not_forgotten(tmp_path: Path, is_noted_first: bool):
+    (tmp_path / "app.dmq").write_text('create queue out kind outgoingGateway endpoint "http://a.invalid/"')
+    plan = make_plan(load_program([tmp_path / "app.dmq"]))
+    store = MemoryStore()
+    gateway = OutgoingGateway("out", OutgoingSettings(), DestinationResolver(plan, {}, Connections()), store)
+    store.append([new("out", undelivered=True, priority=None)])
+    assert gateway.wants_reading(NOW)
+    gateway.add(gateway.read(NOW), NOW)
+    begun = gateway.begin_next()
+    assert begun is not None
+
+    # Storing that it is to be tried again takes longer than the pause: it is due already.
+    store.postpone([Postponed(message=1, due=MORNING, attempt=attempt(1, 1, "again"))])
+    gateway.has_news = True
+    if is_noted_first:
+        gateway.postponed(1, MORNING)
+    assert gateway.wants_reading(NOW)
+    read = gateway.read(NOW)
+    assert (read.found, read.next_due) == ([], None), "it was known to be on its way"
+    if not is_noted_first:
+        gateway.postponed(1, MORNING)
+    gateway.add(read, NOW)
+    gateway.done(begun[0])
+
+    assert gateway.pause_seconds(NOW) == 0
+    assert gateway.wants_reading(NOW)
+    assert [found.seq for found in gateway.read(NOW).found] == [1]

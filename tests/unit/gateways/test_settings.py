@@ -1,0 +1,506 @@
+"""A file of settings: what it may say, and what operators are told when it says something else."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demaq.errors import OperatorError
+from demaq.gateways.security import authentication, credential_file, throttle
+from demaq.gateways.security.secrets import Secret
+from demaq.gateways.security.tls import OwnCertificate
+from demaq.gateways.settings import (
+    IncomingSettings,
+    MailSettings,
+    OutgoingSettings,
+    RelaySettings,
+    Settings,
+    Tls,
+    exposures,
+    read_settings,
+)
+from demaq.gateways.settings.settings_file import INCOMING_KEYS, MAIL_KEYS, NODE_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
+from tests.support.docs.pages import PROJECT, Page
+
+HIDDEN = "hunter2hunter2"
+
+
+class Operator:
+    """Writes a file of settings and has it read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "settings.toml"
+        secret = folder / "secret"
+        secret.touch(mode=0o600)
+        secret.write_text(f"{HIDDEN}\n")
+
+    def read(self, text: str, **environment: str) -> Settings:
+        self.file.write_text(text, encoding="utf-8")
+        return read_settings(
+            self.file, incoming=["orders", "payments"], outgoing=["bank", "shop"], environment=environment
+        )
+
+    def refusal(self, text: str, **environment: str) -> str:
+        """What the operator is told, without the name of the file."""
+        with pytest.raises(OperatorError) as error:
+            self.read(text, **environment)
+        said = str(error.value)
+        assert said.startswith(f"{self.file}: ")
+        assert "\n" not in said
+        assert HIDDEN not in said
+        return said.removeprefix(f"{self.file}: ").replace(f"{self.folder}/", "")
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    return Operator(tmp_path)
+
+
+# --- what it may say -------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_file_is_as_none_but_for_where_its_neighbours_are(operator: Operator):
+    settings = operator.read("")
+    beside = IncomingSettings(users=operator.folder / "users", tokens=operator.folder / "tokens")
+
+    assert settings == Settings(file=operator.file, incoming_default=beside)
+    assert settings.incoming("orders") == beside
+    assert settings.outgoing("bank") == Settings().outgoing("bank") == OutgoingSettings()
+
+
+def test_everything_that_can_be_said_is_read(operator: Operator):
+    settings = operator.read(
+        """
+        [node]
+        auth = ["bearer", "basic"]
+        users = "who/users"
+        tokens = "/etc/demaq/tokens"
+        certificates = ["urn:shop"]
+        body_max = "1.5MB"
+        body_time = "10s"
+        reply_time = "1m"
+        late = "timeout"
+        backlog_max = 5
+        disk_free_min = "1GiB"
+        retry_after = "90s"
+        [incoming.orders]
+        auth = "none"
+        body_max = "1KB"
+        [outgoing]
+        connections = 2
+        rate = "30/min"
+        attempts = 3
+        retry_first = "2s"
+        retry_max = "1h"
+        timeout = "5s"
+        breaker_failures = 7
+        breaker_pause = "1m"
+        ca = "ca.pem"
+        ca_only = true
+        user = "demaq"
+        password = {file = "secret"}
+        credentials_to = ["https://bank.example.org:8443"]
+        [outgoing.bank]
+        certificate = "client.pem"
+        key = "client.key"
+        key_password = {env = "KEY_PASSWORD"}
+        token = {env = "BANK_TOKEN"}
+        [mail]
+        relay = "smtp://mail.example.org:2525"
+        starttls = "required"
+        user = "demaq"
+        password = {file = "secret"}
+        ca = "ca.pem"
+        sender = "demaq@example.org"
+        size_max = "1MB"
+        [tls]
+        certificate = "node.pem"
+        key = "node.key"
+        client_ca = "clients.pem"
+        """,
+        KEY_PASSWORD="key password",
+        BANK_TOKEN="bank token",
+    )
+    folder = operator.folder
+
+    payments = settings.incoming("payments")
+    assert payments == IncomingSettings(
+        auth=("basic", "bearer"),
+        users=folder / "who/users",
+        tokens=Path("/etc/demaq/tokens"),
+        certificates=("urn:shop",),
+        body_bytes_max=1_500_000,
+        body_seconds_max=10.0,
+        reply_seconds_max=60.0,
+        late="timeout",
+        backlog_max=5,
+        disk_free_bytes_min=2**30,
+        retry_after_seconds=90.0,
+    )
+    assert settings.incoming("orders") == replace(payments, auth=(), body_bytes_max=1000)
+    shop = settings.outgoing("shop")
+    assert shop == OutgoingSettings(
+        connections=2,
+        rate_per_second=0.5,
+        attempts=3,
+        retry_first_seconds=2.0,
+        retry_seconds_max=3600.0,
+        timeout_seconds=5.0,
+        breaker_failures=7,
+        breaker_pause_seconds=60.0,
+        ca=folder / "ca.pem",
+        ca_only=True,
+        user="demaq",
+        password=Secret(HIDDEN),
+        credentials_to=("https://bank.example.org:8443",),
+    )
+    own = OwnCertificate(
+        certificate=folder / "client.pem", key=folder / "client.key", key_password=Secret("key password")
+    )
+    assert settings.outgoing("bank") == replace(shop, own=own, user=None, password=None, token=Secret("bank token"))
+    relay = RelaySettings(
+        host="mail.example.org",
+        port=2525,
+        tls="required",
+        user="demaq",
+        password=Secret(HIDDEN),
+        ca=folder / "ca.pem",
+    )
+    assert settings.mail == MailSettings(relay=relay, sender="demaq@example.org", size_bytes_max=1_000_000)
+    node = OwnCertificate(certificate=folder / "node.pem", key=folder / "node.key")
+    assert settings.tls == Tls(own=node, client_ca=folder / "clients.pem")
+    assert HIDDEN not in repr(settings)
+    assert "bank token" not in repr(settings)
+
+
+def test_who_may_read_metrics_is_said_for_the_node(operator: Operator):
+    operator.file.write_text('[node]\nmetrics = "off"\nlate = "timeout"\n')
+    settings = read_settings(operator.file, incoming=["orders"], outgoing=[])
+
+    assert (settings.metrics, settings.incoming("orders").late) == ("off", "timeout")
+    operator.file.write_text('[incoming.orders]\nmetrics = "off"\n')
+    with pytest.raises(OperatorError, match="there is no setting metrics"):
+        read_settings(operator.file, incoming=["orders"], outgoing=[])
+
+
+def test_a_gateway_that_has_the_name_of_a_secret_has_a_section_all_the_same(operator: Operator):
+    operator.file.write_text('[outgoing]\ntoken = {file = "secret"}\n[outgoing.password]\nattempts = 2\n')
+    settings = read_settings(operator.file, incoming=[], outgoing=["password"])
+
+    assert settings.outgoing("password").attempts == 2
+    assert settings.outgoing_default.token == Secret(HIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "tls", "port"),
+    [
+        ('relay = "smtp://mail"', "if offered", 25),
+        ('relay = "smtps://mail"', "from the start", 465),
+        ('relay = "smtp://mail"\nuser = "a"\npassword = {file = "secret"}', "required", 25),
+        ('relay = "smtp://127.0.0.1"\nuser = "a"\npassword = {file = "secret"}\nstarttls = "never"', "never", 25),
+    ],
+)
+def test_mail_with_a_password_goes_over_tls(operator: Operator, text: str, tls: str, port: int):
+    relay = operator.read(f"[mail]\n{text}").mail.relay
+
+    assert relay is not None
+    assert (relay.tls, relay.port) == (tls, port)
+
+
+def test_the_command_line_says_which_certificates(operator: Operator):
+    settings = operator.read('[outgoing.bank]\nca = "bank.pem"\n[mail]\nrelay = "smtps://mail"\n')
+    settings = settings.with_ca(Path("ca.pem")).with_tls(Path("node.pem"), Path("node.key"))
+
+    assert settings.outgoing("bank").ca == operator.folder / "bank.pem"
+    assert settings.outgoing("shop").ca == Path("ca.pem")
+    assert settings.mail.relay is not None
+    assert settings.mail.relay.ca == Path("ca.pem")
+    assert settings.tls.own == OwnCertificate(certificate=Path("node.pem"), key=Path("node.key"))
+
+
+def test_client_certificates_need_a_certificate_of_the_node(operator: Operator):
+    settings = operator.read('[node]\nauth = "certificate"\n[tls]\nclient_ca = "ca.pem"\n')
+
+    with pytest.raises(OperatorError, match="client certificates need a certificate of the node too"):
+        settings.server_context()
+    assert Settings().server_context() is None
+
+
+def test_operators_are_told_what_is_open_to_others(operator: Operator):
+    settings = operator.read('[incoming.orders]\nauth = "basic"\n')
+    queues = ["orders", "payments"]
+
+    for host in ("127.0.0.1", "::1", "localhost"):
+        assert exposures(settings, queues, host) == []
+    assert exposures(settings, queues, "0.0.0.0") == [
+        "whoever reaches 0.0.0.0 may send to payments: auth is none",
+        "passwords and tokens for orders travel in the clear: there is no TLS",
+    ]
+    assert exposures(settings.with_tls(Path("a"), None), ["orders"], "0.0.0.0") == []
+
+
+def test_operators_are_told_which_of_our_credentials_travel_in_the_clear(operator: Operator):
+    settings = operator.read('[outgoing]\ntoken = {file = "secret"}\n')
+    endpoints = {"bank": "http://bank.example.org/pay", "shop": "https://shop.example.org/"}
+
+    assert exposures(settings, [], "127.0.0.1", endpoints) == [
+        "the password or token of bank travels in the clear: its endpoint is http:"
+    ]
+    assert exposures(settings, [], "127.0.0.1", {"bank": "http://localhost:8080/", "shop": None}) == []
+    assert exposures(Settings(), [], "127.0.0.1", endpoints) == []
+
+
+# --- where credentials go --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "goes"),
+    [
+        ("https://bank.example.org/pay", True),
+        ("https://BANK.example.org.:443/other?x", True),
+        ("https://partner.example.org/pay", True),
+        ("http://bank.example.org/pay", False),
+        ("https://bank.example.org:8443/pay", False),
+        ("https://evil.example.org/pay", False),
+        ("https://bank.example.org@evil.example.org/", False),
+        ("https://evil.example.org\\@bank.example.org/", False),
+        ("https://bank.example.org.evil.example/", False),
+        ("mailto:a@bank.example.org", False),
+        ("https://bank.example.org:port/", False),
+        ("https://[bank.example.org/", False),
+        ("", False),
+    ],
+)
+def test_credentials_go_to_the_endpoint_and_to_servers_that_are_listed_alone(url: str, goes: bool):
+    gateway = OutgoingSettings(token=Secret("abc"), credentials_to=("https://partner.example.org",))
+
+    found = gateway.authorization(url, "https://bank.example.org/v1")
+    assert found == ("Bearer abc" if goes else None)
+
+
+def test_a_user_is_shown_as_basic_and_nobody_as_nothing():
+    endpoint = "https://bank.example.org/"
+
+    assert OutgoingSettings(user="a", password=Secret("b")).authorization(endpoint, endpoint) == "Basic YTpi"
+    assert OutgoingSettings().authorization(endpoint, endpoint) is None
+    assert OutgoingSettings(token=Secret("abc")).authorization(endpoint, None) is None
+
+
+# --- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[nod]", "there is no section nod; did you mean node?"),
+        ("node = 1", "node is a section: [node]"),
+        ("body_max = 1", "there is no setting body_max; there are node, incoming, outgoing, mail, tls"),
+        ('[node]\nbody_mx = "1MB"', "[node] there is no setting body_mx; did you mean body_max?"),
+        ("[node]\nbody_max = 1", "[node] body_max: 1 is not a size such as 500KB, 16MB, 2GB"),
+        ('[node]\nbody_max = "0MB"', "[node] body_max: it is larger than nothing"),
+        ('[node]\nbody_time = "10"', "[node] body_time: 10 is not a duration such as 90s, 10m, 12h, 7d"),
+        ('[node]\nbody_time = "0s"', "[node] body_time: it is longer than nothing"),
+        ("[node]\nbody_time = 10", "[node] body_time: 10 is not a duration such as 90s, 10m, 12h, 7d"),
+        ('[node]\nlate = "acepted"', '[node] late: it is one of "accepted", "timeout"; did you mean "accepted"?'),
+        (
+            '[node]\nauth = "baerer"',
+            '[node] auth: it is one of "none", "basic", "bearer", "certificate"; did you mean "bearer"?',
+        ),
+        ('[node]\nauth = ["none", "basic"]', '[node] auth: either "none" alone, or what senders may show'),
+        ("[node]\nauth = []", '[node] auth: either "none" alone, or what senders may show'),
+        ('[node]\nauth = "certificate"', "[node] auth: client certificates need client_ca in [tls]"),
+        (
+            '[incoming.orders]\nauth = "certificate"',
+            "[incoming.orders] auth: client certificates need client_ca in [tls]",
+        ),
+        ("[node]\nbacklog_max = true", "[node] backlog_max: true is not a number from 1 on"),
+        ("[node]\nbacklog_max = 0", "[node] backlog_max: 0 is not a number from 1 on"),
+        ('[node]\nusers = ""', "[node] users: it is a text on one line"),
+        ('[node]\ncertificates = "shop"', '[node] certificates: it is a list of texts, such as ["a", "b"]'),
+        (
+            '[incoming]\nbody_max = "1MB"',
+            "[incoming] body_max is set for one gateway, in [incoming.QUEUE], or for all of them, in [node]",
+        ),
+        ("[incoming.ordres]", "[incoming.ordres] there is no incoming gateway ordres; did you mean orders?"),
+        ("[incoming.bank]", "[incoming.bank] bank is an outgoing gateway: [outgoing.bank]"),
+        ("[outgoing.orders]", "[outgoing.orders] orders is an incoming gateway: [incoming.orders]"),
+        ("[outgoing.xyz]", "[outgoing.xyz] there is no outgoing gateway xyz; there are bank, shop"),
+        ('[outgoing]\nrate = "0/s"', '[outgoing] rate: "0/s" is not a rate such as 50/s, 100/min'),
+        ("[outgoing]\nca_only = 1", "[outgoing] ca_only: it is true or false"),
+        ('[outgoing]\nretry_first = "1h"', "[outgoing] retry_first: it is longer than retry_max"),
+        ('[outgoing.bank]\nretry_first = "1h"', "[outgoing.bank] retry_first: it is longer than retry_max"),
+        ('[outgoing]\nuser = "a"', "[outgoing] user: it needs a password beside it"),
+        ('[outgoing]\nkey = "a"', "[outgoing] key: it needs a certificate beside it"),
+        ('[outgoing]\nuser = "a:b"', "[outgoing] user: the name of a user has no colon in it"),
+        ('[mail]\nrelay = "mail:25"', "[mail] relay: it is an address such as smtp://mail.example.org:25 or smtps"),
+        ('[mail]\nstarttls = "never"', "[mail] starttls: it needs a relay beside it"),
+        ('[mail]\nrelay = "smtps://a"\nstarttls = "never"', "[mail] starttls: smtps:// has TLS from the start"),
+        ('[mail]\nsender = "demaq"', "[mail] sender: it is an address such as demaq@example.org"),
+        ("[node", "not TOML: "),
+        ('[incoming."a\\nb"]', "[incoming.a b] there is no incoming gateway a b; there are orders, payments"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_its_place(operator: Operator, text: str, said: str):
+    assert operator.refusal(text).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'[outgoing]\ntoken = "{HIDDEN}"', '[outgoing] token: a secret is not written here; say {file = "PATH"} or'),
+        (f'[outgoing.bank]\ntoken = "{HIDDEN}"', "[outgoing.bank] token: a secret is not written here"),
+        (f'[mail]\npassword = "{HIDDEN}"', "[mail] password: a secret is not written here"),
+        (f'[tls]\nkey_password = ["{HIDDEN}"]', "[tls] key_password: a secret is not written here"),
+        (f'[outgoing.bank]\ntoken = {{text = "{HIDDEN}"}}', "[outgoing.bank] token: a secret is not written here"),
+        (f'[outgoing]\npasword = "{HIDDEN}"', "[outgoing] there is no setting pasword; did you mean password?"),
+        (f'[mail]\nrelay = "smtp://a:{HIDDEN}@mail"', "[mail] relay: who we are is said by user and password"),
+        (
+            f'[outgoing]\ncredentials_to = ["https://a:{HIDDEN}@b"]',
+            "[outgoing] credentials_to: it is a list of servers",
+        ),
+        ('[outgoing]\ntoken = {env = "NOT_SET"}', "[outgoing] token: the variable NOT_SET is not set"),
+        (
+            '[outgoing]\ntoken = {env = "TWO_LINES"}',
+            "[outgoing] token: the variable TWO_LINES holds more than one line",
+        ),
+        ('[outgoing]\ntoken = {file = "missing"}', "[outgoing] token: missing: No such file or directory"),
+        ('[outgoing]\ntoken = {file = "open"}', "[outgoing] token: open: others may read or change it; chmod 600 open"),
+        ('[outgoing]\ntoken = {file = "empty"}', "[outgoing] token: empty is empty"),
+        ("[outgoing]\ntoken = {file = 1}", '[outgoing] token: say {file = "PATH"} or {env = "NAME"}'),
+        ('[outgoing]\ntoken = {file = "."}', "[outgoing] token: "),
+        (
+            '[outgoing]\ntoken = {file = "secret"}\nuser = "a"\npassword = {file = "secret"}',
+            "[outgoing] token: either a token, or a user with a password",
+        ),
+        (
+            '[mail]\nrelay = "smtp://mail"\nstarttls = "if offered"\nuser = "a"\npassword = {file = "secret"}',
+            '[mail] starttls: a password is sent to another machine, so it is "required"',
+        ),
+    ],
+)
+def test_secrets_come_from_files_and_the_environment_and_are_never_shown(operator: Operator, text: str, said: str):
+    (operator.folder / "empty").touch(mode=0o600)
+    (operator.folder / "open").write_text(HIDDEN)
+    (operator.folder / "open").chmod(0o644)
+
+    assert operator.refusal(text, TWO_LINES=f"{HIDDEN}\n{HIDDEN}").startswith(said)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(operator: Operator):
+    with pytest.raises(OperatorError, match=r"nowhere\.toml: No such file or directory$"):
+        read_settings(operator.folder / "nowhere.toml", incoming=[], outgoing=[])
+    operator.file.write_bytes(b"\xff\xfe")
+    with pytest.raises(OperatorError, match="not UTF-8"):
+        read_settings(operator.file, incoming=[], outgoing=[])
+
+
+VALUES = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]))
+    .filter(lambda text: "\x7f" not in text)
+    .map(lambda text: json.dumps(text, ensure_ascii=False))
+    | st.integers(-(2**63), 2**63 - 1).map(str)
+    | st.sampled_from(["true", "1.5", "inf", "nan", "2026-11-16", "08:30:00", "2026-11-16T08:30:00Z"])
+    | st.sampled_from(
+        ['"smtp://[a"', '"smtp://a:b"', '"smtps://a/b"', '"9999999999999w"', '{file = "\\u0000"}', '{env = ""}']
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.dictionaries(st.sampled_from(["file", "env", "orders", "bank", '"a b"']), inner, max_size=2).map(
+            lambda items: "{" + ", ".join([f"{key} = {value}" for key, value in items.items()]) + "}"
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    section=st.sampled_from(
+        ["node", "incoming.orders", "incoming", "outgoing", "outgoing.bank", "mail", "tls", "other"]
+    ),
+    key=st.sampled_from(sorted({*INCOMING_KEYS, *OUTGOING_KEYS, *MAIL_KEYS, *TLS_KEYS, "other"})),
+    value=VALUES,
+)
+def test_whatever_stands_in_a_file_is_read_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, section: str, key: str, value: str
+):
+    file = tmp_path_factory.getbasetemp() / "any.toml"
+    file.write_text(f"[{section}]\n{key} = {value}\n", encoding="utf-8")
+    said = ""
+    try:
+        read_settings(file, incoming=["orders"], outgoing=["bank"], environment={})
+    except OperatorError as error:
+        said = str(error)
+
+    assert "\n" not in said
+    assert "not TOML" not in said
+
+
+# --- the reference ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["reference/settings.md", "how-to/secure-a-node.md"])
+def test_files_of_settings_in_the_documentation_can_be_read(operator: Operator, page: str):
+    for name in ("bank.token", "mail.password"):
+        (operator.folder / name).touch(mode=0o600)
+        (operator.folder / name).write_text(HIDDEN)
+    shown = [block for block in Page(PROJECT / "docs" / page).blocks() if block.text.startswith("[")]
+
+    assert shown
+    for block in shown:
+        operator.file.write_text(block.text)
+        outgoing = ["bank", "warehouse", "customs"]
+        environment = {"WAREHOUSE_PASSWORD": HIDDEN}
+        read_settings(operator.file, incoming=["orders", "payments"], outgoing=outgoing, environment=environment)
+
+
+KEYS = {"node": NODE_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS}
+UNSAID = {"none", '"users"', '"tokens"'}
+"""Defaults that nobody can write: nothing, and what depends on where the file is."""
+
+
+def documented(section: str) -> dict[str, str]:
+    """The keys of a section with their defaults, as the reference has them."""
+    text = Page(PROJECT / "docs" / "reference" / "settings.md").text
+    part = text.partition(f"\n### [{section}]\n")[2].partition("\n#")[0]
+    return {key: default.strip("`") for key, default in re.findall(r"^\| `(\w+)` \| (.+?) \|", part, re.MULTILINE)}
+
+
+def test_every_setting_is_in_the_reference():
+    assert KEYS.keys() <= set(SECTIONS)
+    for section, known in KEYS.items():
+        assert list(documented(section)) == list(known), section
+
+
+def test_every_default_in_the_reference_is_the_real_one(operator: Operator):
+    for section in KEYS:
+        written = {key: default for key, default in documented(section).items() if default not in UNSAID}
+        lines = [f"{key} = {default}" for key, default in written.items()]
+        if section == "mail":
+            lines.append('relay = "smtp://mail"')
+        said = operator.read("\n".join([f"[{section}]", *lines]))
+        unsaid = operator.read('[mail]\nrelay = "smtp://mail"' if section == "mail" else "")
+        assert said == unsaid, section
+
+
+def test_the_limits_of_who_may_send_in_the_reference_are_the_real_ones():
+    text = Page(PROJECT / "docs" / "reference" / "settings.md").text
+    limits = {
+        "failures that cost nothing": f"{throttle.FREE_FAILURES} | each further one from an address doubles the time to wait, from {throttle.BACKOFF.seconds_first:g} s",
+        "the longest time that guessed passwords of an address are not looked at": f"{throttle.BACKOFF.seconds_max:g} s",
+        "the longest time that the answer to a failure is held back": f"{authentication.ANSWER_DELAY_SECONDS_MAX:g} s",
+        "after how long failures are forgotten": f"{throttle.FORGET_SECONDS / 60:g} minutes",
+        "addresses and names of users that are remembered for it": f"{throttle.REMEMBERED_MAX:,} each",
+        "passwords that are checked at once": f"{authentication.HASHES_AT_ONCE} | {authentication.HASHES_WAITING_MAX} wait, {authentication.HASHES_PER_ADDRESS_MAX} of them",
+        "how long a password that was right is remembered after it was used": f"{authentication.REMEMBERED_SECONDS / 60:g} minutes",
+        "how soon a changed file of tokens or users holds": f"{credential_file.LOOK_EVERY_SECONDS:g} s",
+    }
+
+    for what, limit in limits.items():
+        assert f"\n| {what} | {limit}" in text

@@ -1,0 +1,14 @@
+"""The store in memory keeps the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from demaq.store import MemoryStore
+from tests.support.store.contract import Clock, StoreContract
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def store(self, clock: Clock) -> MemoryStore:
+        return MemoryStore(now=clock)

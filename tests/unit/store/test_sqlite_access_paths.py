@@ -1,0 +1,153 @@
+"""What is read often costs the same whatever else lies in the store: index look-ups, no scans."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from demaq.store import SqliteStore
+from demaq.store.protocol import Step, Timer
+from demaq.store.sql_statements import statements
+from demaq.store.sqlite_database import FILE_NAME
+from tests.support.store.contract import FOREVER, MORNING, new
+
+READING = statements("reading.sql")
+WRITING = statements("writing.sql")
+EVOLVING = statements("evolving.sql")
+ONCE_PER_EVOLUTION = {
+    *("evolution", "complete_indexes", "set_evolution_done", "decide_evolution"),
+    *("delete_evolution", "delete_complete_indexes", "forget_restated"),
+}
+"""Tables of one row or a few, and one that is emptied."""
+MESSAGE = new("q", slices=(("s", "k"),), entries=(("i", "v"),))
+SORTING_A_FEW = {"queue"}
+"""What has retired since the snapshot is sorted in among the rest."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path)
+    yield store
+    store.close()
+
+
+NOT_SEARCHING = {"count", "set_newest_number", "transient_messages"}
+"""An upsert, a table of one row, and the whole of an index that holds nothing else."""
+
+
+def plan(folder: Path, statement: str) -> list[str]:
+    connection = sqlite3.connect(folder / FILE_NAME)
+    names = {
+        "queue",
+        "but",
+        "but_of",
+        "snapshot",
+        "slicing",
+        "key",
+        "index",
+        "wanted",
+        "limit",
+        "now",
+        "after",
+        "end",
+        "due",
+        "seq",
+        "priority",
+    }
+    parameters = [None] * statement.count("?") if "?" in statement else dict.fromkeys(names)
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+    connection.close()
+    return [row[3] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(READING.keys() - {"stored", "counts", "collections", "newest_number", "newest_program"})
+)
+def test_no_read_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
+    steps = plan(tmp_path, READING[name])
+    assert not scans(steps), steps
+    assert name in SORTING_A_FEW or not [step for step in steps if "TEMP B-TREE" in step], steps
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in WRITING if not name.startswith("insert") and name not in NOT_SEARCHING)
+)
+def test_no_write_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
+    steps = plan(tmp_path, WRITING[name])
+    assert not scans(steps), steps
+
+
+@pytest.mark.parametrize("name", sorted(EVOLVING.keys() - ONCE_PER_EVOLUTION))
+def test_no_step_of_a_changed_program_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
+    steps = plan(tmp_path, EVOLVING[name])
+    assert not [step for step in scans(steps) if step not in ("SCAN names", "SCAN r")], steps
+
+
+def scans(steps: list[str]) -> list[str]:
+    """Steps that read the whole of something other than the caller's own list."""
+    ours = ("VIRTUAL TABLE", "CONSTANT ROW", "SCAN rows")  # parameters
+    return [step for step in steps if step.startswith("SCAN") and not any([part in step for part in ours])]
+
+
+def test_reads_cost_the_same_beside_a_hundred_times_as_many_messages(store: SqliteStore):
+    """Retired messages of the same queue, key and value are the hardest: kept for audit, they must not be met again."""
+    store.append([MESSAGE] * 5)
+    store.append([new("echo", priority=None, timer=Timer(due=MORNING, target="t")) for _ in range(5)])
+    reads: dict[str, Callable[[], object]] = {
+        "queue": lambda: store.queue("q", store.snapshot()),
+        "slice": lambda: store.slice("s", "k", store.snapshot()),
+        "lookup": lambda: store.lookup("i", ["v", "w"], store.snapshot()),
+        "slices": lambda: store.slices("s", ["k", "l"], store.snapshot()),
+        "lookups": lambda: store.lookups("i", ["v", "w"], store.snapshot()),
+        "pending": lambda: store.pending(3),
+        "due timers": lambda: store.due_timers(MORNING, 3),
+        "next due": lambda: store.next_due(),
+        "message": lambda: store.message(2),
+        "caused by": lambda: store.caused_by(2),
+        "stored": lambda: store.stored("q", 0, 3),
+        "visible": lambda: store.visible("q", 0, 3),
+        "members": lambda: store.members("s", "k", 0, 3),
+        "timers": lambda: store.timers((MORNING, 0), 3),
+        "slice keys": lambda: store.slice_keys("s", "", 3),
+        "counts": lambda: store.counts(),
+    }
+    before = {name: instructions(store, read) for name, read in reads.items()}
+    retire(store, 500)
+    after = {name: instructions(store, read) for name, read in reads.items()}
+    assert all(cost < before[name] * 1.5 + 20 for name, cost in after.items()), (before, after)
+
+
+def retire(store: SqliteStore, count: int) -> None:
+    """Messages like the others came and went, in lifetimes of their own."""
+    old = [MESSAGE] * 5
+    first = store.slice("s", "k", store.snapshot())
+    for _ in range(count // 5):
+        created = store.append(old)
+        store.commit([Step(processed=seq) for seq in created])
+        store.commit([Step(resets=(("s", "k"),))])
+    # The first five lost their slice as well: five new ones take their place.
+    store.commit([Step(processed=message.seq) for message in first])
+    assert store.queue("q", store.snapshot()) == []
+    store.append(old)
+    store.append([new("echo", priority=None, timer=Timer(due=FOREVER, target="t")) for _ in range(count)])
+    others = [(("other", str(number)),) for number in range(count)]
+    store.append([new("r", priority=-1, slices=other, entries=other) for other in others])
+
+
+def instructions(store: SqliteStore, read: Callable[[], object]) -> int:
+    """Steps of SQLite's virtual machine."""
+    count = 0
+
+    def tick() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    connection = store._database._open()
+    connection.set_progress_handler(tick, 1)
+    read()
+    connection.set_progress_handler(None, 1)
+    return count
