@@ -39,10 +39,27 @@ IN_PAGES = {
 _ALLOWED = re.compile(r"behind (?:a|such a|which)? ?(?:proxy|proxies|firewall|pool|connections)", re.IGNORECASE)
 QUOTES = ()
 """Pages that are written from texts in the sources."""
-IN_SOURCES = {
-    "goes round": "repeats",
-}
+IN_SOURCES = {**IN_PAGES, "the answer is": "Return …"}
 """What Python files below src/ and bench/ do not say, in names, comments or texts."""
+STILL_SAID: dict[str, str] = {
+    "anybody": "cli engine evaluation gateways store top",
+    "at rest": "bulk cli store",
+    "behind": "bench bulk cli compiler engine evaluation gateways language server spark store testing",
+    "beside the node": "bench cli evaluation gateways server spark",
+    "by hand": "bench cli store testing",
+    "everybody": "cli gateways spark testing",
+    "hears": "bulk engine evaluation gateways server spark store",
+    "in front of it": "bulk cli language",
+    "in vain": "engine evaluation",
+    "nobody": "bench bulk cli engine evaluation gateways language server soap spark store testing top",
+    "odd": "evaluation gateways",
+    "simple rules": "evaluation",
+    "somebody": "bench bulk cli compiler engine evaluation gateways server spark store top",
+    "the answer is": "bench bulk cli control engine gateways server soap store testing",
+    "told": "bench bulk cli compiler engine evaluation gateways language server spark store testing top",
+    "whoever": "bench bulk cli engine evaluation gateways server spark store testing top",
+}
+"""Packages that have not given a word up yet. Entries are only ever removed."""
 NAMES = {
     "came_in": "note_received_bytes",
     "running_again": "replay",
@@ -73,13 +90,22 @@ def prose(page: Page) -> str:
     return _ALLOWED.sub("", re.sub(r"\]\([^)\s]*\)", "]", "\n".join(lines)))
 
 
+def package_of(path: Path) -> str:
+    """Return the package below src/demaq that a file is in: `top` for the modules there, `bench` for measuring."""
+    if not path.is_relative_to(PROJECT / "src" / "demaq"):
+        return "bench"
+    name, *below = path.relative_to(PROJECT / "src" / "demaq").parts
+    return name if below else "top"
+
+
 def python_files() -> list[Path]:
     return sorted([*(PROJECT / "src").rglob("*.py"), *(PROJECT / "bench").rglob("*.py")])
 
 
 @pytest.mark.parametrize("page", all_pages(), ids=[page.name for page in all_pages()])
 def test_a_page_says_it_in_ordinary_words(page: Page):
-    words = IN_SOURCES if page.name in QUOTES else IN_PAGES
+    quoted = [word for word in IN_PAGES if page.name in QUOTES and "language" in STILL_SAID.get(word, "").split()]
+    words = {word: instead for word, instead in IN_PAGES.items() if word not in quoted}
     assert list(find_words(prose(page), words)) == []
 
 
@@ -90,21 +116,20 @@ def test_the_help_of_a_command_says_it_in_ordinary_words(name: str):
     loaded = command.load()
     nested = [loaded, *loaded.commands.values()] if isinstance(loaded, click.Group) else [loaded]
 
+    words = {word: instead for word, instead in IN_SOURCES.items() if "cli" not in STILL_SAID.get(word, "").split()}
     for each in nested:
-        assert list(find_words(each.get_help(click.Context(each, info_name=name)), IN_SOURCES)) == []
+        assert list(find_words(each.get_help(click.Context(each, info_name=name)), words)) == []
 
 
 def test_sources_say_it_in_ordinary_words():
-    found = {
-        path.relative_to(PROJECT).as_posix(): [
-            *find_words(path.read_text(encoding="utf-8"), IN_SOURCES),
-            *find_words(path.read_text(encoding="utf-8"), NAMES),
-        ]
-        for path in python_files()
-    }
+    found: dict[str, list[str]] = {}
+    for path in python_files():
+        still = [word for word, packages in STILL_SAID.items() if package_of(path) in packages.split()]
+        words = {word: instead for word, instead in {**IN_SOURCES, **NAMES}.items() if word not in still}
+        found[path.relative_to(PROJECT).as_posix()] = list(find_words(path.read_text(encoding="utf-8"), words))
 
     assert len(found) > 300
-    assert {name: words for name, words in found.items() if words} == {}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def test_a_word_is_found_across_lines_and_in_capitals_but_not_inside_others():
