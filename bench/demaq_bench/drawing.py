@@ -119,7 +119,7 @@ def lines_panel(
         parts.append(f'<polyline points="{path}" fill="none" stroke="{line.colour}" stroke-width="2.2"{dashes}/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{line.colour}"/>' for x, y in points]
         labels.append((points[-1][1], f"{line.name} {short(line.points[-1][1])}", line.colour))
-    parts += [text(WIDTH - RIGHT + 9, y + 4, name, 11, colour) for y, name, colour in apart(labels)]
+    parts += [text(WIDTH - RIGHT + 9, y + 4, name, 11, colour) for y, name, colour in slow_messages(labels)]
     return "\n".join(parts)
 
 
@@ -145,7 +145,7 @@ class _Axis:
         return [tick for tick in found if self._least - 1e-9 <= math.log10(tick) <= self._most + 1e-9]
 
 
-def apart(labels: Iterable[tuple[float, str, str]]) -> list[tuple[float, str, str]]:
+def slow_messages(labels: Iterable[tuple[float, str, str]]) -> list[tuple[float, str, str]]:
     """Labels moved so far that none lies on another."""
     placed: list[tuple[float, str, str]] = []
     for y, name, colour in sorted(labels):

@@ -1,4 +1,8 @@
-"""Process messages: pick the next ones, evaluate their rules, commit what they do, in the order of a serial run."""
+"""The engine: select the next messages, have their rules evaluated in rounds, commit the results in the serial order.
+
+Invariants: a message is processed exactly once, since its step and everything the step creates are one transaction; all
+of what a step creates is in the store, or nothing; errors of rules are messages, so a step is committed in any case.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from demaq.engine.error_routing import Failure
 from demaq.engine.intake import expect_queue, expect_repeated
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
-from demaq.engine.round import NUMBERS_PER_MESSAGE, SERIAL, Evaluation, RoundPolicy, Rounds
-from demaq.engine.slow_messages import Apart, Lane
+from demaq.engine.round import SEQS_PER_MESSAGE, SERIAL, Evaluation, RoundPolicy, Rounds
+from demaq.engine.slow_messages import SlowLane, SlowMessages
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
 from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, RoundEvaluator, compute_one
@@ -32,28 +36,28 @@ T = TypeVar("T")
 
 ROUND_MESSAGES_FIRST = 50
 ROUND_MESSAGES_LEAST = 25
-"""Rounds are not made smaller than this in order to evaluate several at once."""
+"""A round is not divided into smaller ones than this to evaluate several at once."""
 ROUND_SECONDS = 1.0
-"""Rounds are made as large as can be evaluated in about this time."""
+"""The size of rounds adapts so that one takes about this long to evaluate."""
 ROUND_CHARACTERS_MAX = 32_000_000
-"""The messages of a round are hardly larger than this together, unless there is only one."""
+"""Limit of the total size of the bodies of a round; one message may exceed it."""
 PENDING_MESSAGES_FIRST = 200
-"""So many messages are asked for before anything is known about their size."""
+"""Messages in the first read of a round, before their average size is known."""
 PAGES_MAX = 100
-"""So often the store is asked for the messages of a round, most of which may have to wait for others."""
+"""Reads for one round at most, since most messages may have to wait for slow ones."""
 TIMERS_MAX = 500
 HOPS_MAX = 10_000
 AGAIN_SHARE_MAX = 0.2
 ROUNDS_ALONE = 10
-"""Where more than this share of a round had to be evaluated again, so many rounds do not begin ahead of their time."""
+"""If more than this share of a round had to be evaluated again, the next ROUNDS_ALONE rounds do not run ahead."""
 ATTEMPTS_MAX = 5
-"""A message whose processing fails so often for reasons of the system is parked."""
+"""A message whose processing fails so often because of a system fault is parked in an error queue."""
 
 
 class Engine:
-    """One program on one store. Whoever calls it decides when; it decides what.
+    """One program on one store.
 
-    Rounds and timers are one caller's; senders and clients may call at any time from other threads.
+    Rounds and timers are run by one thread; senders and clients may call from any thread at any time.
     """
 
     def __init__(
@@ -67,7 +71,7 @@ class Engine:
         *,
         receiver: PropertyEvaluator,
         policy: RoundPolicy = SERIAL,
-        lanes: Sequence[Lane] = (),
+        lanes: Sequence[SlowLane] = (),
         wake: Callable[[], None] = lambda: None,
         native: bool = True,
     ) -> None:
@@ -79,11 +83,11 @@ class Engine:
         """
         self.policy = policy
         self._begun: deque[Evaluation] = deque()
-        """The next rounds, as far as they have begun."""
+        """Rounds that were begun ahead, in order."""
         self._is_last = False
-        """Whether no messages wait behind those of the rounds that have begun, as far as one knows."""
+        """Whether no message waits after those of the rounds that were begun, as far as is known."""
         self._rounds_alone = 0
-        """So many rounds are not to begin ahead, because too much of what was evaluated ahead did not hold."""
+        """How many rounds still do not run ahead, after AGAIN_SHARE_MAX was exceeded."""
         self.plan = plan
         self.program = plan.program
         self.evaluator = evaluator
@@ -92,25 +96,25 @@ class Engine:
         self.hops_max = hops_max
         self.maker = MessageFactory(plan, receiver, native)
         self.round_messages_max: int | None = None
-        """Fewer messages in a round than the evaluator takes."""
+        """A lower limit for the messages of a round than the evaluator has."""
         self.round_messages_least = ROUND_MESSAGES_LEAST
         self._round_messages = ROUND_MESSAGES_FIRST
         self.receiver = receiver
         self.quick_receiver = receiver.quick if isinstance(receiver, Receiver) else self.receiver
-        """The same for many senders at once: TakesLong is the answer for a message that would hold up the others."""
+        """The same for many senders at once: returns TakesLong for a message that would delay the others."""
         self._observe = observe
         self._documents = Documents()
         self._arrivals = ThreadBatcher(self._append)
         self._sending = Sending(self.maker, self.receiver)
         self._attempts: dict[int, int] = {}
-        """Messages that were there when a round failed, with how often they have failed alone."""
+        """Messages of rounds that failed, with how often each has failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
         self.namespaces = NamespaceWatch(plan)
         self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
-        self.apart = Apart(self._rounds, lanes, plan, wake)
-        """Messages that take long, and are evaluated apart from the rounds."""
+        self.slow_messages = SlowMessages(self._rounds, lanes, plan, wake)
+        """Messages that take long, which are not evaluated in rounds."""
 
-    # from outside
+    # senders and clients
 
     def enqueue(
         self,
@@ -119,9 +123,9 @@ class Engine:
         properties: Mapping[str, PropertyValue] | None = None,
         request: str | None = None,
     ) -> int:
-        """Store a message from outside. Raises a MessageError where it must be refused; durable on return.
+        """Store a message from outside; durable on return. Raises a MessageError if it must be refused.
 
-        A message with a `request` that is known is not stored again; it is refused where it is not the same.
+        A message under a known `request` is not stored again; it is refused if its content is different.
         """
         if request is not None:
             given = [f"{name}={value.text}" for name, value in sorted((properties or {}).items())]
@@ -138,7 +142,7 @@ class Engine:
         properties: Mapping[str, PropertyValue] | None = None,
         request: str | None = None,
     ) -> NewMessage:
-        """A message from outside, checked and ready to be stored. Raises a MessageError where it must be refused."""
+        """Return a message from outside ready to be stored. Raises a MessageError if it must be refused."""
         expect_queue(self.program, queue)
         now = self.clock()
         document = parse_document(body)
@@ -150,7 +154,7 @@ class Engine:
         return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
 
     def received_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[NewMessage]:
-        """The same for many messages of a queue at once. Raises a MessageError for the first that must be refused."""
+        """Return many messages of a queue. Raises a MessageError for the first one that must be refused."""
         messages: list[NewMessage] = []
         for answer in receive_all(self.maker, self.receiver, queue, sent, self.clock()):
             if isinstance(answer, MessageError):
@@ -159,22 +163,22 @@ class Engine:
         return messages
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
-        """Store received messages, all or none."""
+        """Store messages, all or none. Return their seqs."""
         return self._append(messages)
 
     def append_checked(
         self, messages: Sequence[NewMessage], hear: Callable[[Sequence[int]], None] = lambda numbers: None
     ) -> list[bool]:
-        """Store messages from outside that were checked elsewhere, all or none; the answer is which are new.
+        """Store messages that were checked elsewhere, all or none. Return which are new.
 
-        `hear` is told their numbers before anybody processes them.
+        `hear` is called with their seqs before one can be processed.
         """
         return [is_new for _, is_new in self.append_numbered(messages, hear)]
 
     def append_numbered(
         self, messages: Sequence[NewMessage], hear: Callable[[Sequence[int]], None] = lambda numbers: None
     ) -> list[tuple[int, bool]]:
-        """The same; the answer is the number of each, and whether it is new."""
+        """Store messages that were checked elsewhere, all or none. Return the seq of each, and whether it is new."""
         with self._rounds.changing:
             last = self.store.snapshot()
             stored: list[tuple[int, bool]] = []
@@ -195,12 +199,12 @@ class Engine:
         return sum([n for queue, (_, n) in counts if queue in queues and self.maker.priority(queue) is not None])
 
     def while_nothing_changes(self, act: Callable[[], T]) -> T:
-        """Do something while no message is stored or processed."""
+        """Call a function while no message is stored or processed."""
         with self._rounds.changing:
             return act()
 
     def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
-        """Store messages from outside, all or none. Raises the MessageError of the first that must be refused."""
+        """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
         return self._append(self.received_all(queue, sent))
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
@@ -208,11 +212,11 @@ class Engine:
             try:
                 return self.store.append(messages)
             finally:
-                self._rounds.arrived(messages)  # also where it is in doubt whether they were stored
+                self._rounds.note_arrived(messages)  # also where it is in doubt whether they were stored
                 self._is_last = False
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
-        """Hand the oldest messages of a mailbox to a client: in one transaction they are his and processed."""
+        """Process the oldest messages of a mailbox by handing them to a client, in one transaction. Return them."""
         expect_queue(self.program, queue)
         declared = self.program.queues[queue]
         if self.maker.priority(queue) is not None:
@@ -224,33 +228,33 @@ class Engine:
             try:
                 self._commit([Step(processed=message.seq) for message in waiting])
             finally:
-                self._rounds.taken(waiting)
+                self._rounds.note_taken(waiting)
         return waiting
 
     # rounds
 
     def run_round(self) -> int:
-        """Process the next messages; the answer is how many. None are left when it is 0.
+        """Process the next messages. Return how many; 0 if none are left.
 
-        What is the system's fault and no message's is raised as it is. Otherwise the messages of a round that fails
-        are tried one at a time; each failure raises a SystemFault, for the caller to wait before he tries again, until
-        a message has failed too often and is parked.
+        Raises StoreError and EvaluatorUnavailable as they are. If a round fails otherwise, its messages are processed
+        one at a time; each failure raises a SystemFault, so that the caller waits before the next attempt, until the
+        message has failed ATTEMPTS_MAX times and is parked.
         """
-        done = self._finish_apart()
+        done = self._finish_slow()
         while True:
             begun = self._begun.popleft() if self._begun else self._begin()
-            self.apart.start()
+            self.slow_messages.start()
             if begun is None:
                 return done
             done += self._run(begun)
             if done or not self._rounds.has_left_out:
                 return done
 
-    def _finish_apart(self) -> int:
-        """Commit what was evaluated apart from the rounds."""
-        if not self.apart:
+    def _finish_slow(self) -> int:
+        """Commit slow messages whose evaluation has ended."""
+        if not self.slow_messages:
             return 0
-        done, faults = self.apart.finish()
+        done, faults = self.slow_messages.finish()
         for fault in faults:
             done += self._one_by_one(fault.batch, fault.error)
         return done
@@ -273,25 +277,27 @@ class Engine:
             self._defer()
 
     def _defer(self) -> None:
-        """Have evaluated apart what a round has left out."""
+        """Hand messages over that a round has left out because they take too long."""
         deferred, self._rounds.deferred = self._rounds.deferred, []
         if deferred:
-            self.apart.defer([(message, reason) for message, reason in deferred if not self._is_processed(message.seq)])
-            self.apart.start()
+            self.slow_messages.defer(
+                [(message, reason) for message, reason in deferred if not self._is_processed(message.seq)]
+            )
+            self.slow_messages.start()
 
     def _begin(self) -> Evaluation | None:
         batch, all_of_them = self._next_batch()
         if not batch:
             return None
         self._is_last = all_of_them
-        first, *others = self._divided(batch, self._rounds_at_once())
+        first, *others = self._divide(batch, self._rounds_at_once())
         begun = self._rounds.begin(first, deep=all_of_them or not self.policy.exact, fold=self.policy.fold)
         for part in others:
             self._start(part)
         return begun
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
-        """Begin the rounds behind one with these messages."""
+        """Begin the rounds after the one with these messages."""
         if not self._may_run_ahead() or self._is_last:
             return
         if self._rounds_alone:
@@ -302,38 +308,38 @@ class Engine:
         if free > 0:
             begun = [message.seq for message in [*batch, *[m for each in self._begun for m in each.batch]]]
             following, self._is_last = self._pending(-(-self._round_messages * free // at_once), but=begun)
-            for part in self._divided(following, free):
+            for part in self._divide(following, free):
                 self._start(part)
 
     def _may_run_ahead(self) -> bool:
         return self.policy.ahead and not self.policy.exact and not self._attempts
 
     def _rounds_at_once(self) -> int:
-        """How many rounds may be evaluated at once, as things are."""
+        """Return how many rounds may be evaluated at once now."""
         if not self._may_run_ahead() or self._rounds_alone:
             return 1
         return self.evaluator.rounds_max
 
-    def _divided(self, batch: list[StoredMessage], parts: int) -> list[list[StoredMessage]]:
-        """The messages of so many rounds, in order; of fewer where there are few messages."""
+    def _divide(self, batch: list[StoredMessage], parts: int) -> list[list[StoredMessage]]:
+        """Return the messages of so many rounds, in order; of fewer if there are few messages."""
         size = max(self.round_messages_least, -(-len(batch) // parts))
         return [batch[start : start + size] for start in range(0, len(batch), size)]
 
     def _start(self, batch: Sequence[StoredMessage]) -> None:
-        """Begin a round ahead of its time."""
+        """Begin a round ahead, in the background."""
         begun = self._rounds.begin(batch, deep=True, fold=self.policy.fold)
         self._begun.append(begun)
         begun.start()
 
     def forget_ahead(self) -> None:
-        """Evaluate the next messages anew: something has changed that is no change of messages."""
+        """Discard evaluations that were begun: something has changed that validation does not see."""
         while self._begun:
             self._rounds.forget(self._begun.pop())
         self._is_last = False
-        self.apart.start_anew()
+        self.slow_messages.start_anew()
 
     def _next_batch(self) -> tuple[list[StoredMessage], bool]:
-        """The next messages, and whether they are all there are. One that was there when a round failed comes alone."""
+        """Return the next messages, and whether no others wait. A message of a failed round is returned alone."""
         pending, all_of_them = self._pending(self.round_messages_max or self._round_messages)
         if self._attempts:
             for position, message in enumerate(pending):
@@ -342,30 +348,27 @@ class Engine:
         return pending, all_of_them
 
     def _pending(self, limit: int, but: Sequence[int] = ()) -> tuple[list[StoredMessage], bool]:
-        """The next messages, and whether they are all there are.
-
-        No more than so many, and hardly more than a round may hold in memory.
-        """
+        """Return the next messages within the limits of number and size, and whether no others wait."""
         found: list[StoredMessage] = []
         all_of_them = False
         asked = min(limit, PENDING_MESSAGES_FIRST)
         for _ in range(PAGES_MAX):
             if not asked or all_of_them:
                 break
-            left_out = [*but, *[message.seq for message in found], *self.apart.left_out()]
-            more = self.store.pending(asked, left_out, self.apart.queues_left_out())
-            found += self.apart.admit(more)
+            left_out = [*but, *[message.seq for message in found], *self.slow_messages.left_out()]
+            more = self.store.pending(asked, left_out, self.slow_messages.queues_left_out())
+            found += self.slow_messages.admit(more)
             left = ROUND_CHARACTERS_MAX - sum([len(message.body) for message in found])
             if left <= 0:
                 break
             all_of_them = len(more) < asked
             average = (ROUND_CHARACTERS_MAX - left) // max(1, len(found)) + 1
             asked = min(limit - len(found), max(1, left // average))
-        # What belongs to another program nobody here knows what to do with.
+        # Messages of queues that this program does not have stay where they are.
         return [message for message in found if message.queue in self.program.queues], all_of_them
 
     def _adapt(self, messages: int, seconds: float) -> None:
-        """Slow rules make small rounds, so that nobody waits long for the end of one; quick rules make large ones."""
+        """Adapt the size of rounds to how long one takes."""
         fitting = int(messages * ROUND_SECONDS / max(seconds, 1e-6))
         self._round_messages = max(1, min(fitting, 2 * self._round_messages, self.evaluator.messages_max))
 
@@ -377,8 +380,8 @@ class Engine:
             self._observe(steps, committed)
 
     def _step(self, message: StoredMessage, outcome: Outcome, now: datetime, number: int) -> tuple[Step, list[int]]:
-        """What becomes of a message, in the step of that number; and for those that its rules make, which action made
-        each."""
+        """Return the step of an outcome, which will have this seq, and the position of the action that creates each of
+        its messages; error messages come last and have none."""
         self._attempts.pop(message.seq, None)
         if outcome.folded is not None:
             return self._folded(message, outcome, outcome.folded, now, number)
@@ -411,7 +414,7 @@ class Engine:
     def _folded(
         self, message: StoredMessage, outcome: Outcome, folded: Folded, now: datetime, number: int
     ) -> tuple[Step, list[int]]:
-        """What is left of a conversation. The messages that came and went have the numbers behind the step's."""
+        """Return the step of a folded conversation. Its elided messages have the seqs after that of the step."""
         resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
         created: list[NewMessage] = []
         for action, (maker, depth) in zip(outcome.actions[len(resets) :], folded.makers, strict=True):
@@ -425,7 +428,7 @@ class Engine:
             processed=message.seq,
             resets=tuple([(action.slicing, action.key) for action in resets]),
             created=tuple(created),
-            elided=folded.messages * NUMBERS_PER_MESSAGE,
+            elided=folded.messages * SEQS_PER_MESSAGE,
         )
         return step, list(range(len(resets), len(outcome.actions)))
 
@@ -434,10 +437,10 @@ class Engine:
         why = f"the message is {self.hops_max:,} hops from the one that caused it"
         return [Failure(kind="systemError", code="demaq:hops", description=why, rule=self._rules[n]) for n in rules]
 
-    # faults of the system
+    # system faults
 
     def _one_by_one(self, batch: Sequence[StoredMessage], fault: Exception) -> int:
-        """A round has failed: what is left of it is tried one message at a time, and given up after some attempts."""
+        """Process the messages of a failed round one at a time, and park one after ATTEMPTS_MAX attempts."""
         self.forget_ahead()
         left = [message for message in batch if not self._is_processed(message.seq)]
         if not left:
@@ -465,7 +468,7 @@ class Engine:
     # timers
 
     def fire_timers(self) -> int:
-        """Bring back the messages whose time has come; the answer is how many."""
+        """Enqueue the messages of timers that are due. Return how many."""
         now = self.clock()
         due = self.store.due_timers(now, TIMERS_MAX)
         steps = [
@@ -474,25 +477,25 @@ class Engine:
         ]
         with self._rounds.changing:
             self._commit(steps)
-            self._rounds.taken(due)
-            self._rounds.arrived([message for step in steps for message in step.created])
+            self._rounds.note_taken(due)
+            self._rounds.note_arrived([message for step in steps for message in step.created])
         return len(due)
 
     # gateways
 
     def deliver(self, ended: Sequence[Ended]) -> None:
-        """Note what became of messages of outgoing gateways, with the answers that came back and the errors."""
+        """Commit the results of deliveries, with the replies and errors that follow from them."""
         now = self.clock()
         steps = [self._sending.step(each, now) for each in ended]
         with self._rounds.changing:
             try:
                 self._commit(steps)
             finally:
-                self._rounds.taken([each.message for each in ended])
-                self._rounds.arrived([message for step in steps for message in step.created])
+                self._rounds.note_taken([each.message for each in ended])
+                self._rounds.note_arrived([message for step in steps for message in step.created])
 
     # garbage
 
     def collect_garbage(self, keep: timedelta = timedelta(0), limit: int = 1000) -> int:
-        """Remove some of the messages that retired longer ago than the audit period; the answer is how many."""
+        """Remove messages that retired longer ago than the audit period, up to a limit. Return how many."""
         return self.store.collect_garbage(self.clock() - keep, limit)

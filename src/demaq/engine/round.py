@@ -1,20 +1,19 @@
-"""A round: messages evaluated on a snapshot, with all they lead to, committed in the order of a serial execution.
+"""Rounds: messages evaluated on one snapshot and committed in the serial order.
 
-All messages of a round are evaluated at once, before any of them is committed. Then they are taken in order: highest
-priority first, then oldest first, and what a message makes takes its place in that order. An outcome that has seen what
-it must have seen is committed; any other is evaluated again as things are now, with its neighbours.
+The serial order is that of processing one message at a time: higher priority first, then lower seq; messages that a
+step creates take their places in it. All messages of a round are evaluated before any of them is committed. Then they
+are taken in order: an outcome that holds (`demaq.engine.validation`) is committed as a step, any other is evaluated
+again on the newest snapshot, together with its neighbours. A round may begin while the one before it is being
+committed; the commits of that one are changes like any others.
 
-A round can begin while the one before it is committed: its messages are evaluated on a snapshot without what that one
-does, which is then a change like any other.
+Invariants:
 
-Senders and clients change things at any time. A message that arrives counts as arrived after all messages that were
-evaluated before, unless one of these is evaluated again: then it is seen, and the rest must have seen it too. There are
-two exceptions. A reset must have seen all it releases. And what is created by a message that has not seen an arrival
-still gets a higher number, so that nobody may be able to compare the two: where somebody could, the message is
-evaluated again.
-
-Who takes a message from a mailbox has read it: he has got all there was. So that counts as done when it is done, as do
-timers that end and deliveries, and who may have looked for such a message is evaluated again.
+- `Rounds.changing` is held during every change of what rules may see, and from the validation of outcomes until their
+  commit: nothing changes between the two.
+- Steps are committed in the serial order. Within one transaction a step may be of a message that an earlier step of the
+  transaction created.
+- A round always ends: the first outcome of an evaluation on the newest snapshot holds unless senders or clients
+  interfere, and after LOSSES_MAX losses a message is evaluated while `changing` is held.
 """
 
 from __future__ import annotations
@@ -22,36 +21,31 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from demaq.engine.message_factory import MessageFactory
-from demaq.evaluation.cascade.versions import SliceKey, StateKeys, VersionTracker
-from demaq.evaluation.outcomes import Enqueued, Outcome, SliceReset, StateKey, Version
+from demaq.engine.validation import Candidate, Order, Validator, View, members_of
+from demaq.evaluation.cascade.versions import StateKeys
+from demaq.evaluation.outcomes import Enqueued, Outcome
 from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
-from demaq.evaluation.state.snapshot_reader import NO_SLICES
 from demaq.records import record
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
 
-AGAIN_MESSAGES_FIRST = 50
-AGAIN_MESSAGES_MAX = 500
-"""So many outcomes that no longer hold are evaluated again at once; the first one of them will hold for sure."""
+AGAIN_MESSAGES = 50
+"""So many outcomes that do not hold are evaluated again at once."""
 LOSSES_MAX = 2
-"""After so many evaluations in vain nobody may change anything while a message is evaluated."""
+"""A message that had to be evaluated again so often is evaluated while nothing can change."""
 COMMIT_STEPS_MAX = 2000
+"""Steps in one transaction."""
 STEPS_MAX = 5000
-"""A round that has done so much leaves the rest to the next."""
+"""A round that has committed so many steps leaves descendants to the next one."""
 
-NUMBERS_PER_MESSAGE = 2
-"""A message that comes and goes takes a number when it is made, and one when it is processed."""
+SEQS_PER_MESSAGE = 2
+"""A message that is created and processed takes one seq for each."""
 
 _OTHER = -1
-"""As the key of a step: of none of the outcomes of a view."""
-
-
-Order = tuple[int, int]
-"""The place of a message in the line: the highest priority first, then the oldest."""
+"""The key of a step that is of no outcome of a view."""
 
 
 @record
@@ -74,30 +68,11 @@ THROUGHPUT = RoundPolicy(elide=True, exact=False, fold=True, ahead=True)
 """As a node does that keeps nothing."""
 
 
-class View:
-    """A snapshot that messages were evaluated on, by what has changed since: by rules, and by senders and clients."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-        self.inside = VersionTracker()
-        self.outside = VersionTracker()
-        self.children: dict[tuple[int, int], Outcome] = {}
-        """Outcomes of messages that are still to be made, by the number of the outcome and action that make them."""
-        self.waiting = 0
-        """How many messages evaluated on it have not been committed yet."""
-        self.is_held = True
-        """Whether messages are still being evaluated on it."""
-
-
 class Evaluation:
-    """A round that has begun: messages on their way through the evaluator."""
+    """Messages that are being evaluated on a snapshot, in the background if `start` is called."""
 
     def __init__(
-        self,
-        batch: Sequence[StoredMessage],
-        deep: bool,
-        view: View,
-        evaluate: Callable[[], RoundResult],
+        self, batch: Sequence[StoredMessage], deep: bool, view: View, evaluate: Callable[[], RoundResult]
     ) -> None:
         self.batch = batch
         self.deep = deep
@@ -111,7 +86,7 @@ class Evaluation:
         self._done = threading.Event()
 
     def start(self, done: Callable[[], None] = lambda: None) -> None:
-        """Evaluate in the background. `done` is called when the outcomes are there."""
+        """Evaluate in a thread. `done` is called there at the end."""
 
         def run() -> None:
             try:
@@ -124,11 +99,11 @@ class Evaluation:
         self._thread.start()
 
     def is_done(self) -> bool:
-        """Whether what was started is over."""
+        """Return whether the thread has ended."""
         return self._done.is_set()
 
     def wait(self) -> None:
-        """Until the outcomes are there. Raises what went wrong."""
+        """Wait for the outcomes. Raises the error of the evaluation."""
         self.leave()
         if self._thread is None:
             self._run()
@@ -136,7 +111,7 @@ class Evaluation:
             raise self._error
 
     def leave(self) -> None:
-        """Until it is over, whatever came of it."""
+        """Wait for the end of the thread, and ignore its result."""
         if self._thread is not None:
             self._thread.join()
 
@@ -154,22 +129,6 @@ class Evaluation:
             self.view.children[outcome.parent] = outcome
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """A message in its place, with what its rules would do; None where nobody knows yet."""
-
-    order: tuple[int, int]
-    message: StoredMessage
-    outcome: Outcome | None
-    view: View
-    born: dict[SliceKey, Version | None] = field(default_factory=dict)
-    """For a message made in this round: when its slices had been reset before."""
-    creation: int | None = None
-    """For a message made in this round: the position of the step that created it among the changes of its view."""
-    losses: int = 0
-    parts: list[StateKey] | None = None
-
-
 class Rounds:
     """Runs rounds on a store, one at a time."""
 
@@ -183,67 +142,55 @@ class Rounds:
         commit: Callable[[Sequence[Step]], None],
         hops_max: int,
     ) -> None:
-        """`step` says what becomes of a message: the step of that number, and which action made each of the messages
-        it creates."""
+        """`step` makes the step of a message and an outcome, with the given seq, and says which actions create its
+        messages."""
         self._evaluator = evaluator
         self._maker = maker
         self._store = store
         self._clock = clock
         self._step = step
         self._commit = commit
-        self._hops_max = hops_max
-        self._parts = StateKeys(maker.plan)
+        self._keys = StateKeys(maker.plan)
+        self.validator = Validator(self._keys, hops_max)
         self.changing = threading.RLock()
-        """Held by whoever changes what rules may see, and while it is looked whether outcomes still hold."""
+        """Held during every change of what rules may see, and from validation to commit."""
         self._views: list[View] = []
-        self._again_messages = AGAIN_MESSAGES_FIRST
         self.evaluated_again = 0
-        """How many messages of the last round were."""
+        """How many messages of the last round were evaluated again."""
         self.deferred: list[tuple[StoredMessage, str]] = []
         """Messages that rounds have left out because they take too long, each with the reason."""
         self.has_left_out = False
-        """Whether the last round has left out some, or others that come after one in a slice."""
-        self.held: dict[SliceKey, Order] = {}
-        """Slices whose next member is evaluated apart: its place, which those after it must not overtake."""
+        """Whether the last round has left out messages that take long, or later members of their slices."""
 
     def order(self, message: StoredMessage) -> Order:
         return -(self._maker.priority(message.queue) or 0), message.seq
 
-    def is_held(self, order: Order, slices: Sequence[SliceKey]) -> bool:
-        """Whether a message in this place and these slices has to wait for one that is evaluated apart."""
-        return bool(self.held) and any([key in self.held and self.held[key] < order for key in slices])
+    def read(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        """Return messages as they are now."""
+        return self._store.messages(seqs)
 
-    def read(self, numbers: Sequence[int]) -> list[StoredMessage]:
-        """Messages as they are now."""
-        return self._store.messages(numbers)
+    # changes from outside
 
-    # from outside
-
-    def arrived(self, messages: Sequence[NewMessage]) -> None:
-        """Others have stored messages."""
+    def note_arrived(self, messages: Sequence[NewMessage]) -> None:
+        """Record that senders have added messages."""
         for view in self._views:
             for message in messages:
-                view.outside.add(_OTHER, self._parts.created(message.queue, message.slices, message.entries))
+                view.outside.add(_OTHER, self._keys.created(message.queue, message.slices, message.entries))
 
-    def taken(self, messages: Sequence[StoredMessage]) -> None:
-        """Others have processed messages: what has read them, and is not committed yet, has to read again."""
-        parts = [part for message in messages for part in self._parts.gone(message.queue)]
+    def note_taken(self, messages: Sequence[StoredMessage]) -> None:
+        """Record that messages were processed outside of rounds: outcomes that have read them do not hold."""
+        parts = [part for message in messages for part in self._keys.gone(message.queue)]
         for view in self._views:
             view.inside.add(_OTHER, parts)
 
-    # a round
+    # rounds
 
     def begin(self, batch: Sequence[StoredMessage], deep: bool, fold: bool) -> Evaluation:
-        """Begin a round with messages on the newest snapshot, with `deep` also with all that they lead to.
-
-        With `fold` a conversation that nobody else has a part in is one step.
-        """
+        """Return an evaluation of messages on the newest snapshot; see RoundRequest for `deep` and `fold`."""
         return self._begin(batch, self._evaluator.run, deep, fold)
 
-    def begin_apart(
-        self, batch: Sequence[StoredMessage], evaluate: Callable[[RoundRequest], RoundResult]
-    ) -> Evaluation:
-        """Begin to evaluate messages on the newest snapshot by other means than a round's."""
+    def begin_slow(self, batch: Sequence[StoredMessage], evaluate: Callable[[RoundRequest], RoundResult]) -> Evaluation:
+        """Return an evaluation of messages that take long, by another evaluator than that of rounds."""
         return self._begin(batch, evaluate, deep=False, fold=False)
 
     def _begin(
@@ -256,44 +203,45 @@ class Rounds:
         request = RoundRequest(batch=batch, snapshot=snapshot, now=view.now, deep=deep, fold=fold)
         return Evaluation(batch, deep, view, lambda: evaluate(request))
 
-    def end_apart(self, begun: Evaluation) -> set[int]:
-        """Commit those messages of an evaluation apart that still hold; the answer is their numbers."""
-        try:
-            begun.wait()
-            return _Round(self, begun, is_apart=True).run_apart()
-        finally:
-            begun.view.is_held = False
-            with self.changing:
-                self._views[:] = [view for view in self._views if view.is_held]
-
     def end(self, begun: Evaluation, meanwhile: Callable[[], None] = lambda: None) -> int:
-        """Commit a round that has begun; the answer is how many messages were processed.
+        """Commit a round. Return how many messages were processed.
 
-        What is to happen `meanwhile` is called when the messages are evaluated, before anything is committed.
+        `meanwhile` is called after the messages are evaluated and before anything is committed.
         """
         self.evaluated_again = 0
         self.has_left_out = False
         try:
             begun.wait()
             meanwhile()
-            return _Round(self, begun).run()
+            return _Commit(self, begun).run()
         finally:
-            begun.view.is_held = False
-            with self.changing:
-                self._views[:] = [view for view in self._views if view.is_held]
+            self._release(begun.view)
+
+    def end_slow(self, begun: Evaluation) -> set[int]:
+        """Commit those slow messages whose outcomes hold. Return their seqs."""
+        try:
+            begun.wait()
+            return _Commit(self, begun, is_slow=True).run_once()
+        finally:
+            self._release(begun.view)
 
     def forget(self, begun: Evaluation) -> None:
-        """Leave a round that has begun."""
+        """Wait for the end of an evaluation and discard it."""
         begun.leave()
         with self.changing:
             self._views.remove(begun.view)
 
-    def evaluated_now(self, batch: Sequence[StoredMessage], deep: bool) -> Evaluation:
-        """Messages of a round that is being committed, once more, as things are now."""
+    def _release(self, view: View) -> None:
+        view.is_held = False
+        with self.changing:
+            self._views[:] = [view for view in self._views if view.is_held]
+
+    def evaluate_now(self, batch: Sequence[StoredMessage], deep: bool) -> Evaluation:
+        """Evaluate messages of a round that is being committed on the newest snapshot."""
         self.evaluated_again += len(batch)
         with self.changing:
             for view in self._views:
-                view.inside.include(view.outside)  # others will have seen it
+                view.inside.include(view.outside)  # these messages see what has arrived, so all after them must
             evaluation = self.begin(batch, deep, fold=False)
         try:
             evaluation.wait()
@@ -303,39 +251,43 @@ class Rounds:
         return evaluation
 
 
-class _Round:
-    def __init__(self, rounds: Rounds, begun: Evaluation, is_apart: bool = False) -> None:
-        """With `is_apart` nothing is evaluated again, and what is made is left to the rounds."""
+class _Commit:
+    """Commits the outcomes of an evaluation in the serial order."""
+
+    def __init__(self, rounds: Rounds, begun: Evaluation, is_slow: bool = False) -> None:
+        """If `is_slow`, nothing is evaluated again, and created messages are left to rounds."""
         self._rounds = rounds
-        self._is_apart = is_apart
+        self._validator = rounds.validator
+        self._is_slow = is_slow
         self._deep = begun.deep
-        self._heap: list[tuple[tuple[int, int], _Candidate]] = []
-        """Candidates by their places, no two of which are the same."""
-        self._barrier: tuple[int, int] | None = None
-        """The place of the first message that is left to the next round: nobody behind it may go first."""
+        self._heap: list[tuple[Order, Candidate]] = []
+        """Candidates by their places, which are unique."""
+        self._barrier: Order | None = None
+        """The place of the first message that is left to the next round: none after it may be committed."""
         self._done = 0
-        self._take(begun, [0] * len(begun.batch))
+        self._add(begun, [0] * len(begun.batch))
 
     def run(self) -> int:
+        """Commit everything, evaluating again what does not hold. Return how many messages were processed."""
         rounds = self._rounds
         while self._heap and not self._is_over():
             with rounds.changing:
-                if self._first.losses >= LOSSES_MAX and self._is_stale(self._first):
+                if self._first.losses >= LOSSES_MAX and self._validator.is_stale(self._first):
                     self._evaluate_again(1)
-                steps = self._steps_that_hold()
+                steps = self._take_valid_steps()
                 rounds._commit(steps)
-            self._done += sum([1 + step.elided // NUMBERS_PER_MESSAGE for step in steps])
+            self._done += sum([1 + step.elided // SEQS_PER_MESSAGE for step in steps])
             if self._heap and not self._is_over() and self._first.losses < LOSSES_MAX and len(steps) < COMMIT_STEPS_MAX:
-                self._evaluate_again(rounds._again_messages)
+                self._evaluate_again(AGAIN_MESSAGES)
         return self._done
 
-    def run_apart(self) -> set[int]:
-        """Commit all that holds; the answer is which messages were processed."""
+    def run_once(self) -> set[int]:
+        """Commit what holds, and drop the rest. Return the seqs of the messages that were processed."""
         rounds = self._rounds
         committed: set[int] = set()
         while self._heap:
             with rounds.changing:
-                steps = self._steps_that_hold()
+                steps = self._take_valid_steps()
                 rounds._commit(steps)
             committed.update([step.processed for step in steps if step.processed is not None])
             if self._heap and len(steps) < COMMIT_STEPS_MAX:
@@ -343,164 +295,125 @@ class _Round:
         return committed
 
     @property
-    def _first(self) -> _Candidate:
-        """Whose turn it is."""
+    def _first(self) -> Candidate:
         return self._heap[0][1]
 
     def _is_over(self) -> bool:
         return self._barrier is not None and self._first.order > self._barrier
 
-    def _take(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
-        """Put messages that were evaluated in their places."""
+    def _add(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
+        """Add evaluated messages at their places, except deferred ones and later members of their slices."""
         deferred = [outcome is not None and outcome.deferred is not None for outcome in evaluation.outcomes]
-        if any(deferred) and not self._is_apart:
+        if any(deferred) and not self._is_slow:
             self._defer(evaluation)
         for message, outcome, lost, left_out in zip(
             evaluation.batch, evaluation.outcomes, losses, deferred, strict=True
         ):
             order = self._rounds.order(message)
-            if self._is_apart:
+            if self._is_slow:
                 left_out = outcome is None or left_out
             else:
-                left_out = left_out or self._rounds.is_held(order, message.slices)
+                left_out = left_out or self._validator.is_held(order, message.slices)
             if left_out:
                 self._rounds.has_left_out = True
             else:
-                self._push(_Candidate(order, message, outcome, evaluation.view, losses=lost))
+                self._push(Candidate(order, message, outcome, evaluation.view, losses=lost))
         evaluation.view.is_held = False
 
     def _defer(self, evaluation: Evaluation) -> None:
-        """Leave out what takes too long. What comes after it in one of its slices waits in the store."""
-        rounds = self._rounds
+        """Leave out messages that take too long, and hold their slices: later members wait in the store."""
+        rounds, held = self._rounds, self._validator.held
         for message, outcome in zip(evaluation.batch, evaluation.outcomes, strict=True):
             if outcome is not None and outcome.deferred is not None:
                 rounds.deferred.append((message, outcome.deferred))
                 order = rounds.order(message)
                 for key in message.slices:
-                    rounds.held[key] = min(order, rounds.held.get(key, order))
+                    held[key] = min(order, held.get(key, order))
 
     def _evaluate_again(self, limit: int) -> None:
-        """Take outcomes that no longer hold off the front, and ask again as things are now."""
-        stale: list[_Candidate] = []
-        while self._heap and len(stale) < limit and self._is_stale(self._first):
+        """Replace stale outcomes at the front by those on the newest snapshot."""
+        stale: list[Candidate] = []
+        while self._heap and len(stale) < limit and self._validator.is_stale(self._first):
             stale.append(self._pop())
         if not stale:
             return
         seqs = [item.message.seq for item in stale]
-        current = self._rounds._store.messages(seqs)
+        current = self._rounds.read(seqs)
         assert len(current) == len(seqs), "an unprocessed message is never removed"
         by_seq = {message.seq: message for message in current}
-        evaluation = self._rounds.evaluated_now([by_seq[seq] for seq in seqs], self._deep)
-        self._take(evaluation, [item.losses + 1 for item in stale])
+        evaluation = self._rounds.evaluate_now([by_seq[seq] for seq in seqs], self._deep)
+        self._add(evaluation, [item.losses + 1 for item in stale])
 
-    def _push(self, candidate: _Candidate) -> None:
+    def _push(self, candidate: Candidate) -> None:
         candidate.view.waiting += 1
         heapq.heappush(self._heap, (candidate.order, candidate))
 
-    def _pop(self) -> _Candidate:
+    def _pop(self) -> Candidate:
         candidate = heapq.heappop(self._heap)[1]
         candidate.view.waiting -= 1
         return candidate
 
-    def _is_stale(self, candidate: _Candidate) -> bool:
-        outcome, view = candidate.outcome, candidate.view
-        if outcome is None:
-            return True
-        folded = outcome.folded
-        if folded is not None:
-            if candidate.message.hops + folded.depth >= self._rounds._hops_max:
-                return True
-            if self._rounds.held and _meets([*folded.read, *folded.changed], self._rounds.held):
-                return True
-            candidate.parts = list(folded.read)
-        elif candidate.parts is None:
-            candidate.parts = self._rounds._parts.read(candidate.message.slices, outcome.reads)
-        if not view.inside.agree(candidate.parts, outcome.seen):
-            return True
-        if outcome.members is not None and outcome.members != self._members(candidate):
-            return True
-        if outcome.order and view.inside.order(candidate.parts, candidate.creation) != outcome.order:
-            return True
-        if not view.outside.versions:
-            return False
-        # A reset is about all messages of a slice: those that arrived meanwhile must have been seen.
-        resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
-        if view.outside.touch([("slice", action.slicing, action.key) for action in resets]):
-            return True
-        if not view.outside.touch(candidate.parts):
-            return False
-        # It counts as evaluated before the arrival. So must what it has seen, and what it creates: but these have
-        # higher numbers than what arrived, which a rule could find out.
-        return bool(outcome.seen) or self._rounds._parts.creates_ordered(outcome.actions)
-
-    def _members(self, candidate: _Candidate) -> frozenset[str]:
-        """The slicings in whose slices a message is now: since its creation, these have not been reset.
-
-        Its own view knows of all resets since the message was read or created; another one may be younger than some.
-        """
-        slices = candidate.message.slices
-        if not slices:
-            return NO_SLICES
-        versions = candidate.view.inside.versions
-        born = candidate.born
-        return frozenset([key[0] for key in slices if versions.get(("reset", *key)) == born.get(key)])
-
-    def _steps_that_hold(self) -> list[Step]:
-        """The steps from the front up to an outcome that no longer holds."""
+    def _take_valid_steps(self) -> list[Step]:
+        """Return the steps from the front up to the first outcome that does not hold."""
+        rounds = self._rounds
         steps: list[Step] = []
-        number = self._rounds._store.snapshot()
-        while self._heap and len(steps) < COMMIT_STEPS_MAX and not self._is_over() and not self._is_stale(self._first):
+        seq = rounds._store.snapshot()
+        while (
+            self._heap
+            and len(steps) < COMMIT_STEPS_MAX
+            and not self._is_over()
+            and not self._validator.is_stale(self._first)
+        ):
             head = self._pop()
             outcome = head.outcome
             assert outcome is not None
-            number += 1
-            step, makers = self._rounds._step(head.message, outcome, head.view.now, number)
+            seq += 1
+            step, makers = rounds._step(head.message, outcome, head.view.now, seq)
             steps.append(step)
-            self._note(head, outcome, step, _is_foreseen(outcome, step, makers))
+            self._track(head, outcome, step, _is_as_predicted(outcome, step, makers))
             creation = head.view.inside.steps
-            number += step.elided
+            seq += step.elided
             for position, created in enumerate(step.created):
-                number += 1
+                seq += 1
                 if created.priority is not None:
                     action = makers[position] if position < len(makers) else -1
-                    self._lead_on(created, number, head.view, creation, outcome.number, action)
-        views = self._rounds._views
-        views[:] = [view for view in views if view.waiting or view.is_held]
+                    self._add_created(created, seq, head.view, creation, (outcome.number, action))
+        rounds._views[:] = [view for view in rounds._views if view.waiting or view.is_held]
         return steps
 
-    def _lead_on(self, created: NewMessage, number: int, view: View, creation: int, outcome: int, action: int) -> None:
-        """A message is made: it takes its place in this round, or is left to the next one."""
+    def _add_created(self, created: NewMessage, seq: int, view: View, creation: int, parent: tuple[int, int]) -> None:
+        """Add a created message at its place in this round, with its predicted outcome, or leave it to the next."""
         assert created.priority is not None
-        order = (-created.priority, number)
-        if self._is_apart or self._rounds.is_held(order, created.slices):
+        order = (-created.priority, seq)
+        if self._is_slow or self._validator.is_held(order, created.slices):
             return
-        child = view.children.pop((outcome, action), None) if outcome >= 0 else None
+        child = view.children.pop(parent, None) if parent[0] >= 0 else None
         if self._deep and self._done < STEPS_MAX:
-            message = as_stored(created, number)
+            message = as_stored(created, seq)
             born = {key: view.inside.versions.get(("reset", *key)) for key in message.slices}
-            self._push(_Candidate(order, message, child, view, born, creation))
+            self._push(Candidate(order, message, child, view, born, creation))
         elif self._barrier is None or order < self._barrier:
             self._barrier = order
 
-    def _note(self, head: _Candidate, outcome: Outcome, step: Step, is_foreseen: bool) -> None:
-        """Tell all views what a step changes. Whoever has evaluated a message behind it has seen what was foreseen."""
-        parts = self._rounds._parts.reset(step.resets) if step.resets else []
+    def _track(self, head: Candidate, outcome: Outcome, step: Step, is_as_predicted: bool) -> None:
+        """Record in all views what a step changes.
+
+        Later outcomes of the same evaluation have seen the change if the step does what its outcome predicted; then it
+        bears the outcome's key, else one that no outcome has seen.
+        """
+        keys = self._rounds._keys
+        parts = keys.reset(step.resets) if step.resets else []
         if outcome.folded is not None:
             parts += outcome.folded.changed
         for created in step.created:
-            parts += self._rounds._parts.created(created.queue, created.slices, created.entries)
-        members = self._members(head)
+            parts += keys.created(created.queue, created.slices, created.entries)
+        members = members_of(head)
         if not any([key[0] in members and key not in step.resets for key in head.message.slices]):
-            parts += self._rounds._parts.gone(head.message.queue)
+            parts += keys.gone(head.message.queue)
         for view in self._rounds._views:
-            view.inside.add(outcome.key if is_foreseen and head.view is view else _OTHER, parts)
+            view.inside.add(outcome.key if is_as_predicted and head.view is view else _OTHER, parts)
 
 
-def _meets(parts: Sequence[StateKey], slices: Container[SliceKey]) -> bool:
-    """Whether one of these slices is among the parts of a conversation."""
-    return any([part[0] in ("slice", "reset") and (part[1], part[2]) in slices for part in parts])
-
-
-def _is_foreseen(outcome: Outcome, step: Step, makers: Sequence[int]) -> bool:
-    """Whether a step creates what its outcome says, and neither less nor, as about errors, more."""
+def _is_as_predicted(outcome: Outcome, step: Step, makers: Sequence[int]) -> bool:
+    """Return whether a step creates exactly what its outcome says, and no error messages."""
     return len(makers) == len(step.created) == sum([isinstance(action, Enqueued) for action in outcome.actions])

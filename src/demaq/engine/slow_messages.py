@@ -1,15 +1,14 @@
-"""Messages that take long, evaluated apart from the rounds: whatever has nothing to do with them goes on.
+"""Messages that take long to evaluate, outside of rounds: everything that shares no slice with them goes on.
 
-A round defers a message that takes unusually long. From then on it is here, in one of two stages. First it is *sifted*:
-evaluated by itself for a short time, because it may only have been in one call with a slow one. If that is not enough
-it is *slow*: it gets an evaluator to itself, with the whole of the limits, and fails where it exceeds them.
+A round defers the messages that its worker process is busy with for unusually long. From then on messages of their
+queues are suspected and come here without being tried in a round, until some of them were quick. One lane sifts: it
+evaluates messages one by one for a short time each, to find those that are really slow. The other lanes evaluate slow
+ones with the whole of the limits. Members of a slice stay in order: later members of the slices of a message that is
+here wait in the store (`Validator.held`).
 
-Messages of the queue that it came from are under suspicion and come here at once, until some were quick again. Members
-of a slice stay in their order: what comes after a message that is here, in one of its slices, waits in the store.
-
-What is evaluated here is validated and committed between two rounds like everything else, so the result is that of a
-serial execution. A message that lost because others changed what it has read is evaluated again. After LOSSES_MAX times
-the rounds wait for it, after SENDERS_WAIT_LOSSES also those who send, so that it cannot lose for ever.
+Outcomes are validated and committed between two rounds as usual, so the result is that of a serial execution. A message
+whose outcome did not hold is evaluated again. After LOSSES_MAX times rounds wait for it, after SENDERS_WAIT_LOSSES also
+senders, so that it cannot lose for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from demaq.compiler.plan import Plan
-from demaq.engine.round import Evaluation, Order, Rounds
+from demaq.engine.round import Evaluation, Rounds
+from demaq.engine.validation import Order
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.evaluation.cascade.versions import SliceKey
 from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome
@@ -31,24 +31,24 @@ from demaq.evaluation.workers.progress import PATIENCE_SECONDS
 from demaq.store.protocol import StoredMessage
 
 MESSAGES_MAX = 500
-"""So many messages of queues under suspicion are here at once; more of them wait in the store."""
+"""Messages of suspected queues that are here at once; more of them wait in the store."""
 SIFTED_MAX = 100
-"""So many messages are sifted in one go."""
+"""Messages in one request to sift."""
 QUICK_MAX = 10
-"""After so many quick messages in a row a queue is no longer under suspicion."""
+"""After so many quick messages in a row a queue is no longer suspected."""
 LONG_MAX = 3
-"""After so many messages in a row that took long and ended by themselves, those of a queue are no longer sifted."""
+"""After so many messages in a row that took long and ended, those of a queue are no longer sifted."""
 LONG_SECONDS = 5.0
-"""Messages of such a queue are evaluated so many at once as take about this time."""
+"""Messages of such a queue are evaluated together, so many that they take about this time."""
 LOSSES_MAX = 2
 SENDERS_WAIT_LOSSES = 5
 PAUSE_SECONDS = 1.0
-"""How long nothing is evaluated here after a process did not start."""
+"""Pause after a worker process did not start."""
 
 _log = logging.getLogger("demaq.node")
 
 
-class Lane(Protocol):
+class SlowLane(Protocol):
     """An evaluator of messages that take long."""
 
     def sift(self, request: RoundRequest) -> RoundResult:
@@ -63,7 +63,7 @@ class _Entry:
     message: StoredMessage
     order: Order
     is_tried: bool = False
-    """Whether a round has had it."""
+    """Whether it was in a round."""
     is_slow: bool = False
     is_running: bool = False
     losses: int = 0
@@ -75,50 +75,50 @@ class _Suspicion:
 
     quick: int = 0
     long: int = 0
-    """How many in a row were quick, or took long and ended by themselves."""
+    """How many in a row were quick, and how many took long and ended."""
     at_once: int = 1
-    """How many that take long are evaluated at once."""
+    """How many slow ones are evaluated in one request."""
 
 
 @dataclass(slots=True)
 class _SlowRun:
-    """Messages in an evaluator."""
+    """Messages that a lane evaluates."""
 
     entries: list[_Entry]
     evaluation: Evaluation
     is_sifting: bool
     is_void: bool = False
-    """Whether something has changed that validation does not know of."""
+    """Whether something has changed that validation does not see."""
 
 
 @dataclass(slots=True)
 class EvaluationFault:
-    """What went wrong with messages that were evaluated apart."""
+    """An error of an evaluation, with its messages."""
 
     batch: list[StoredMessage]
     error: Exception
 
 
 @dataclass
-class Apart:
-    """What is evaluated apart from the rounds of one engine, by whose thread all methods are called."""
+class SlowMessages:
+    """The slow messages of one engine. All methods are called by the engine's thread."""
 
     rounds: Rounds
-    lanes: Sequence[Lane]
-    """The first one sifts."""
+    lanes: Sequence[SlowLane]
+    """The first one sifts, the others evaluate slow messages."""
     plan: Plan
     wake: Callable[[], None] = lambda: None
-    """Called from other threads whenever something is to be finished."""
+    """Called from other threads when an evaluation has ended."""
     suspected: dict[str, _Suspicion] = field(default_factory=dict)
-    """Queues under suspicion."""
+    """Suspected queues."""
     _entries: dict[int, _Entry] = field(default_factory=dict)
     _blocked: set[int] = field(default_factory=set)
-    """Messages that wait in the store for one that is here."""
+    """Messages in the store that wait for one that is here."""
     _runs: dict[int, _SlowRun] = field(default_factory=dict)
     """By the number of the lane."""
     _not_before: float = 0.0
     _turns: int = 0
-    """How often there was a choice of what to sift."""
+    """Alternates between tried and untried messages."""
 
     def __bool__(self) -> bool:
         """Return whether anything is here."""
@@ -127,7 +127,7 @@ class Apart:
     def __len__(self) -> int:
         return len(self._entries)
 
-    # what comes
+    # messages come
 
     def defer(self, deferred: Sequence[tuple[StoredMessage, str]]) -> None:
         """Take messages that a round has deferred, each with the reason."""
@@ -142,14 +142,14 @@ class Apart:
         self._hold()
 
     def admit(self, pending: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Return those of the next messages that a round may have. The others come here, or wait."""
+        """Return those of the next messages that a round may process. The others come here, or wait."""
         if not self._entries and not self.suspected:
             return list(pending)
         found: list[StoredMessage] = []
         for message in pending:
             if message.queue in self.suspected:
                 self._add(message)
-            elif self.rounds.is_held(self.rounds.order(message), message.slices):
+            elif self.rounds.validator.is_held(self.rounds.order(message), message.slices):
                 self._blocked.add(message.seq)
             else:
                 found.append(message)
@@ -158,11 +158,11 @@ class Apart:
         return found
 
     def left_out(self) -> list[int]:
-        """Return the messages that no round may have now."""
+        """Return the seqs of messages that no round may process now."""
         return [*self._entries, *self._blocked]
 
     def queues_left_out(self) -> list[str]:
-        """Return the queues of which no more messages are wanted."""
+        """Return the queues whose messages are not to be read now, because enough of them are here."""
         return list(self.suspected) if len(self._entries) >= MESSAGES_MAX else []
 
     def _add(self, message: StoredMessage, is_tried: bool = False, is_slow: bool = False) -> None:
@@ -174,7 +174,7 @@ class Apart:
     # evaluation
 
     def start(self) -> None:
-        """Give the lanes that are free something to do."""
+        """Start evaluations in free lanes."""
         if not self._entries or time.monotonic() < self._not_before:
             return
         free = [entry for entry in self._first_in_their_slices() if not entry.is_running]
@@ -196,9 +196,9 @@ class Apart:
         return found
 
     def _to_sift(self, free: Sequence[_Entry]) -> list[_Entry]:
-        """Return messages to be sifted: first, in turn, those that came here untried, and those that a round has had.
+        """Return messages to be sifted, beginning in turn with untried ones and with those that were in a round.
 
-        One that does not end takes as long as many others, and costs the process. So none waits for all of these.
+        One that does not end takes as long as many others and costs its process, so neither kind may starve the other.
         """
         found = [entry for entry in free if not self._is_slow(entry) and not entry.is_running]
         tried = [entry for entry in found if entry.is_tried]
@@ -207,12 +207,12 @@ class Apart:
         return (untried + tried if self._turns % 2 else tried + untried)[:SIFTED_MAX]
 
     def _is_slow(self, entry: _Entry) -> bool:
-        """Return whether a message has been sifted, or need not be, because those before it all took long."""
+        """Return whether a message was found slow, or need not be sifted because the ones before it all took long."""
         suspicion = self.suspected.get(entry.message.queue)
         return entry.is_slow or (suspicion is not None and suspicion.long >= LONG_MAX)
 
     def _next_slow(self, free: Sequence[_Entry]) -> list[_Entry]:
-        """Return the next slow message; with others of its queue if these have ended by themselves before."""
+        """Return the next slow message, with others of its queue if slow ones of that queue have ended before."""
         slow = [entry for entry in free if self._is_slow(entry) and not entry.is_running]
         if not slow:
             return []
@@ -228,13 +228,10 @@ class Apart:
         for entry in chosen:
             entry.is_running = True
             entry.message = current[entry.message.seq]  # it may have left a slice
-        return _SlowRun(chosen, self.rounds.begin_apart([entry.message for entry in chosen], evaluate), lane == 0)
+        return _SlowRun(chosen, self.rounds.begin_slow([entry.message for entry in chosen], evaluate), lane == 0)
 
     def finish(self) -> tuple[int, list[EvaluationFault]]:
-        """Commit what was evaluated and still holds; return how many messages, and what went wrong.
-
-        A StoreError is raised as it is, and what it is about tried again.
-        """
+        """Commit the outcomes that hold. Return how many messages, and the errors of evaluations. Raises StoreError."""
         done = 0
         faults: list[EvaluationFault] = []
         for lane, run in list(self._runs.items()):
@@ -247,7 +244,7 @@ class Apart:
         return done, faults
 
     def _end_while_others_wait(self, entry: _Entry, faults: list[EvaluationFault]) -> int:
-        """Evaluate a message that has lost too often while no round can change anything."""
+        """Evaluate and commit a message that has lost too often, while no round runs."""
         last = self.rounds.changing if entry.losses >= SENDERS_WAIT_LOSSES else contextlib.nullcontext()
         with last:
             return self._end(self._begin([entry], 1), faults)
@@ -260,7 +257,7 @@ class Apart:
                 run.evaluation.leave()
                 self.rounds.forget(run.evaluation)
                 return 0
-            committed = self.rounds.end_apart(run.evaluation)
+            committed = self.rounds.end_slow(run.evaluation)
         except StoreError:
             raise
         except EvaluatorUnavailable as error:
@@ -279,7 +276,7 @@ class Apart:
         return len(committed)
 
     def _learn(self, entry: _Entry, outcome: Outcome | None, run: _SlowRun) -> None:
-        """Remember how long a message has taken, for those that follow it."""
+        """Adapt what is known about the queue of a message to how long it took."""
         if outcome is None:
             return
         queue, seconds = entry.message.queue, run.evaluation.seconds
@@ -323,22 +320,22 @@ class Apart:
         for entry in self._entries.values():
             for key in entry.message.slices:
                 held[key] = min(held.get(key, entry.order), entry.order)
-        self.rounds.held = held
+        self.rounds.validator.held = held
 
     # the end
 
     def start_anew(self) -> None:
-        """Evaluate again what is being evaluated: something has changed that is no change of messages."""
+        """Discard the evaluations that are running: something has changed that validation does not see."""
         for run in self._runs.values():
             run.is_void = True
 
     def leave(self) -> None:
-        """Forget everything, when the lanes have ended: it waits in the store."""
+        """Forget all messages after the lanes have ended: they are in the store."""
         for run in self._runs.values():
             self.rounds.forget(run.evaluation)
         self._runs.clear()
         self._entries.clear()
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Yield the messages that are here, in order."""
+        """Yield the messages that are here, in the serial order."""
         yield from [e.message for e in sorted(self._entries.values(), key=lambda entry: entry.order)]

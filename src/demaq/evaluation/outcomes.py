@@ -1,4 +1,4 @@
-"""What becomes of a message: the actions of the rules that fired, the errors of those that failed, what was read."""
+"""Outcomes: the actions of the rules that fired on a message, the errors of those that failed, and what was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from demaq.source import SourceLocation
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a program, without the program: outcomes travel between processes."""
+    """A location in a program, without the program: outcomes are sent between processes."""
 
     file: str
     line: int
@@ -31,7 +31,7 @@ class Location:
 
 @record
 class Enqueued:
-    """A message to be made: `do enqueue`, with everything that can be known before it is stored."""
+    """The action `do enqueue`, with everything that is known before the message is stored."""
 
     rule: str
     queue: str
@@ -52,12 +52,12 @@ Action: TypeAlias = Enqueued | SliceReset
 
 
 NOT_EVALUATED = "demaq:notEvaluated"
-"""The code of an error of a rule that did not come back."""
+"""The code of the error of a rule whose evaluation did not return."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleError:
-    """A rule that failed: it contributes this instead of any action."""
+    """The error of a rule that failed. A rule that fails has no actions."""
 
     rule: str
     kind: str
@@ -68,7 +68,7 @@ class RuleError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRule:
-    """A rule that a message is given to, as far as one needs to know it to ask it alone."""
+    """A rule that a message is given to, for evaluating it alone."""
 
     name: str
     number: int
@@ -77,7 +77,7 @@ class AskedRule:
 
 @record
 class Reads:
-    """What the outcome depends on besides the message, for whoever has to tell whether it still holds."""
+    """What an outcome depends on besides the message, for validation."""
 
     slices: frozenset[tuple[str, str]] = frozenset()
     entries: frozenset[tuple[int, str]] = frozenset()
@@ -96,31 +96,31 @@ class Reads:
 NOTHING_READ = Reads()
 
 StateKey: TypeAlias = tuple[str, ...]
-"""A part of the state that steps change and rules read, such as a slice: see `changes`."""
+"""A part of the state that steps change and rules read, such as a slice: see `cascade.versions`."""
 Version: TypeAlias = int
-"""Which steps have changed a part since a snapshot, in their order: see `changes`."""
+"""Identifies the steps that have changed a state key since a snapshot: see `cascade.versions`."""
 
 
 @record
 class Folded:
-    """What makes one outcome of a whole conversation: a message, and all it led to, which came and went.
+    """A whole conversation as one outcome: a message and its descendants, which are processed at once.
 
-    The actions of the outcome are what is left of it.
+    The actions of the outcome are resets, then the messages that remain.
     """
 
     messages: int
-    """How many came and went."""
+    """How many descendants were processed."""
     depth: int
-    """How many hops the last of them is from the first message."""
+    """The largest number of hops from the first message."""
     makers: tuple[tuple[int, int], ...]
-    """For each message that is left, which one has made it, counted from 1 (0 is the first message), and its depth."""
+    """For each remaining message, which descendant created it, counted from 1 (0: the first message), and its depth."""
     read: tuple[StateKey, ...]
     changed: tuple[StateKey, ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """Of one message: rules that fired in order, their actions, errors, and what was read."""
+    """The outcome of one message: rules that fired, in order, their actions, errors, and what was read."""
 
     fired: list[str] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -128,32 +128,33 @@ class Outcome:
     lost: str | None = None
     """Why the message could not be evaluated at all."""
     deferred: str | None = None
-    """Why the message is to be evaluated apart from the round: it takes too long, or too much memory."""
+    """Why the message is not evaluated in the round: it takes too long, or too much memory."""
     reads: Reads = NOTHING_READ
     number: int = -1
-    """Its position among the outcomes of a cascade."""
+    """Its position in a RoundResult."""
     key: int = 0
-    """Tells it from all other outcomes on its snapshot, whoever has evaluated them."""
+    """Identifies it among all outcomes on its snapshot: the seq of a stored message, combined with the positions of
+    actions for descendants. The same in every process."""
     parent: tuple[int, int] | None = None
-    """Of what message: one that the cascade started with, or what the outcome of this number makes in this action."""
+    """For a descendant: the number of the outcome that creates its message, and the position of the action."""
     seen: Mapping[StateKey, Version] = field(default_factory=dict)
-    """Versions of the parts it has read, where the cascade itself had changed them."""
+    """Versions of the state keys it has read that the cascade itself had changed."""
     order: int = 0
-    """The document order across the parts it has read, where the cascade itself had changed them."""
+    """The document order across the state keys it has read that the cascade itself had changed."""
     members: frozenset[str] | None = None
-    """The slicings in whose slices the message was when it was evaluated; None where that made no difference."""
+    """The slicings in whose slices the message was when it was evaluated; None if that made no difference."""
 
     folded: Folded | None = None
-    """For the outcome of a whole conversation."""
+    """Set for the outcome of a whole conversation."""
 
     def keep_only(self, rule: str) -> None:
-        """As if no other rule had been asked."""
+        """Remove what other rules than this one contribute."""
         self.fired = [name for name in self.fired if name == rule]
         self.actions = [action for action in self.actions if action.rule == rule]
         self.errors = [error for error in self.errors if error.rule == rule]
 
     def add(self, other: Outcome) -> None:
-        """Go on with what further rules do."""
+        """Add what further rules contribute."""
         self.fired += other.fired
         self.actions += other.actions
         self.errors += other.errors
@@ -162,16 +163,16 @@ class Outcome:
 
 
 class StateReader(Protocol):
-    """The state a round sees. Messages come in the order in which they were enqueued."""
+    """Reads the state at a snapshot. Messages are returned in document order, that of their seqs."""
 
     def queue(self, name: str) -> Sequence[Message]: ...
 
     def slice(self, slicing: str, key: str) -> Sequence[Message]: ...
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
-        """Messages of the index's queue that have one of the entries."""
+        """Return the messages of the index's queue that have one of the entries."""
 
     def collection(self, name: str) -> Sequence[Document]: ...
 
     def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
-        """Keys by slicing and entries by index that will be asked for one by one: who is far away fetches them now."""
+        """Prefetch keys by slicing and entries by index, which will be read one by one."""

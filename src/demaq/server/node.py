@@ -254,7 +254,7 @@ class Node:
         self.engine.forget_ahead()
         for lane in self._lanes:
             lane.stop()
-        self.engine.apart.leave()
+        self.engine.slow_messages.leave()
         self._opened.close()
 
     def attach(
@@ -378,7 +378,7 @@ class Node:
             "job_seconds": pipeline.job_seconds,
             "message_seconds": pipeline.message_seconds,
             "why": pipeline.why,
-            "apart": {"messages": len(self.engine.apart), "queues": list(self.engine.apart.suspected)},
+            "apart": {"messages": len(self.engine.slow_messages), "queues": list(self.engine.slow_messages.suspected)},
             "fault": self.fault,
             "native": self.native.status(),
             "namespaces": list(self.engine.namespaces.reports.values()),
@@ -438,7 +438,7 @@ class Node:
                 faults += 1
                 busy = faults < FAULTS_MAX_WHEN_STOPPING
                 self._pause(error, BACKOFF.delay_seconds(faults))
-            if self._stopping.is_set() and not (self._draining and (busy or self.engine.apart or not stopping)):
+            if self._stopping.is_set() and not (self._draining and (busy or self.engine.slow_messages or not stopping)):
                 return
             if not busy and self.fault is None:
                 self._work.wait(min(self._idle_seconds(), self._launch_spares()))
@@ -491,7 +491,7 @@ class Node:
         with self._turn:
             due = self.store.next_due()
         longest = OVER_AFTER_SECONDS if self.outages.is_open else IDLE_SECONDS_MAX
-        if due is not None or self.engine.apart:
+        if due is not None or self.engine.slow_messages:
             longest = min(longest, TIMER_SECONDS_MAX)
         return longest if due is None else min(max((due - self._clock()).total_seconds(), 0.0), longest)
 

@@ -104,8 +104,8 @@ def test_it_ends_as_if_each_round_had_waited_for_the_one_before_it(slices: int, 
 
 def test_where_too_much_does_not_hold_rounds_wait_for_each_other(tmp_path: Path) -> None:
     _, meeting = end(tmp_path, ahead=True, messages=200, slices=1)
-    _, apart = end(tmp_path, ahead=True, messages=200, slices=1000)
-    assert 0 < meeting < apart
+    _, independent = end(tmp_path, ahead=True, messages=200, slices=1000)
+    assert 0 < meeting < independent
 
 
 def test_a_round_that_fails_ahead_is_tried_again_in_its_turn(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class Running:
 
     def drain(self) -> None:
         for _ in range(50):
-            if not self.engine.run_round() and (not self.engine.apart or not self.is_released):
+            if not self.engine.run_round() and (not self.engine.slow_messages or not self.is_released):
                 return
         raise AssertionError("it does not come to an end")
 
@@ -223,11 +223,11 @@ def test_messages_of_a_queue_under_suspicion_are_evaluated_apart_until_some_were
     running.lane.fails = is_slow
     running.send("in", slow("slow"))
     running.drain()
-    assert list(running.engine.apart.suspected) == ["in"]
+    assert list(running.engine.slow_messages.suspected) == ["in"]
     running.send("in", *[quick(n) for n in range(QUICK_MAX + 3)])
     running.drain()
     assert sum([len(batch) for batch in running.lane.sifted]) >= QUICK_MAX
-    assert not running.engine.apart.suspected
+    assert not running.engine.slow_messages.suspected
     sifted = len(running.lane.sifted)
     running.send("in", quick("again"))
     running.drain()
@@ -257,7 +257,7 @@ def test_a_rule_that_failed_puts_all_its_queues_under_suspicion(running: Running
     running.lane.evaluate_alone = fail  # type: ignore[method-assign]
     running.send("in", slow("slow", "A"))
     running.drain()
-    assert set(running.engine.apart.suspected) == {"in", "other", "made"}
+    assert set(running.engine.slow_messages.suspected) == {"in", "other", "made"}
 
 
 def test_messages_that_take_long_and_end_by_themselves_are_soon_evaluated_several_at_once(
@@ -269,7 +269,7 @@ def test_messages_that_take_long_and_end_by_themselves_are_soon_evaluated_severa
     assert sorted(running.answers, key=int) == [str(n) for n in range(40)]
     assert max([len(batch) for batch in running.lane.alone]) > 1
     sifted = len(running.lane.sifted)
-    assert running.engine.apart.suspected["in"].long >= LONG_MAX
+    assert running.engine.slow_messages.suspected["in"].long >= LONG_MAX
     running.send("in", slow("more"))
     running.drain()
     assert len(running.lane.sifted) == sifted
@@ -295,7 +295,7 @@ def test_a_mistake_of_ours_parks_the_message_in_the_end(running: Running) -> Non
     for _ in range(50):
         with suppress(SystemFault):
             running.engine.run_round()
-    assert not running.engine.apart
+    assert not running.engine.slow_messages
     assert running.answers == ["quick"]
 
 

@@ -117,8 +117,8 @@ def follow(application: Application, events: list[list[Event]], size: int, at_on
                     number = engine.enqueue(event.queue, event.body, given_properties)
                     serial.arrived(number, event.queue, event.body, dict(event.properties))
             for _ in range(ROUNDS_MAX):
-                is_busy = engine.run_round() or engine.fire_timers() or engine.apart
-                RAN["lost"] += sum([entry.losses for entry in engine.apart._entries.values()])
+                is_busy = engine.run_round() or engine.fire_timers() or engine.slow_messages
+                RAN["lost"] += sum([entry.losses for entry in engine.slow_messages._entries.values()])
                 for steps, committed in done:
                     RAN["steps"] += len(steps)
                     serial.follow(steps, committed)

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from demaq.engine.engine import Engine
-from demaq.engine.round import RoundPolicy, _Candidate, _Round
+from demaq.engine.round import RoundPolicy
+from demaq.engine.validation import Candidate, Validator, members_of
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.round_request import RoundRequest, RoundResult
@@ -172,14 +173,14 @@ def by_saxon(meeting: Meeting) -> SaxonEvaluator:
 
 def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
     """Count why outcomes are refused: each must be seen to make a difference."""
-    is_stale = _Round._is_stale
+    is_stale = Validator.is_stale
 
-    def counted(self: _Round, candidate: _Candidate) -> bool:
+    def counted(self: Validator, candidate: Candidate) -> bool:
         stale = is_stale(self, candidate)
         outcome, view = candidate.outcome, candidate.view
         if stale and outcome is not None and candidate.parts is not None:
             if view.inside.agree(candidate.parts, outcome.seen):
-                if outcome.members is not None and outcome.members != self._members(candidate):
+                if outcome.members is not None and outcome.members != members_of(candidate):
                     counts["refused for members"] += 1
                 elif outcome.order and view.inside.order(candidate.parts, candidate.creation) != outcome.order:
                     counts["refused for order"] += 1
@@ -189,7 +190,7 @@ def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
                 counts["refused for versions"] += 1
         return stale
 
-    monkeypatch.setattr(_Round, "_is_stale", counted)
+    monkeypatch.setattr(Validator, "is_stale", counted)
 
 
 @pytest.mark.draws

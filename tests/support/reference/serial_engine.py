@@ -13,7 +13,7 @@ from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
-from demaq.engine.round import NUMBERS_PER_MESSAGE
+from demaq.engine.round import SEQS_PER_MESSAGE
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.outcomes import StateReader
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -153,8 +153,8 @@ class SerialEngine:
                 for gone in waiting:
                     if not self._is_next(gone, [number for number, _ in left]):
                         raise Differs("a message that is left comes before one that came and went")
-            if len(went) * NUMBERS_PER_MESSAGE != step.elided or any([self._is_visible(number) for number in went]):
-                raise Differs(f"{step.elided // NUMBERS_PER_MESSAGE} messages were not stored, of {went}")
+            if len(went) * SEQS_PER_MESSAGE != step.elided or any([self._is_visible(number) for number in went]):
+                raise Differs(f"{step.elided // SEQS_PER_MESSAGE} messages were not stored, of {went}")
             self._same([new for _, new in left], step)
             if resets != set(step.resets):
                 raise Differs(f"resets {sorted(resets)} instead of {sorted(step.resets)}")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from demaq_bench.chart import chart
-from demaq_bench.drawing import HEIGHT, LABEL_HEIGHT, apart, short
+from demaq_bench.drawing import HEIGHT, LABEL_HEIGHT, short, slow_messages
 from demaq_bench.figures import Figure, Place
 from lxml import etree
 
@@ -53,7 +53,7 @@ def test_what_was_not_measured_has_no_panel():
 
 
 def test_labels_are_moved_apart_and_stay_in_the_panel():
-    places = [y for y, _, _ in apart([(225.0, "a", ""), (226.0, "b", ""), (40.0, "c", ""), (226.0, "d", "")])]
+    places = [y for y, _, _ in slow_messages([(225.0, "a", ""), (226.0, "b", ""), (40.0, "c", ""), (226.0, "d", "")])]
 
     assert places == sorted(places)
     assert all([after - before >= LABEL_HEIGHT for before, after in pairwise(places)])

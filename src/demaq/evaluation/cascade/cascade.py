@@ -1,8 +1,9 @@
-"""Evaluate messages, and what they make, and what that makes, without going back to the store.
+"""Cascades: evaluate messages and their descendants without writing to the store in between.
 
-Inside a cascade the changes of a step are laid over the snapshot, so that whatever comes next can be evaluated at once:
-a whole conversation in one round. Messages that share a slice take turns, all others go on together, wave by wave. It
-is only a guess how things will go: whoever commits looks in order whether each outcome has seen what it must have.
+The actions of an outcome are applied to an overlay of the snapshot, so that the messages they create can be evaluated
+at once: a whole conversation in one round. Messages that share a slice are evaluated one after the other, all others
+together, in waves. This is a prediction of what will be committed. Validation decides in the serial order whether each
+outcome has seen what it must have seen (`versions` has the argument).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Protocol
 from demaq.compiler.plan import Index, Plan, SliceRead
 from demaq.documents import Document, write_texts
 from demaq.evaluation.cascade.conversations import Conversation, Left, fold_conversations
-from demaq.evaluation.cascade.versions import SliceKey, StateKeys, TooManySteps, VersionTracker, index_name
+from demaq.evaluation.cascade.versions import SliceKey, StateKeys, TooManySteps, VersionTracker, combine, index_name
 from demaq.evaluation.outcomes import Enqueued, Outcome, Reads, SliceReset, StateKey, StateReader
 from demaq.evaluation.round_request import RoundResult
 from demaq.evaluation.saxon.batch_document import RecordWriter
@@ -26,40 +27,40 @@ from demaq.evaluation.state.snapshot_reader import NO_SLICES, date_time, size_of
 from demaq.messages import Message, PropertyValue, transport_properties
 
 LOSSES_MAX = 2
-"""A message that was evaluated in vain so often is left to whoever commits."""
+"""A message whose outcome was discarded so often gets none: it is evaluated when it is committed."""
 STEPS_PER_MESSAGE_MAX = 50
-"""How far a cascade goes, for each message it starts with."""
+"""Limit of outcomes in a cascade, for each message of the round."""
 
 _UNKNOWN_YET = ("demaq:id", "demaq:trigger")
-"""Properties of a new message that nobody knows before it is stored."""
+"""Properties of a new message that are unknown before it is stored."""
 
 _numbers = itertools.count(1 << 60)
-"""For messages that are not stored yet: behind all that are."""
+"""Provisional seqs of messages that are not stored yet: after all stored ones."""
 
 
 @dataclass(slots=True)
 class _Pending:
     message: Message
     key: int
-    """Of its outcome: the same for whoever evaluates it on the same snapshot."""
+    """The key of its outcome (`Outcome.key`)."""
     slices: tuple[SliceKey, ...]
-    """All it was in when it came."""
+    """The slices that it was in when it was created, or at the snapshot."""
     place: int
-    """The number of its outcome for a message to start with, or -1."""
+    """Its position among the messages of the round, or -1 for a descendant."""
     parent: tuple[int, int] | None
     origin: str
     order: tuple[int, int]
     kept: set[SliceKey]
-    """The slices it is in now."""
+    """The slices that it is in now."""
     handed_on: Mapping[str, PropertyValue]
-    """Properties that what it makes has too, whatever the program says."""
+    """Properties that the messages it creates inherit in any case."""
     conversation: Conversation
     depth: int = 0
-    """How many hops it is from the message that its conversation began with."""
+    """Hops from the first message of its conversation."""
     position: int = 0
-    """Its place among the messages that the conversation has made, counted from 1."""
+    """Its position among the descendants in the conversation, counted from 1."""
     creation: int | None = None
-    """The position of the step of this cascade that created it; None for a message to start with."""
+    """The position of the step that created it in the changes of this cascade; None for a message of the round."""
     losses: int = 0
     is_done: bool = False
 
@@ -81,7 +82,7 @@ class RuleEvaluator(Protocol):
 
 
 class Cascades:
-    """What may be cascaded in a program."""
+    """Runs cascades of a program; knows which queues may take part in them."""
 
     def __init__(self, evaluator: RuleEvaluator) -> None:
         self.evaluator = evaluator
@@ -99,33 +100,33 @@ class Cascades:
         self._possible = {queue: self._is_possible(queue) for queue in self.program.queues}
         self._system_asked = {queue: self._is_system_asked(queue) for queue in self.program.queues}
         self._independent = {queue for queue in self.program.queues if self._is_independent(queue)}
-        """Queues whose messages meet nobody, and nobody meets them or what they make."""
+        """Queues whose messages read no other ones and are read by none, and neither are those they create."""
 
     def is_alone(self, message: Message) -> bool:
-        """Whether the outcome of a message depends on nothing else, and nothing on it."""
+        """Return whether the outcome of a message depends on no other message, and no other on it."""
         return message.queue in self._independent and not message.slices
 
     def is_possible(self, queue: str) -> bool:
-        """Whether messages of a queue can be evaluated before they are stored."""
+        """Return whether messages of a queue can be evaluated before they are stored."""
         return self._possible[queue]
 
     def is_read_by_slice(self, message: Message) -> bool:
-        """Whether a message is in a slice that may be read."""
+        """Return whether a message is in a slice that may be read."""
         return not self._met.isdisjoint(message.slices or ())
 
     def is_processed(self, queue: str) -> bool:
-        """Whether somebody processes the messages of a queue, here or elsewhere."""
+        """Return whether rules process the messages of a queue."""
         return bool(self.plan.queues[queue].rules) and self.program.queues[queue].kind != "echo"
 
     def is_sent(self, queue: str) -> bool:
-        """Whether messages of a queue stay until they are delivered, which nobody knows here."""
+        """Return whether messages of a queue stay visible until they are delivered, which a cascade cannot know."""
         return self.program.queues[queue].kind == "outgoingGateway"
 
     def priority(self, queue: str) -> int:
         return self.program.queues[queue].priority
 
     def system_asked(self, queue: str) -> bool:
-        """Whether a rule asks what only the system knows."""
+        """Return whether a rule of a queue reads system properties."""
         return self._system_asked[queue]
 
     def _is_independent(self, queue: str) -> bool:
@@ -192,9 +193,9 @@ class _Cascade:
             if cascades.is_alone(message):
                 self._alone.append((place, message))
             else:
-                self._pending.append(self._started(place, message))
+                self._pending.append(self._start(place, message))
 
-    def _started(self, place: int, message: Message) -> _Pending:
+    def _start(self, place: int, message: Message) -> _Pending:
         program = self._cascades.program
         names = message.slices or frozenset()
         slices = tuple([(name, message.properties[program.slicings[name].property].key) for name in sorted(names)])
@@ -205,11 +206,11 @@ class _Cascade:
         conversation = Conversation(place, order)
         self.conversations.append(conversation)
         key = message.seq
-        return self._joined(
+        return self._join(
             _Pending(message, key, slices, place, None, origin, order, set(slices), handed_on, conversation)
         )
 
-    def _joined(self, item: _Pending) -> _Pending:
+    def _join(self, item: _Pending) -> _Pending:
         for key in item.slices:
             self._members.setdefault(key, []).append(item)
         return item
@@ -246,7 +247,7 @@ class _Cascade:
             item.conversation.is_whole = False
 
     def _next_wave(self, first: bool) -> tuple[list[_Pending], list[_Pending]]:
-        """Those whose turn it is in all their slices, in order; and the others."""
+        """Return the messages that come first in all their slices, in the serial order, and the others."""
         wave: list[_Pending] = []
         later: list[_Pending] = []
         taken: set[SliceKey] = set()
@@ -255,7 +256,7 @@ class _Cascade:
             if item.slices:
                 free = taken.isdisjoint(item.slices)
                 taken.update(item.slices)
-            # What must not meet messages that are not stored yet is evaluated before there are any, or not here.
+            # A queue that may not read unstored messages is evaluated in the first wave, before there are any.
             if not (self._cascades.is_possible(item.message.queue) or first):
                 item.conversation.is_whole = False
                 continue
@@ -263,7 +264,7 @@ class _Cascade:
         return wave, later
 
     def _apply(self, wave: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
-        """Lay over the snapshot what the outcomes do, in order; one that has missed something is evaluated again."""
+        """Apply outcomes to the overlay, in order. One that has missed a change of its wave is evaluated again."""
         changed: set[StateKey] = set()
         versions = self._changes.versions
         for item, outcome in zip(wave, outcomes, strict=True):
@@ -282,7 +283,7 @@ class _Cascade:
                 outcome.seen = {part: versions[part] for part in parts if part in versions}
                 try:
                     outcome.order = self._changes.order(parts, item.creation)
-                except TooManySteps:  # on stored state there is nothing to compare
+                except TooManySteps:  # on stored state no order has to be compared
                     item.conversation.is_whole = False
                     continue
             outcome.key = item.key
@@ -296,8 +297,8 @@ class _Cascade:
             self._steps_left -= 1
             item.is_done = True
             conversation = item.conversation
-            conversation.continues(item, outcome)
-            changes = self._lay_over(item, outcome)
+            conversation.note_outcome(item, outcome)
+            changes = self._apply_one(item, outcome)
             if parts:
                 conversation.read.update(parts)
             if changes:
@@ -307,7 +308,7 @@ class _Cascade:
     def _is_possible_again(self, item: _Pending) -> bool:
         return self._cascades.is_possible(item.message.queue)
 
-    def _lay_over(self, item: _Pending, outcome: Outcome) -> list[StateKey]:
+    def _apply_one(self, item: _Pending, outcome: Outcome) -> list[StateKey]:
         parts: list[StateKey] = []
         resets = {(action.slicing, action.key) for action in outcome.actions if isinstance(action, SliceReset)}
         if resets:
@@ -319,14 +320,14 @@ class _Cascade:
                 parts += self._create(item, outcome, position, action)
         if not item.kept and not self._cascades.is_sent(item.message.queue):
             gone = self._cascades.parts.gone(item.message.queue)
-            if gone:  # else nobody looks for it
+            if gone:  # else no rule reads the queue
                 self._overlay.gone.add(item.message.id)
                 parts += gone
         self._changes.add(outcome.key, parts)
         return parts
 
     def _release(self, resets: set[SliceKey]) -> None:
-        """Those that were in the slices are in them no more: their slicing's rules do not fire for who still waits."""
+        """Remove members from slices that were reset: rules of the slicing do not fire for those that still wait."""
         for key in resets:
             for item in self._members.pop(key, ()):
                 item.kept.discard(key)
@@ -347,7 +348,7 @@ class _Cascade:
             assert message is not None
             child = _Pending(
                 message,
-                hash((parent.key, position)),
+                combine(parent.key, position),
                 slices,
                 -1,
                 (outcome.number, position),
@@ -360,16 +361,16 @@ class _Cascade:
                 creation=self._changes.steps + 1,
             )
             conversation.add_message(child)
-            self._pending.append(self._joined(child))
+            self._pending.append(self._join(child))
         else:
             conversation.left.append(Left(action, slices, parent))
             if cascades.is_processed(action.queue):
-                conversation.waits((-cascades.priority(action.queue), next(self._order)))
+                conversation.note_remaining((-cascades.priority(action.queue), next(self._order)))
         entries = [(cascades.names[number], value) for number, value in action.entries] if action.entries else ()
         return cascades.parts.created(action.queue, slices, entries)
 
     def _message(self, action: Enqueued, parent: _Pending, slices: tuple[SliceKey, ...]) -> Message:
-        """What is made, as rules may meet it."""
+        """Return a created message as rules may read it."""
         number = next(_numbers)
         return Message(
             id=str(number),
@@ -417,7 +418,7 @@ def _handed_on(parent: _Pending, action: Enqueued) -> Mapping[str, PropertyValue
 
 
 class _Overlay:
-    """A snapshot with changes laid over it, as a StateReader."""
+    """A StateReader of a snapshot with the changes of a cascade."""
 
     def __init__(self, base: StateReader) -> None:
         self._base = base
@@ -427,9 +428,9 @@ class _Overlay:
         self.gone: set[str] = set()
         """Messages that have become invisible."""
         self.ended: set[SliceKey] = set()
-        """Slices whose stored messages have left them."""
+        """Slices that were reset: their stored members are gone."""
         self._uncertain: set[str] = set()
-        """Queues of which a reset may have made messages invisible: which ones is not known here."""
+        """Queues in which a reset may have made messages invisible; which ones is not known in a cascade."""
         self._base_slices: dict[SliceKey, Sequence[Message]] = {}
 
     def add(self, message: Message, slices: Iterable[SliceKey], entries: Iterable[tuple[int, str]]) -> None:
@@ -446,14 +447,14 @@ class _Overlay:
         self._uncertain.update(queues)
 
     def is_uncertain(self, reads: Reads, indexes: Sequence[Index]) -> bool:
-        """Whether something was read that is not known for sure."""
+        """Return whether a queue was read whose visible messages are not known."""
         if not self._uncertain:
             return False
         if not self._uncertain.isdisjoint(reads.queues):
             return True
         return any([indexes[number - 1].queue in self._uncertain for number, _ in reads.entries])
 
-    # a StateReader
+    # StateReader
 
     def queue(self, name: str) -> Sequence[Message]:
         return self._visible([*self._base.queue(name), *self._queues.get(name, ())])

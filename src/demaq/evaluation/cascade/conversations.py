@@ -1,9 +1,9 @@
-"""Whole conversations as one outcome each.
+"""Fold whole conversations into one outcome each.
 
-A request leads to checks, these to results, these to a decision, and in the end nothing is left of all that. Where
-nobody else has a part in such a conversation, nobody can tell in which order its messages and those of others were
-processed. Whoever commits is then told of it as of one message: what it has read, what it changes for others, and which
-messages are left of it. Those that came and went are never written as text.
+A request leads to checks, these to results, these to a decision, and in the end most of these messages are processed
+and gone. If a conversation shares no state with any other message of the round, the order in which its messages and
+those of others are processed makes no difference. It is then committed like one message: what it has read, what it
+changes, and which messages remain. The others are never serialized.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from demaq.messages import PropertyValue
 
 SliceKey = tuple[str, str]
 SEVERAL = -1
-"""Instead of the place of a conversation."""
+"""In place of a position: several conversations."""
 
 
 class Member(Protocol):
     """A message of a conversation."""
 
     kept: set[SliceKey]
-    """The slices it is in now."""
+    """The slices that it is in now."""
     order: tuple[int, int]
     depth: int
     position: int
@@ -34,7 +34,7 @@ class Member(Protocol):
 
 @dataclass(slots=True)
 class Left:
-    """A message that somebody else will process, take or send."""
+    """A message that remains after the conversation: to be processed later, taken or sent."""
 
     action: Enqueued
     slices: tuple[SliceKey, ...]
@@ -43,32 +43,35 @@ class Left:
 
 @dataclass(slots=True)
 class Conversation:
-    """A message to start with, and all it leads to."""
+    """A message of the round and its descendants."""
 
     place: int
     last: tuple[int, int]
-    """The place in line of the message that was evaluated last: priority, then when it was made."""
+    """The place in the serial order of the message that was evaluated last: priority, then time of creation."""
     made: list[Member] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     read: set[StateKey] = field(default_factory=set)
     changed: set[StateKey] = field(default_factory=set)
     is_whole: bool = True
-    """Whether it is known to its end."""
+    """Whether all descendants are evaluated that can be."""
     first_waiting: tuple[int, int] | None = None
-    """The place in line of the first message that is left and will be processed."""
+    """The place in the serial order of the first remaining message that has rules."""
 
     def add_message(self, message: Member) -> None:
         self.made.append(message)
         message.position = len(self.made)
 
-    def waits(self, order: tuple[int, int]) -> None:
-        """A message with this place in line is left to be processed by somebody else."""
+    def note_remaining(self, order: tuple[int, int]) -> None:
+        """Record that a message with this place in the serial order remains to be processed later."""
         if self.first_waiting is None or order < self.first_waiting:
             self.first_waiting = order
 
-    def continues(self, message: Member, outcome: Outcome) -> None:
-        """A message was evaluated, and what it does is about to be done."""
+    def note_outcome(self, message: Member, outcome: Outcome) -> None:
+        """Record the outcome of a message, before its actions are applied.
+
+        Folding keeps the serial order only if messages are evaluated in it and none that remains comes before them.
+        """
         self.outcomes.append(outcome)
         is_in_line = message.order[0] == self.last[0] and message.order >= self.last
         is_first = self.first_waiting is None or message.order < self.first_waiting
@@ -78,7 +81,7 @@ class Conversation:
             self.is_whole = False
 
     def end(self) -> None:
-        """Forget the messages, which know of it: nobody has to look for circles then."""
+        """Break reference cycles with the messages, so that the garbage collector has nothing to find."""
         self.made.clear()
         self.left.clear()
 
@@ -86,13 +89,13 @@ class Conversation:
         actions = [action for outcome in self.outcomes for action in outcome.actions]
         return {(action.slicing, action.key): action for action in actions if isinstance(action, SliceReset)}
 
-    def folded(self) -> Outcome | None:
-        """The conversation as one outcome, if nothing is lost by that."""
+    def fold(self) -> Outcome | None:
+        """Return the conversation as one outcome; None if it cannot be folded."""
         if not self.is_whole or not self.made or any([message.kept for message in self.made]):
             return None
         resets = self.resets()
         if any([not resets.keys().isdisjoint(left.slices) for left in self.left]):
-            return None  # whether they are in the slice depends on what came first
+            return None  # whether they are members depends on the order of creation and reset
         return Outcome(
             fired=[rule for outcome in self.outcomes for rule in outcome.fired],
             actions=[*resets.values(), *[_with_all_properties(left) for left in self.left]],
@@ -110,8 +113,8 @@ class Conversation:
 
 
 def _with_all_properties(left: Left) -> Enqueued:
-    """Nobody will know its maker, from which it has some of them."""
-    if not left.maker.position or len(left.maker.handed_on) == 1:  # a message knows its origin, whoever made it
+    """Return the action with the properties that it inherits from its creator, which is not stored."""
+    if not left.maker.position or len(left.maker.handed_on) == 1:  # the origin is known without it
         return left.action
     handed_on = {name: value for name, value in left.maker.handed_on.items() if name != "demaq:origin"}
     return replace(left.action, properties={**handed_on, **left.action.properties})
@@ -124,7 +127,7 @@ def fold_conversations(conversations: Sequence[Conversation], result: RoundResul
     gone: set[int] = set()
     for conversation in conversations:
         if _is_private(conversation, readers, changers):
-            outcome = conversation.folded()
+            outcome = conversation.fold()
             if outcome is not None:
                 gone.update([part.number for part in conversation.outcomes])
                 result.outcomes[conversation.place] = outcome
@@ -133,7 +136,7 @@ def fold_conversations(conversations: Sequence[Conversation], result: RoundResul
 
 
 def _by_part(parts: Sequence[tuple[int, set[StateKey]]]) -> dict[StateKey, int]:
-    """Which conversation each part belongs to, or that it is several."""
+    """Return the conversation of each state key, or SEVERAL."""
     found: dict[StateKey, int] = {}
     for place, mine in parts:
         for part in mine:

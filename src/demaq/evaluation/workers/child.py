@@ -1,4 +1,4 @@
-"""One process that evaluates rules, as its caller sees it: started, asked, watched, ended where it takes too much."""
+"""A worker process as its caller sees it: started, asked, watched, killed if it exceeds a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from demaq.evaluation.workers.worker_protocol import ReplyKind, Request
 
 START_TIMEOUT_SECONDS = 120.0
 LOOK_EVERY_SECONDS = 0.05
-"""How often a caller that waits looks how long a call takes, and how much memory."""
+"""How often a waiting caller looks at the time and memory that a request takes."""
 
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[3]); from demaq.evaluation.workers.worker import main; "
@@ -36,47 +36,47 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class EvaluatorGone(Exception):
-    """The process did not answer in time, took too much memory, or is no more."""
+    """The worker did not reply in time, took too much memory, or died."""
 
     def __init__(self, reason: str, died: bool = False, numbers: Sequence[int] = ()) -> None:
         super().__init__(reason)
         self.died = died
-        """Whether it ended by itself or by others, which need not be the rule's fault."""
+        """Whether it died, which need not be the fault of a rule."""
         self.numbers = frozenset(numbers)
-        """The messages that it was busy with, as far as that is known."""
+        """The seqs of the messages it was busy with, as far as known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may take."""
+    """The limits of one request."""
 
     seconds: float
     memory_bytes: int | None = None
     """By how much the process may grow; None for any amount."""
     is_patient: bool = True
-    """Whether only these limits count; otherwise it is given up as soon as one call takes unusually long."""
+    """If not, the request is also given up as soon as one call of Saxon takes unusually long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a process needs to start: all processes of a node are alike."""
+    """What a worker needs to start; the same for all workers of a node."""
 
     files: Mapping[str, str]
     """The program's modules by path, as they were when it was checked."""
     store: str | Path
     orphan_seconds: float
-    """How long a request may take at most, so that a process whose caller was killed ends by itself."""
+    """The longest time limit of a request, so that a worker whose node was killed ends by itself."""
     native: NativeSettings = DEFAULT
 
 
 class EvaluatorProcess:
-    """A process that was launched. Not to be shared between threads."""
+    """A worker process that was launched. Not to be shared between threads."""
 
     def __init__(self, start: Start) -> None:
         ours, theirs = socket.socketpair()
         with theirs, progress_file() as shared:
             descriptors = [theirs.fileno(), shared]
-            # A plain process: one of multiprocessing would run the program's main module once more.
+            # Not by multiprocessing, which would import the main module of the embedding program again.
             with _without_interrupts():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", _PROGRAM, *[str(number) for number in descriptors], _PACKAGE_FOLDER],
@@ -87,7 +87,7 @@ class EvaluatorProcess:
         self._connection = Connection(ours.detach())
         self._connection.send((dict(start.files), str(start.store), start.orphan_seconds, start.native))
         self._is_welcome = False
-        """Whether the process has said that it is ready."""
+        """Whether the worker has replied that it is ready."""
 
     @property
     def pid(self) -> int:
@@ -97,14 +97,14 @@ class EvaluatorProcess:
         return self._process.poll() is None
 
     def is_ready(self) -> bool:
-        """Return whether it can be asked now. Raises like `wait_until_ready` if it did not come up."""
+        """Return whether it is ready. Raises like `wait_until_ready` if it did not start."""
         if not self._is_welcome and self._connection.poll(0):
             self.wait_until_ready()
         return self._is_welcome
 
     def wait_until_ready(self) -> None:
-        """Raises a ProgramError if the program cannot be compiled, a StoreError if the store is away, and
-        EvaluatorUnavailable if it did not start."""
+        """Wait for the worker. Raises a ProgramError if the program cannot be compiled, a StoreError if the store is
+        unavailable, and EvaluatorUnavailable if it did not start."""
         if self._is_welcome:
             return
         try:
@@ -124,7 +124,7 @@ class EvaluatorProcess:
         self._is_welcome = True
 
     def send(self, request: Request) -> _Watch:
-        """Send a request, and return what watches over it. Raises EvaluatorGone."""
+        """Send a request. Return a watch over its limits. Raises EvaluatorGone."""
         try:
             self._connection.send(request)
         except OSError:
@@ -132,9 +132,9 @@ class EvaluatorProcess:
         return _Watch(time.monotonic(), resident_bytes(self.pid))
 
     def receive(self, watch: _Watch, limits: Limits) -> tuple[ReplyKind, Any, NativeNotes | None]:
-        """Return the next answer to a request, and with the last one notes about native rules.
+        """Return the next reply to a request, with notes about native rules if it is the last.
 
-        Raises EvaluatorGone; then the process is to be closed.
+        Raises EvaluatorGone; then the worker is to be closed.
         """
         try:
             while not self._connection.poll(max(0.0, min(LOOK_EVERY_SECONDS, watch.left(limits)))):
@@ -160,7 +160,7 @@ class EvaluatorProcess:
         return EvaluatorGone("the process that evaluated it came to its end", died=True, numbers=numbers)
 
     def kill(self) -> None:
-        """End it. May be called from any thread."""
+        """Kill it. May be called from any thread."""
         self._process.kill()
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class EvaluatorProcess:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Let what is started here begin with Ctrl-C blocked: it reaches the whole group, before anybody can ignore it."""
+    """Start processes with SIGINT blocked: it reaches the whole group, also before they can ignore it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -182,17 +182,17 @@ def _without_interrupts() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Watch:
-    """Where a request began."""
+    """The begin of a request."""
 
     since: float
     resident_bytes: int | None
-    """How much memory the process had; None where that was not cheap to ask."""
+    """The memory of the worker; None if that was not cheap to ask."""
 
     def left(self, limits: Limits) -> float:
         return limits.seconds - (time.monotonic() - self.since)
 
     def growth_bytes(self, pid: int) -> int:
-        """Return by how much the process has grown; 0 where the system does not tell."""
+        """Return by how much the worker has grown; 0 if the system does not report it."""
         resident = resident_bytes(pid) or _resident_bytes_by_ps(pid)
         if self.resident_bytes is None:
             self.resident_bytes = resident
@@ -205,7 +205,7 @@ def out_of_memory(limit_bytes: int) -> str:
 
 
 class Spares:
-    """Processes that are ready before one is needed: starting takes a second, in which nothing would be evaluated."""
+    """Workers that are started in advance: starting takes a second, in which nothing would be evaluated."""
 
     def __init__(self, count: int = 0) -> None:
         self._count = count
@@ -214,13 +214,13 @@ class Spares:
         self._is_closed = False
 
     def launch(self, start: Start) -> None:
-        """Have as many as there are to be, without waiting for them."""
+        """Start as many as there are to be, without waiting for them."""
         with self._lock:
             while len(self._ready) < self._count and not self._is_closed:
                 self._ready.append(EvaluatorProcess(start))
 
     def take(self, start: Start) -> EvaluatorProcess:
-        """Return a process, one that is ready if there is one; it may still have to start."""
+        """Return a worker, a spare one if there is one; it may not be ready yet."""
         with self._lock:
             spare = self._ready.pop(0) if self._ready else None  # the oldest: it has come up
         if spare is None:
@@ -240,7 +240,7 @@ class Spares:
 
 
 def _cpu_seconds(pid: int) -> float | None:
-    """Return how much time a process has had for itself; None where the system does not tell in this way."""
+    """Return the CPU time of a process; None if the system has no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -250,7 +250,7 @@ def _cpu_seconds(pid: int) -> float | None:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Return how much memory a process has; None where the system does not tell in this way."""
+    """Return the resident memory of a process; None if the system has no /proc."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
             return int(file.read().split()[1]) * PAGE_BYTES
@@ -259,7 +259,7 @@ def resident_bytes(pid: int) -> int | None:
 
 
 def _resident_bytes_by_ps(pid: int) -> int | None:
-    """Return the same where there is no /proc."""
+    """Return the resident memory of a process without /proc."""
     try:
         done = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
     except OSError:

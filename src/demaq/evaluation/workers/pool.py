@@ -1,7 +1,7 @@
-"""Several evaluator processes beside the node: as many rounds are evaluated at once.
+"""A pool of worker processes: as many rounds are evaluated at once.
 
-The first one runs as long as the node does. The others are started when rounds have to wait for it, and are given
-something to do when they are ready.
+The first worker runs as long as the node. The others are started when rounds have to wait, and used once they are
+ready.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.evaluation.workers.process import ProcessEvaluator
 
 EVALUATORS_MAX = 4
-"""With more of them the node, which commits what they say, is what all wait for."""
+"""With more workers the node is the bottleneck, since it commits all outcomes."""
 LOOK_EVERY_SECONDS = 0.05
-"""How often somebody who waits looks whether another process is ready."""
+"""How often a waiting thread looks whether another worker is ready."""
 
 
 def evaluators_here() -> int:
-    """How many processes this machine has use for."""
+    """Return how many workers this machine can use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, EVALUATORS_MAX)
 
 
 def slow_lanes_here() -> int:
-    """How many processes this machine has use for besides, for what takes long."""
+    """Return how many more workers this machine can use for slow messages."""
     return max(1, evaluators_here() - 1)
 
 
@@ -39,27 +39,27 @@ class EvaluatorPool:
     messages_max = ROUND_MESSAGES_MAX
 
     def __init__(self, first: ProcessEvaluator, size: int) -> None:
-        """The first process is not closed with the others."""
+        """The first evaluator is not closed with the pool."""
         self._first = first
         self._others = [first.twin() for _ in range(size - 1)]
         self._free = [first, *self._others]
-        self._given_back = threading.Condition()
+        self._returned = threading.Condition()
 
     @property
     def rounds_max(self) -> int:
         return 1 + len(self._others)
 
     def check_when_idle(self) -> None:
-        """Have native answers checked that wait for it, where nobody else asks something."""
+        """Check native answers that wait for it, in workers that are free."""
         for evaluator in (self._first, *self._others):
-            with self._given_back:
+            with self._returned:
                 if evaluator not in self._free or not evaluator.has_checks:
                     continue
                 self._free.remove(evaluator)
             try:
                 evaluator.check_when_idle()
             finally:
-                self._give_back(evaluator)
+                self._return(evaluator)
 
     def close(self) -> None:
         for other in self._others:
@@ -71,27 +71,27 @@ class EvaluatorPool:
 
     @contextmanager
     def _borrow(self) -> Iterator[ProcessEvaluator]:
-        with self._given_back:
+        with self._returned:
             while (evaluator := self._next()) is None:
-                self._given_back.wait(LOOK_EVERY_SECONDS)
+                self._returned.wait(LOOK_EVERY_SECONDS)
             self._free.remove(evaluator)
         try:
             yield evaluator
         finally:
-            self._give_back(evaluator)
+            self._return(evaluator)
 
-    def _give_back(self, evaluator: ProcessEvaluator) -> None:
-        with self._given_back:
+    def _return(self, evaluator: ProcessEvaluator) -> None:
+        with self._returned:
             self._free.append(evaluator)
-            self._given_back.notify()
+            self._returned.notify()
 
     def _next(self) -> ProcessEvaluator | None:
-        """One that has nothing to do and is ready; where there is none, others begin to start."""
+        """Return a free worker that is ready. If there is none, start others."""
         for evaluator in self._free:
             if self._is_ready(evaluator):
                 return evaluator
         if self._first in self._free:
-            return self._first  # it starts again when it is asked
+            return self._first  # it is started by the request
         for evaluator in self._free:
             evaluator.launch()
         return None
@@ -99,9 +99,9 @@ class EvaluatorPool:
     def _is_ready(self, evaluator: ProcessEvaluator) -> bool:
         try:
             return evaluator.is_ready()
-        except (EvaluatorUnavailable, ProgramError):  # the first one has compiled it: this machine is at its limit
+        except (EvaluatorUnavailable, ProgramError):  # the first one has compiled it: the machine is at its limit
             if evaluator is not self._first:
                 self._free.remove(evaluator)
             return False
-        except StoreError:  # it is away now, and may be back when it is asked again
+        except StoreError:  # unavailable now; perhaps not with the next request
             return False

@@ -1,13 +1,11 @@
-"""Evaluate rules in a process beside the node: a rule that never ends or ends its process costs nobody else anything.
+"""Evaluate rules in a worker process, so that a rule that does not end, or ends its process, fails alone.
 
-The process is given the program's files and where the store is, reads messages and state there by itself at the
-snapshot it is told, and answers with outcomes. When it does not answer in time, takes too much memory, or is gone, it
-is replaced.
+The worker gets the files of the program and the location of the store, reads messages and state at the snapshot of each
+request, and returns outcomes. If it does not reply in time, takes too much memory or dies, it is replaced.
 
-A patient evaluator then asks again in halves, until the message is found that it is about. That one is asked about rule
-by rule: the rule that does not come back fails, and the others do what they do. One that is not patient is for rounds,
-in which nobody shall wait: it defers the messages that the process was busy with as soon as that takes unusually long,
-for others to evaluate apart (`demaq.engine.slow_messages`), and asks again about the rest.
+A patient evaluator then bisects the messages until it finds the culprit, and evaluates that one rule by rule: the rule
+that does not return fails, the others act. An evaluator of rounds is not patient: it defers the messages that the
+worker is busy with as soon as they take unusually long (`demaq.engine.slow_messages`), and asks again about the others.
 """
 
 from __future__ import annotations
@@ -46,22 +44,22 @@ RULE_TIMEOUT_SECONDS_MIN = 0.1
 RULE_TIMEOUT_SECONDS_MAX = 7 * 24 * 3600.0
 RULE_MEMORY_BYTES_MIN = 10_000_000
 RULE_MEMORY_BYTES = 2_000_000_000
-"""By how much a process may grow while it evaluates."""
+"""By how much a worker may grow during a request."""
 FURTHER_MESSAGE_SECONDS = 0.01
-"""What each further message adds to the time for a batch: innocent ones take far less."""
+"""What each further message adds to the time limit of a batch."""
 SIFT_SECONDS = 0.25
-"""How long messages are evaluated one by one before those that are done are committed."""
+"""How long messages are sifted before those that are evaluated are committed."""
 SLOW_QUEUE_SECONDS = 2.0
-"""After a call was given up, messages of its queue are deferred at once for so long: rounds that were begun meanwhile
-have some."""
+"""After messages of a queue were deferred, others of the queue are deferred at once for so long: rounds that were
+begun before may contain some."""
 ATTEMPTS_MAX = 5
-"""So often a rule or a message from outside is tried that is alone in a process when that ends."""
+"""Attempts for a rule or a message that was alone in a worker when it died."""
 CHECK_TIMEOUT_SECONDS = 10.0
-"""How long it may take to check native answers, with all that Saxon compiles for it."""
+"""Time limit for checking native answers, including what Saxon compiles for it."""
 RULES_GIVEN_UP_MAX = 5
-"""When so many rules of one message did not come back, its other rules are given up too: each cost a timeout."""
+"""If so many rules of a message did not return, its other rules are not tried: each costs a timeout."""
 SUSPECTS_MAX = 1000
-"""Of so many messages it is remembered which rules did not come back."""
+"""For so many messages the rules are remembered that did not return."""
 
 _log = logging.getLogger("demaq.node")
 
@@ -85,41 +83,41 @@ class ProcessEvaluator:
     ) -> None:
         """`files` are the program's modules by path, as they were when it was checked.
 
-        One that is not patient defers messages of its cascades which take unusually long. The ledger is told how
-        native rules fare, and knows which are left to Saxon.
+        If not patient, messages of rounds that take unusually long are deferred. The ledger counts the answers of
+        native rules and knows which queues are left to Saxon.
         """
         self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds, native=native)
         self._ledger = ledger or NativeLedger()
         self._withdrawn: dict[str, str] = {}
-        """Queues of which the process knows that they are left to Saxon."""
+        """The queues left to Saxon that the worker was informed of."""
         self._checks_waiting = 0
         self._rule_timeout_seconds = rule_timeout_seconds
         self._rule_memory_bytes = rule_memory_bytes
         self._spares = spares or Spares()
         self._is_patient = is_patient
         self.replaced = 0
-        """How many processes had to be replaced because of what they were asked to evaluate."""
+        """How many workers were replaced because of a request."""
         self._asking = threading.Lock()
-        """One request at a time; who asks from another thread waits for his turn."""
+        """Held during a request: there is one at a time."""
         self._given_up: dict[int, dict[str, RuleError]] = {}
-        """Rules that did not come back, by the message they were asked about."""
+        """Rules that did not return, by the seq of the message."""
         self._slow_queues: dict[str, float] = {}
-        """When a call about messages of a queue was given up last."""
+        """When messages of a queue were deferred last."""
         self._process: EvaluatorProcess | None = None
         self._is_stopped = False
 
     def launch(self) -> None:
-        """Let the process begin to start, without waiting for it."""
+        """Start the worker without waiting for it."""
         self._launched()
 
     def launch_spares(self) -> None:
-        """Have processes ready for when one has to be replaced."""
+        """Start spare workers, for when one has to be replaced."""
         self._spares.launch(self._start)
 
     def twin(self, is_patient: bool | None = None, is_urgent: bool = True) -> ProcessEvaluator:
-        """Another one for the same: what one has found out about messages the other knows too.
+        """Return another evaluator of the same program and store, which shares what is known about slow messages.
 
-        One that is not urgent leaves spare processes to others.
+        One that is not urgent does not use spare workers.
         """
         twin = ProcessEvaluator(
             self._start.files,
@@ -136,7 +134,7 @@ class ProcessEvaluator:
         return twin
 
     def is_ready(self) -> bool:
-        """Whether the process runs and can be asked now. Raises like `start` where it did not come up."""
+        """Return whether the worker is ready. Raises like `start` if it did not start."""
         try:
             return self._process is not None and self._process.is_ready()
         except Exception:
@@ -145,11 +143,11 @@ class ProcessEvaluator:
 
     @property
     def pid(self) -> int | None:
-        """Which process it is, if one runs."""
+        """The process id of the worker, if one runs."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start the process, if it does not run. Raises a ProgramError where the program cannot be compiled."""
+        """Start the worker if it does not run. Raises a ProgramError if the program cannot be compiled."""
         self._connected()
 
     # rounds
@@ -162,7 +160,7 @@ class ProcessEvaluator:
         try:
             result: RoundResult = self._ask(RunRound.of(request), self._limits(len(request.batch)))
             return result
-        except EvaluatorGone:  # because of one of them, or of a descendant, which is asked about when it is stored
+        except EvaluatorGone:  # because of one of them, or of a descendant, which is evaluated again once it is stored
             if len(request.batch) <= 2:
                 return RoundResult([self._evaluate_rule_by_rule(seq, request) for seq in request.seqs])
             return self._run_separately(request)
@@ -190,7 +188,7 @@ class ProcessEvaluator:
                 found = self._ask(RunRound.of(part), limits) if left else RoundResult([])
             except EvaluatorGone as gone:
                 slow = gone.numbers.intersection(part.seqs)
-                if not slow and request.deep:  # it is about descendants, which are asked about when they are stored
+                if not slow and request.deep:  # it is about descendants, which are evaluated again once they are stored
                     request = request.without_descendants()
                     continue
                 for position in left:
@@ -276,7 +274,7 @@ class ProcessEvaluator:
         return outcome
 
     def _remember(self, seq: int, given_up: dict[str, RuleError]) -> None:
-        """Should the message be evaluated again, on newer state, it shall not take as long again."""
+        """Remember rules that did not return, in case the message is evaluated again on newer state."""
         if given_up:
             self._given_up[seq] = given_up
         if len(self._given_up) > SUSPECTS_MAX:
@@ -335,10 +333,10 @@ class ProcessEvaluator:
         seconds = self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
         return Limits(seconds, self._rule_memory_bytes, is_patient)
 
-    # the process
+    # requests
 
     def _ask_again(self, request: Request) -> Any:
-        """Ask about one thing, again if the process ends: perhaps somebody else has ended it."""
+        """Return the reply to a request about one message; ask again if the worker died, perhaps from outside."""
         for _ in range(ATTEMPTS_MAX - 1):
             try:
                 return self._ask(request, self._limits())
@@ -348,12 +346,12 @@ class ProcessEvaluator:
         return self._ask(request, self._limits())
 
     def _ask(self, request: Request, limits: Limits) -> Any:
-        """Return the answer to a request. Raises EvaluatorGone where there is none."""
+        """Return the reply to a request. Raises EvaluatorGone if there is none."""
         [answer] = self._ask_each(request, limits)
         return answer
 
     def _ask_each(self, request: Request, limits: Limits) -> Iterator[Any]:
-        """Yield the answers to a request. Raises EvaluatorGone behind the last one that came."""
+        """Yield the replies to a request. Raises EvaluatorGone after the last one that came."""
         with self._asking:
             yield from self._exchange(request, limits)
 
@@ -388,24 +386,24 @@ class ProcessEvaluator:
 
     @property
     def has_checks(self) -> bool:
-        """Whether native answers wait to be checked."""
+        """Return whether native answers wait to be checked."""
         return self._checks_waiting > 0 and not self._ledger.checks_failed and not self._is_stopped
 
     def check_when_idle(self) -> None:
-        """Have native answers checked that wait for it, unless somebody else asks something."""
+        """Check native answers that wait for it, unless the worker is busy."""
         if not self.has_checks or not self._asking.acquire(blocking=False):
             return
         try:
             seconds = min(CHECK_TIMEOUT_SECONDS, self._rule_timeout_seconds)
             list(self._exchange(CheckNative(), Limits(seconds, self._rule_memory_bytes)))
-        except EvaluatorGone as gone:  # it is alone in the process: nobody else has to suffer from it again
+        except EvaluatorGone as gone:
             if not self._is_stopped:
                 self._ledger.checks_failed = True
                 _log.warning("native rules are not checked any more, because a check failed: %s", gone)
         finally:
             self._asking.release()
 
-    # its life
+    # life cycle of the worker
 
     def _launched(self) -> EvaluatorProcess:
         if self._is_stopped:
@@ -429,7 +427,7 @@ class ProcessEvaluator:
         self.close()
 
     def stop(self) -> None:
-        """End the process for good. Whoever waits for an answer, in another thread, hears of it."""
+        """Kill the worker for good. A thread that waits for a reply gets an error."""
         self._is_stopped = True
         process = self._process
         if process is not None:

@@ -1,8 +1,7 @@
-"""Which messages an evaluator process is busy with, in memory that it shares with its caller.
+"""Which messages a worker is busy with, in memory that it shares with its caller.
 
-A call into Saxon can be neither asked nor interrupted: it holds Python's lock until it returns. So the process notes
-before each call what it is about, and the caller, who sees how long that has been there, need not guess which of five
-hundred messages is the slow one.
+A call of Saxon cannot be interrupted, and holds the global interpreter lock until it returns. So the worker notes the
+messages before each call, and the caller sees which of five hundred takes long.
 """
 
 from __future__ import annotations

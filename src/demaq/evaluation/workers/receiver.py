@@ -1,4 +1,4 @@
-"""Check what arrives: quickly in one process, and what takes long in another, so that only its own sender waits."""
+"""Check messages from outside: quickly in one worker, slow ones in another, so that only their senders wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demaq.evaluation.workers.process import ProcessEvaluator
 
 
 class TakesLong(MessageError):
-    """Stands for a message that is to be checked apart from the others. Never told to its sender."""
+    """Stands for a message that is to be checked in another worker. Never sent to its sender."""
 
     def __init__(self) -> None:
         super().__init__("systemError", "checking it takes long")
@@ -34,7 +34,7 @@ class Receiver:
         return self._slow.migrate_properties(requests)
 
     def stop(self) -> None:
-        """End what takes long, for good: whoever waits for it hears that it cannot be done."""
+        """Kill the worker of slow messages for good. A thread that waits for it gets an error."""
         self._slow.stop()
 
 

@@ -1,4 +1,4 @@
-"""The process that evaluates rules: answers what it is asked until nobody asks any more."""
+"""The worker process: replies to requests (`worker_protocol`) until its connection is closed."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from demaq.messages import Message
 from demaq.store.opening import open_store_readonly
 
 GROWTH_MAX_MEGABYTES = 1000
-"""A process that has grown by so much is replaced: every crossing into Saxon leaks a little."""
+"""A worker that has grown by so much is replaced: every call of Saxon leaks a little."""
 GARBAGE_AFTER = 50_000
-"""So many objects that are left of requests make Python look for cycles before the next one."""
+"""With so many objects left of requests, garbage is collected before the next one."""
 GARBAGE_MEANWHILE = 2_000_000
-"""So many objects make it look in the middle of one: a cascade needs many, all to its end."""
+"""With so many, also during a request: a cascade needs many objects until its end."""
 ORPHAN_SECONDS = 60
-"""How long after its time for an answer a process ends by itself, should nobody be there to end it."""
+"""How long after the time limit of a request a worker ends by itself, if its node was killed."""
 
 
 def main(descriptor: int, shared: int) -> None:
-    """Work for whoever holds the other end of a socket, and sees what is noted in shared memory."""
+    """Reply to requests on a socket, and note the progress in shared memory."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are the node's to handle, and reach the whole group
+        signal.signal(number, signal.SIG_IGN)  # the node handles them; they reach the whole process group
     os.environ["TZ"] = "UTC"
     connection = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
@@ -67,13 +67,13 @@ def main(descriptor: int, shared: int) -> None:
         except ProgramError as error:
             connection.send([error, *error.others])
             return
-        except OperatorError as error:  # the store is away now, say; whoever asks starts another process later
+        except OperatorError as error:  # such as an unavailable store; the caller starts another worker later
             connection.send([error])
             return
         connection.send([])
         while True:
             request = connection.recv()
-            # Python cannot interrupt a rule, the system can: who asked may have been killed meanwhile.
+            # Python cannot interrupt a rule, a signal can. The caller may have been killed meanwhile.
             signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
             try:
                 if isinstance(request, Streamed):
@@ -94,7 +94,7 @@ def main(descriptor: int, shared: int) -> None:
 
 
 class Worker:
-    """A program on a store that it reads, in a process that does nothing else."""
+    """A compiled program and a store to read, in a process that does nothing else."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Worker:
         native: NativeSettings = DEFAULT,
         progress: Progress | None = None,
     ) -> None:
-        """What it is busy with is noted in `progress`."""
+        """The messages being evaluated are noted in `progress`."""
         self._progress = progress
         compiled = compile_program(load_program_texts(files))
         self._self_check = SelfCheck(native)
@@ -178,7 +178,7 @@ class Worker:
 
     def _message(self, seq: int) -> Message:
         stored = self._store.message(seq)
-        assert stored is not None, "what waits is in the store"
+        assert stored is not None, "an unprocessed message is in the store"
         return self._documents.message(stored)
 
     def _reader(self, snapshot: int) -> SnapshotReader:
@@ -187,11 +187,11 @@ class Worker:
     # native rules
 
     def withdraw(self, queues: Mapping[str, str]) -> None:
-        """Leave queues to Saxon, which another process has found a reason for."""
+        """Leave queues to Saxon, because of what another worker has found."""
         self._evaluator.health.withdrawn |= queues
 
     def notes(self) -> NativeNotes:
-        """What has happened since this was last asked."""
+        """Return what has happened to native rules since the last call."""
         health, check, before = self._evaluator.health, self._self_check, self._noted
         exceptions = sum(health.faults.values())
         self._noted = NativeNotes(
@@ -216,7 +216,7 @@ class Worker:
         )
 
     def check_within(self, share: float, seconds: float) -> None:
-        """Check answers, if that has taken less than this share of the seconds that the process was asked for."""
+        """Check native answers, if that has taken less than this share of the time for requests."""
         self._busy_seconds += seconds
         if len(self._self_check) and self._check_seconds < share * self._busy_seconds:
             began = time.monotonic()
@@ -224,7 +224,7 @@ class Worker:
             self._check_seconds += time.monotonic() - began
 
     def has_grown(self) -> bool:
-        """Whether the process is to be replaced: for its memory, or for the names that Saxon keeps in it."""
+        """Return whether the worker is to be replaced: for its memory, or for the names that Saxon keeps."""
         if self._evaluator.compiled.saxon.names.is_full:
             return True
         return _resident_megabytes() - self._at_start > GROWTH_MAX_MEGABYTES
