@@ -94,7 +94,7 @@ def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorN
             following = scenario.steps[number + 1] if number + 1 < len(scenario.steps) else None
             try:
                 run.perform(step, following)
-            except _Failed as failed:
+            except _ScenarioFailed as failed:
                 errors = tuple([error.summary() for error in run.unexpected()])
                 message, diff = failed.message, failed.diff
                 return ScenarioFailure(at=step.at, step=str(step), message=message, diff=diff, errors=errors)
@@ -122,7 +122,7 @@ def _lab(application: Application, scenario: Scenario, evaluator: EvaluatorName)
     return lab
 
 
-class _Failed(Exception):
+class _ScenarioFailed(Exception):
     def __init__(self, message: str, diff: str | None = None) -> None:
         self.message = message
         self.diff = diff
@@ -143,7 +143,7 @@ class _ScenarioRun:
         try:
             self._perform(step, following)
         except StillBusy as error:
-            raise _Failed(str(error)) from None
+            raise _ScenarioFailed(str(error)) from None
         for error_message in self._errors():
             self.seen_at.setdefault(error_message.message.id, step)
 
@@ -174,7 +174,7 @@ class _ScenarioRun:
                 self._expect_error(step)
             case ExpectNoErrors():
                 if self.unexpected():
-                    raise _Failed("there are errors")
+                    raise _ScenarioFailed("there are errors")
             case ExpectTimers():
                 self._expect_timers(step)
 
@@ -184,16 +184,16 @@ class _ScenarioRun:
         for message in step.messages:
             refusal = self._refusal(message)
             if refusal is not None:
-                raise _Failed(f"queue {message.queue} refuses the message ({refusal.kind}): {refusal.message}")
+                raise _ScenarioFailed(f"queue {message.queue} refuses the message ({refusal.kind}): {refusal.message}")
 
     def _be_refused(self, step: ExpectRefusal) -> None:
         refusal = self._refusal(step.message)
         if refusal is None:
-            raise _Failed(f"queue {step.message.queue} accepts the message")
+            raise _ScenarioFailed(f"queue {step.message.queue} accepts the message")
         if step.kind not in (None, refusal.kind):
-            raise _Failed(f"refused as {refusal.kind}, not as {step.kind}: {refusal.message}")
+            raise _ScenarioFailed(f"refused as {refusal.kind}, not as {step.kind}: {refusal.message}")
         if step.reason is not None and step.reason not in refusal.message:
-            raise _Failed(f'refused for another reason than "{step.reason}": {refusal.message}')
+            raise _ScenarioFailed(f'refused for another reason than "{step.reason}": {refusal.message}')
 
     def _refusal(self, message: ScenarioMessage) -> MessageError | None:
         try:
@@ -207,7 +207,7 @@ class _ScenarioRun:
         try:
             taken = self._lab.take(step.queue, number)
         except MessageError as refusal:
-            raise _Failed(refusal.message) from None
+            raise _ScenarioFailed(refusal.message) from None
         self._compare(step.wanted, taken, step.any_order)
 
     # expecting
@@ -237,19 +237,21 @@ class _ScenarioRun:
         if isinstance(wanted, int):
             if len(messages) != wanted:
                 shown = "\n".join([line for message in messages for line in ["", *message_lines(message.body)]])
-                raise _Failed(f"{_messages(wanted)} expected, {len(messages)} there" + (":" if shown else "") + shown)
+                raise _ScenarioFailed(
+                    f"{_messages(wanted)} expected, {len(messages)} there" + (":" if shown else "") + shown
+                )
             return
         diff = difference(wanted, messages, any_order)
         if diff is not None:
             same = len(wanted) == len(messages)
             count = "" if same else f": {_messages(len(wanted))} expected, {len(messages)} there"
-            raise _Failed(f"not what was expected{count}", diff)
+            raise _ScenarioFailed(f"not what was expected{count}", diff)
 
     def _expect_slice(self, step: ExpectSlice) -> None:
         try:
             found = self._lab.read_slice(step.slicing, step.key)
         except MessageError as error:  # a key that is none
-            raise _Failed(error.message) from None
+            raise _ScenarioFailed(error.message) from None
         self._compare(step.wanted, found, step.any_order)
 
     def _expect_error(self, step: ExpectError) -> None:
@@ -257,7 +259,7 @@ class _ScenarioRun:
             if error.fits(step):
                 self._expected_errors.add(error.message.id)
                 return
-        raise _Failed("there is no such error" if self.unexpected() else "there is no error")
+        raise _ScenarioFailed("there is no such error" if self.unexpected() else "there is no error")
 
     def _expect_timers(self, step: ExpectTimers) -> None:
         echo = [queue.name for queue in self._lab.program.queues.values() if queue.kind == "echo"]
