@@ -6,7 +6,8 @@ import re
 from typing import Literal, cast
 
 from demaq.language import ast
-from demaq.language.parsing.expressions import RESERVED_FUNCTION_NAMES, Expressions
+from demaq.language.parsing.expressions import Expressions
+from demaq.language.parsing.primaries import RESERVED_FUNCTION_NAMES
 
 _ENCODING = re.compile("[A-Za-z][A-Za-z0-9._-]*")
 _FORMAT_PROPERTIES = (

@@ -11,7 +11,8 @@ from demaq.language import ast
 from demaq.language.recursion import deep_recursion
 from demaq.language.resolving.names import Names, NamesBuilder, is_annotated
 from demaq.language.resolving.prolog_names import Declarations, default_function_of, prefixes_of
-from demaq.language.resolving.resolver import Focus, Resolver
+from demaq.language.resolving.references import Focus
+from demaq.language.resolving.resolver import Resolver
 from demaq.language.resolving.scope import Scope
 from demaq.language.resolving.suggestions import Suggestions
 
