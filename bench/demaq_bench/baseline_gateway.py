@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from demaq.gateways.http.server import CONNECTIONS_MAX, KEEP_ALIVE_SECONDS, listen
-from demaq.store.sql_statements import statements
+from demaq.store.sql_statements import load_statements
 from demaq.xml_parsers import file_parser
 
 TABLES = (
@@ -43,7 +43,7 @@ class Writer:
 
     def __init__(self, file: str) -> None:
         self._connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
-        opening = statements("opening.sql")
+        opening = load_statements("sqlite", "connection")
         for name in PRAGMAS:
             self._connection.execute(opening[name]).fetchall()
         for table in TABLES:

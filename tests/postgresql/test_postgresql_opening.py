@@ -366,7 +366,7 @@ def test_an_older_store_is_brought_up_to_date(address: str, monkeypatch: pytest.
     store.close()
     migration = ["ALTER TABLE messages ADD COLUMN colour text DEFAULT 'red';"]
     monkeypatch.setattr(postgresql_database, "MIGRATIONS", (*postgresql_database.MIGRATIONS, "next.sql"))
-    monkeypatch.setattr(postgresql_database, "script", {"next.sql": migration}.__getitem__)
+    monkeypatch.setattr(postgresql_database, "load_script", {"next.sql": migration}.__getitem__)
     with pytest.raises(StoreError, match="older Demaq"):
         PostgresqlStore.open_readonly(address)
     store = PostgresqlStore(address)
@@ -380,7 +380,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(address: str, monkeyp
     migration = ["ALTER TABLE messages ADD COLUMN colour text;", "SELECT nonsense;"]
     with monkeypatch.context() as patch:
         patch.setattr(postgresql_database, "MIGRATIONS", (*postgresql_database.MIGRATIONS, "next.sql"))
-        patch.setattr(postgresql_database, "script", {"next.sql": migration}.__getitem__)
+        patch.setattr(postgresql_database, "load_script", {"next.sql": migration}.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             PostgresqlStore(address)
     store = PostgresqlStore(address)

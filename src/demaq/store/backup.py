@@ -24,11 +24,11 @@ from demaq.store.folder import expect_database
 from demaq.store.location import StoreLocation, store_argument
 from demaq.store.postgresql_database import ServerDatabase
 from demaq.store.row_verification import VerificationReport
-from demaq.store.sql_statements import statements
+from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import FILE_NAME, Database
 from demaq.store.store_verification import verify_folder
 
-_SQL = statements("copying.sql")
+_SQL = load_statements("sqlite", "connection", "copy")
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 

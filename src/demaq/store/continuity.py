@@ -15,13 +15,13 @@ from pathlib import Path
 from demaq.errors import StoreDamaged
 from demaq.store.location import store_argument
 from demaq.store.mark import MARK_NAME, Mark, read_mark
-from demaq.store.sql_statements import statements
+from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
 
 SET_ASIDE = ".damaged"
 """What the name of a log that was set aside ends with."""
 
-_SQL = statements("opening.sql")
+_SQL = load_statements("sqlite", "connection")
 
 
 @dataclass(frozen=True, slots=True)

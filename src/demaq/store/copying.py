@@ -12,10 +12,10 @@ from demaq.errors import StoreError
 from demaq.store.checksums import checksum_of
 from demaq.store.epochs import begin_epoch
 from demaq.store.postgresql_database import ServerDatabase
-from demaq.store.sql_statements import script, statements
+from demaq.store.sql_statements import load_script, load_statements
 from demaq.store.sqlite_database import MIGRATIONS, Database
 
-_SQL = statements("copying.sql")
+_SQL = load_statements("sqlite", "connection", "copy", "reads")
 _OWN_COLUMNS = {("attempts", "number"), ("numbers", "commits"), ("numbers", "checksum")}
 """What each database counts by itself."""
 _ORDERS = {"messages": " ORDER BY seq", "bodies": " ORDER BY seq", "attempts": " ORDER BY number"}
@@ -32,9 +32,9 @@ def copy_from_folder(source: Database, target: sqlite3.Connection) -> None:
 def copy_from_server(source: ServerDatabase, target: sqlite3.Connection) -> None:
     """Fill an empty file row by row."""
     for migration in MIGRATIONS:
-        for statement in script(migration):
+        for statement in load_script(migration):
             target.execute(statement)
-    target.execute(_SQL["begin"])
+    target.execute(_SQL["begin_write"])
     with source.reading():
         for table, columns in _tables(target).items():
             target.execute(f"DELETE FROM {table}")
@@ -42,8 +42,8 @@ def copy_from_server(source: ServerDatabase, target: sqlite3.Connection) -> None
             insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"
             target.executemany(insert, source.stream(_select(table, columns)))
     # A store that has counted no commit would be taken for a new one.
-    [newest] = target.execute(_SQL["newest"]).fetchone()
-    target.execute(_SQL["set_commits"], [1, checksum_of(1, newest)])
+    [newest] = target.execute(_SQL["newest_number"]).fetchone()
+    target.execute(_SQL["count_commit"], [1, checksum_of(1, newest)])
     target.execute(_SQL["commit"])
 
 

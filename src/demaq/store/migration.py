@@ -70,7 +70,7 @@ def note(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done:
     row = _migration(tables)
     if row is None or row[:2] != (digest, _newest(tables)):
         _forget(tables)
-        tables.execute(tables.sql["insert_evolution"], [digest, _newest(tables), 0])
+        tables.execute(tables.sql["insert_migration"], [digest, _newest(tables), 0])
     rows = [
         (
             message.seq,
@@ -81,8 +81,8 @@ def note(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done:
         )
         for message in messages
     ]
-    tables.execute_many(tables.sql["insert_restated"], [(*row, checksum_of(*row)) for row in rows])
-    tables.execute(tables.sql["set_evolution_done"], [done])
+    tables.execute_many(tables.sql["insert_migrated"], [(*row, checksum_of(*row)) for row in rows])
+    tables.execute(tables.sql["set_migration_done"], [done])
 
 
 def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
@@ -91,9 +91,9 @@ def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     row = _migration(tables)
     if row is None or row[:2] != (program.digest, newest):
         _forget(tables)
-        tables.execute(tables.sql["insert_evolution"], [program.digest, newest, 0])
-    number = newest + 1 if tables.rows(tables.sql["next_restated"], [1]) else newest
-    tables.execute(tables.sql["decide_evolution"], [number, json.dumps(dict(program.priorities))])
+        tables.execute(tables.sql["insert_migration"], [program.digest, newest, 0])
+    number = newest + 1 if tables.rows(tables.sql["next_migrated"], [1]) else newest
+    tables.execute(tables.sql["decide_migration"], [number, json.dumps(dict(program.priorities))])
     tables.execute(tables.sql["set_newest_number"], [number])
     tables.execute(tables.sql["delete_complete_indexes"])
     tables.execute_many(
@@ -114,7 +114,7 @@ def write_some(tables: Tables, now: int) -> bool:
     if row is None or row[3] is None:
         return False
     number, priorities = row[3], json.loads(row[4])
-    rows = tables.rows(tables.sql["next_restated"], [MIGRATED_BATCH])
+    rows = tables.rows(tables.sql["next_migrated"], [MIGRATED_BATCH])
     if rows:
         _MigratedRows(tables, number, now).write(rows)
         return True
@@ -123,9 +123,9 @@ def write_some(tables: Tables, now: int) -> bool:
         if _set_priority(tables, queue, priority) == MIGRATED_BATCH:
             return True
         del priorities[queue]
-        tables.execute(tables.sql["decide_evolution"], [number, json.dumps(priorities)])
+        tables.execute(tables.sql["decide_migration"], [number, json.dumps(priorities)])
         return True
-    tables.execute(tables.sql["delete_evolution"])
+    tables.execute(tables.sql["delete_migration"])
     return False
 
 
@@ -180,7 +180,7 @@ class _MigratedRows:
                 self._do("add_checksum", after - before, seq)
         for name, parameters in self._todo.items():
             self._tables.execute_many(self._tables.sql[name], parameters)
-        self._tables.execute_many(self._tables.sql["delete_restated"], [(row[0],) for row in rows])
+        self._tables.execute_many(self._tables.sql["delete_migrated"], [(row[0],) for row in rows])
 
     def _do(self, statement: str, *parameters: Any) -> None:
         self._todo[statement].append(parameters)
@@ -235,10 +235,10 @@ def _newest(tables: Tables) -> int:
 
 
 def _migration(tables: Tables) -> Any:
-    rows = tables.rows(tables.sql["evolution"])
+    rows = tables.rows(tables.sql["migration"])
     return rows[0] if rows else None
 
 
 def _forget(tables: Tables) -> None:
-    tables.execute(tables.sql["delete_evolution"])
-    tables.execute(tables.sql["forget_restated"])
+    tables.execute(tables.sql["delete_migration"])
+    tables.execute(tables.sql["clear_migrated"])

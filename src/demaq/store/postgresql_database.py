@@ -22,13 +22,9 @@ from psycopg.pq import TransactionStatus
 
 from demaq.errors import StoreDamaged, StoreError, StoreHeld, StoreMissing, StoreTakenOver
 from demaq.store.address import Address
-from demaq.store.sql_statements import script, statements
+from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
-MIGRATIONS: tuple[str, ...] = (
-    "postgresql/version_1.sql",
-    "postgresql/version_2.sql",
-    "postgresql/version_3.sql",
-)
+MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 4)])
 """The script at position n leads from version n to n + 1."""
 COPY_ROWS_MIN = 20
 """So many rows travel by COPY, which takes journeys of its own to the server but costs less for each row."""
@@ -39,19 +35,15 @@ RECONNECT_SECONDS_MAX = 10.0
 OWN_BACKENDS_MAX = 5
 """So many connections may be lost one after the other before the server has given up the first of them."""
 
-_OPENING = statements("postgresql/opening.sql")
-_SQL = {
-    **statements("postgresql/reading.sql"),
-    **statements("postgresql/writing.sql"),
-    **statements("postgresql/evolving.sql"),
-    **statements("postgresql/sending.sql"),
-}
+_CONNECTION_SQL = load_statements("postgresql", "connection")
+_SQL = load_statements("postgresql", *STORE_FILES)
 _ALWAYS = ("durable", "no_full_scans", "notice_dead_peers")
 _FOR_READERS = ("read_only", "short_locks")
 """What is set on every connection, and on those of readers."""
 _ENDED = ("08", "57P")
 """How the codes of errors start with which the server ends a connection."""
-_IN_BULK = {_SQL[name]: _SQL[f"{name}_in_bulk"] for name in _SQL if f"{name}_in_bulk" in _SQL}
+_COPY = {_SQL[name]: copy for name, copy in load_statements("postgresql", "bulk").items()}
+"""COPY statements by the statements that they replace for many rows."""
 _Parameters = Sequence[Any] | dict[str, Any]
 _connections: weakref.WeakSet[psycopg.Connection] = weakref.WeakSet()
 
@@ -112,10 +104,10 @@ class ServerDatabase:
     def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
         if not parameters:
             return
-        if len(parameters) < COPY_ROWS_MIN or statement not in _IN_BULK:
+        if len(parameters) < COPY_ROWS_MIN or statement not in _COPY:
             self.execute(statement, [list(column) for column in zip(*parameters, strict=True)])
             return
-        self.copy_rows(_IN_BULK[statement], parameters)
+        self.copy_rows(_COPY[statement], parameters)
 
     def copy_rows(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Within a transaction: let a COPY statement have these rows."""
@@ -131,12 +123,12 @@ class ServerDatabase:
             connection = self._open()
             assert not self._in_transaction, "transactions do not nest"
             self._in_transaction = True
-            self._queued = [(_OPENING["begin"], ())]
+            self._queued = [(_CONNECTION_SQL["begin_write"], ())]
             if self._term is not None:
-                self._queued.append((_OPENING["expect_term"], [self._term]))
+                self._queued.append((_CONNECTION_SQL["expect_term"], [self._term]))
             try:
                 yield
-                self.execute(_OPENING["commit"])
+                self.execute(_CONNECTION_SQL["commit"])
                 self._flush()
             except BaseException:
                 self._queued = []
@@ -151,7 +143,7 @@ class ServerDatabase:
         with self.lock, self._errors():
             connection = self._open()
             assert not self._in_transaction, "transactions do not nest"
-            connection.execute(_OPENING["begin_reading"])
+            connection.execute(_CONNECTION_SQL["begin_read"])
             self._in_transaction = True
             try:
                 yield
@@ -209,14 +201,14 @@ class ServerDatabase:
             _connections.add(connection)
             self._backends.append(connection.info.backend_pid)
             for name in (*_ALWAYS, *(_FOR_READERS if self._read_only else ())):
-                connection.execute(_OPENING[name])
+                connection.execute(_CONNECTION_SQL[name])
         except psycopg.Error as error:
             said = self._address.without_secrets(_first_line(error))
             raise StoreError(f"the store {self.name} cannot be reached: {said}") from error
         return connection
 
     def _one(self, name: str, parameters: _Parameters = ()) -> Any:
-        row = self._connection.execute(_OPENING[name], parameters).fetchone()
+        row = self._connection.execute(_CONNECTION_SQL[name], parameters).fetchone()
         assert row is not None
         return row[0]
 
@@ -240,9 +232,9 @@ class ServerDatabase:
             with self.transaction():
                 self._flush()
                 for migration in MIGRATIONS[version:]:
-                    for statement in script(migration):
+                    for statement in load_script(migration):
                         self._connection.execute(statement)
-                self.execute(_OPENING["set_version"], [len(MIGRATIONS)])
+                self.execute(_CONNECTION_SQL["set_version"], [len(MIGRATIONS)])
         if version == 0:
             tell(f"made a new store in {self.name}")
         self.written_at = self._one("written_at")
@@ -261,7 +253,7 @@ class ServerDatabase:
     def note_whereabouts(self) -> None:
         """From now on the tables belong where they lie."""
         with self.transaction():
-            self.execute(_OPENING["set_written_at"], [self.lies_at])
+            self.execute(_CONNECTION_SQL["set_written_at"], [self.lies_at])
 
     def _wait_for_lock(self, tell: Callable[[str], None]) -> None:
         """Stand by until nobody else is the writer, whatever becomes of the server meanwhile."""
@@ -297,7 +289,7 @@ class ServerDatabase:
 
     def _holder(self) -> tuple[int | None, str]:
         """The server's process for the writer, and what is known of the writer."""
-        row = self._connection.execute(_OPENING["holder"]).fetchone()
+        row = self._connection.execute(_CONNECTION_SQL["holder"]).fetchone()
         if row is None:
             return None, "another writer"
         pid, name, host = row
@@ -333,7 +325,7 @@ def _roll_back(connection: psycopg.Connection) -> None:
     if _is_idle(connection):
         return  # it has not begun yet
     with suppress(psycopg.Error):
-        connection.execute(_OPENING["rollback"])
+        connection.execute(_CONNECTION_SQL["rollback"])
     if not _is_idle(connection):
         connection.close()  # interrupted in the middle of a statement: a new connection is known to be good
 

@@ -13,16 +13,16 @@ from demaq.errors import StoreDamaged, StoreError
 from demaq.store import continuity
 from demaq.store.checksums import ROW_TABLES, checksum_of, request_checksum
 from demaq.store.encoding import decode_list
-from demaq.store.epochs import new_name
+from demaq.store.epochs import new_name, write_epoch
 from demaq.store.folder import expect_database
 from demaq.store.mark import MARK_NAME
 from demaq.store.row_verification import VerificationReport
-from demaq.store.sql_statements import statements
+from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import FILE_NAME, Database
 from demaq.store.store_verification import verify_folder
 from demaq.store.writer_lock import WriterLock
 
-_SQL = statements("repairing.sql")
+_SQL = load_statements("sqlite", "repair")
 
 
 def accept_loss(folder: Path) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _repair(folder: Path, report: VerificationReport) -> Iterator[str]:
 def _remove_messages(database: Database, report: VerificationReport) -> int:
     damaged = {*report.damaged, *[seq for (seq,) in database.rows(_SQL["incomplete"])]}
     for name in ("delete_message", "delete_body", "delete_outbox"):
-        database.execute_many(_SQL[name], [(seq,) for seq in sorted(damaged)])
+        database.execute_many(database.sql[name], [(seq,) for seq in sorted(damaged)])
     newest = max([report.newest, *[seq for (seq,) in database.rows(_SQL["highest"]) if seq is not None]])
     database.execute(_SQL["set_numbers"], [newest, newest])
     return len(damaged)
@@ -84,14 +84,13 @@ def _remove_rows(database: Database) -> int:
             continue
         if table == "outbox":  # whose checksums leave out the queue: rows that are missing follow from the messages
             kept = {row[0] for row in intact}
-            database.execute_many(_SQL["delete_outbox"], [(row[0],) for row in rows if row[0] not in kept])
+            database.execute_many(database.sql["delete_outbox"], [(row[0],) for row in rows if row[0] not in kept])
         else:
             places = ", ".join("?" * (len(columns) + 1))
             database.execute(f"DELETE FROM {table}")
             database.execute_many(f"INSERT INTO {table} ({key}, checksum) VALUES ({places})", intact)
-    if not database.rows(_SQL["epochs"]):
-        name = new_name()
-        database.execute(_SQL["insert_epoch"], [name, checksum_of(0, name)])
+    if not database.rows(database.sql["epochs"]):
+        write_epoch(database, 0, new_name())
     return removed
 
 
@@ -100,7 +99,7 @@ def _derive(database: Database) -> None:
     for name in ("clear_members", "clear_entries", "clear_counts", "clear_requests"):
         database.execute(_SQL[name])
     members, entries, requests = [], [], []
-    for seq, retired, request, slices, listed in database.rows(_SQL["messages"]):
+    for seq, retired, request, slices, listed in database.rows(_SQL["derived_columns"]):
         members += [(slicing, key, ended, seq) for slicing, key, ended in decode_list(slices)]
         entries += [(name, value, retired or 0, seq) for name, value in decode_list(listed)]
         if request is not None:
@@ -108,8 +107,8 @@ def _derive(database: Database) -> None:
     database.execute_many(database.sql["insert_member"], members)
     database.execute_many(database.sql["insert_entry"], entries)
     database.execute_many(database.sql["insert_request"], requests)
-    database.execute(_SQL["count_anew"])
-    database.execute(_SQL["send_anew"])
+    database.execute(_SQL["rebuild_counts"])
+    database.execute(_SQL["rebuild_outbox"])
 
 
 def _checksum(*values: str | int | float | None) -> int | None:

@@ -23,14 +23,12 @@ from demaq.store.checksums import (
     state_checksum,
 )
 from demaq.store.encoding import decode_list
-from demaq.store.sql_statements import statements
 from demaq.store.tables import Tables
 
 LOOK_EVERY = 256
 """After so many rows the time is looked at."""
 NUMBERS_SHOWN_MAX = 10
 
-_SQL = statements("verifying.sql")
 _COSTS = {
     "outbox": "messages that were to be sent may not be, or twice",
     "attempts": "what is shown of attempts to send is not certain",
@@ -125,7 +123,10 @@ class _Verification:
         except (ValueError, TypeError, AttributeError, LookupError):
             self._report.find(f"{name}: something is damaged", cost)
 
-    def _stream(self, statement: str) -> Iterator[Any]:
+    def _stream(self, name: str) -> Iterator[Any]:
+        yield from self._stream_rows(self._tables.sql[name])
+
+    def _stream_rows(self, statement: str) -> Iterator[Any]:
         for position, row in enumerate(self._tables.stream(statement)):
             if self._give_up is not None and position % LOOK_EVERY == 0 and self._clock() > self._give_up:
                 raise _NoTimeLeft
@@ -133,7 +134,7 @@ class _Verification:
             yield row
 
     def _numbers(self) -> None:
-        rows = list(self._stream(_SQL["verify_numbers"]))
+        rows = list(self._stream("verify_numbers"))
         if len(rows) != 1:
             self._report.find("the newest number is missing", "numbers may be given out again")
             return
@@ -146,7 +147,7 @@ class _Verification:
         report = self._report
         beyond: list[int] = []
         bodiless: list[int] = []
-        for row in self._stream(_SQL["verify_messages"]):
+        for row in self._stream("verify_messages"):
             seq, body = row[0], row[19]
             report.messages += 1
             try:
@@ -164,7 +165,7 @@ class _Verification:
             report.find(f"{_named(bodiless)} without a body", "their content is lost")
         if beyond:
             report.find(f"{_named(beyond)} beyond the newest number", "numbers may be given out again")
-        alone = [seq for (seq,) in self._stream(_SQL["verify_bodies_alone"])]
+        alone = [seq for (seq,) in self._stream("verify_bodies_alone")]
         if alone:
             report.find(f"{_named(alone)} only a body is there", "they are lost")
 
@@ -192,19 +193,19 @@ class _Verification:
         )
 
     def _slices(self) -> None:
-        found = sum([checksum_of(*row) for row in self._stream(_SQL["verify_members"])])
+        found = sum([checksum_of(*row) for row in self._stream("verify_members")])
         if found != self._members:
             self._report.find("members of slices are not those of the messages", "rules see other slices")
 
     def _indexes(self) -> None:
-        found = sum([checksum_of(*row) for row in self._stream(_SQL["verify_entries"])])
+        found = sum([checksum_of(*row) for row in self._stream("verify_entries")])
         if found != self._entries:
             self._report.find("entries of indexes are not those of the messages", "rules do not find what they look up")
 
     def _known_requests(self) -> None:
         found = 0
         damaged = 0
-        for request, seq, removed, checksum in self._stream(_SQL["verify_requests"]):
+        for request, seq, removed, checksum in self._stream("verify_requests"):
             if removed is None:
                 found += checksum_of(request, seq)
             self._report.without_checksum += checksum is None
@@ -216,24 +217,24 @@ class _Verification:
             )
 
     def _counts(self) -> None:
-        found = {queue: (visible, waiting) for queue, visible, waiting in self._stream(_SQL["verify_counts"])}
+        found = {queue: (visible, waiting) for queue, visible, waiting in self._stream("verify_counts")}
         expected = {queue: (self._visible[queue], self._waiting[queue]) for queue in self._visible}
         queues = [queue for queue in {*found, *expected} if found.get(queue, (0, 0)) != expected.get(queue, (0, 0))]
         if queues:
             self._report.find(f"{len(queues)} queues hold other messages than were counted", "messages may be lost")
 
     def _outbox(self) -> None:
-        alone = [seq for (seq,) in self._stream(_SQL["verify_outbox_alone"])]
-        missing = [seq for (seq,) in self._stream(_SQL["verify_not_to_be_sent"])]
+        alone = [seq for (seq,) in self._stream("verify_outbox_alone")]
+        missing = [seq for (seq,) in self._stream("verify_not_to_be_sent")]
         if alone or missing:
             self._report.find(f"{_named(alone + missing)} not in the outbox as they were", "they may not be sent")
-        for _, _, _, _, priorities in self._stream(_SQL["verify_evolution"]):
+        for _, _, _, _, priorities in self._stream("migration"):
             json.loads(priorities or "{}")
 
     def _rows(self, table: str) -> None:
         columns = ROW_TABLES[table]
         damaged = 0
-        for row in self._stream(f"SELECT {', '.join(columns)}, checksum FROM {table}"):
+        for row in self._stream_rows(f"SELECT {', '.join(columns)}, checksum FROM {table}"):
             *values, checksum = row
             self._report.without_checksum += checksum is None
             damaged += checksum not in (None, checksum_of(*values))

@@ -22,12 +22,12 @@ from demaq.errors import StoreDamaged, StoreError, StoreMissing
 from demaq.files import make_lasting
 from demaq.store.checksums import checksum_of
 from demaq.store.mark import MarkFile
-from demaq.store.sql_statements import script, statements
+from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
 """What SQLite writes first, and copies into the file at times."""
-MIGRATIONS: tuple[str, ...] = ("version_1.sql", "version_2.sql", "version_3.sql", "version_4.sql")
+MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 5)])
 """The script at position n leads from version n to n + 1 and sets it."""
 COUNTING_VERSION = 4
 """From this version on a store counts its commits."""
@@ -47,13 +47,8 @@ ROWS_FEW = 16
 
 _ROW = re.compile(r"VALUES \((\?(, \?)*)\)")
 _APPLICATION_ID = 1147498833
-_OPENING = statements("opening.sql")
-_SQL = {
-    **statements("reading.sql"),
-    **statements("writing.sql"),
-    **statements("evolving.sql"),
-    **statements("sending.sql"),
-}
+_CONNECTION_SQL = load_statements("sqlite", "connection")
+_SQL = load_statements("sqlite", *STORE_FILES)
 _FULL = "there is no room left for {log}; what was asked was not stored, and can be asked again when there is room"
 _NOT_TEXT = "Could not decode to UTF-8"
 _REASONS = {
@@ -125,31 +120,31 @@ class Database:
         """Copy the whole database as it is at one moment. Raises sqlite3.Error, whichever of the two is at fault."""
         with self.lock:
             source = self._open()
-            source.execute(_OPENING["begin_reading"])
+            source.execute(_CONNECTION_SQL["begin_read"])
             try:
-                source.execute(_OPENING["newest"]).fetchone()  # the moment
+                source.execute(_SQL["newest_number"]).fetchone()  # the moment
                 source.backup(target, pages=PAGES_AT_ONCE, progress=_listen)
             finally:
                 with suppress(sqlite3.Error):
-                    source.execute(_OPENING["commit"])
+                    source.execute(_CONNECTION_SQL["commit"])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
         with self.lock, self._errors():
             connection = self._open()
-            connection.execute(_OPENING["begin"])
+            connection.execute(_CONNECTION_SQL["begin_write"])
             try:
                 before = connection.total_changes
                 yield
                 # A transaction that has changed nothing is not counted: it would be written and synced for that alone.
                 newest = self._count_commit(connection) if connection.total_changes != before else None
-                connection.execute(_OPENING["commit"])
+                connection.execute(_CONNECTION_SQL["commit"])
             except BaseException:
                 # SQLite has rolled back by itself after some errors; then there is nothing left to do.
                 if connection.in_transaction:
                     with suppress(sqlite3.Error):
-                        connection.execute(_OPENING["rollback"])
+                        connection.execute(_CONNECTION_SQL["rollback"])
                 raise
             if newest is not None and self._mark is not None and self._commits is not None:
                 self._commits += 1
@@ -166,7 +161,7 @@ class Database:
         if seconds_max is not None:
             connection.set_progress_handler(lambda: int(time.monotonic() > give_up), PROGRESS_STEPS)
         try:
-            found = connection.execute(_OPENING["check_pages"]).fetchall()
+            found = connection.execute(_CONNECTION_SQL["check_pages"]).fetchall()
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise TimeoutError from None
@@ -180,16 +175,16 @@ class Database:
     def schema(self) -> tuple[tuple[str, ...], ...]:
         """Return what the tables are, in the words with which they were made."""
         with self._errors():
-            return tuple(self._open().execute(_OPENING["schema"]).fetchall())
+            return tuple(self._open().execute(_CONNECTION_SQL["schema"]).fetchall())
 
     def rebuild_indexes(self) -> None:
         with self._errors():
-            self._open().execute(_OPENING["rebuild_indexes"])
+            self._open().execute(_CONNECTION_SQL["rebuild_indexes"])
 
     def keep_mark(self) -> None:
         """From now on count commits, and let the store's mark say how many there were."""
         with self.lock, self._errors():
-            commits, newest = self._open().execute(_OPENING["counted"]).fetchone()
+            commits, newest = self._open().execute(_CONNECTION_SQL["counted"]).fetchone()
             self._mark = MarkFile(self.folder / FILE_NAME)
             self._commits = commits
             self._mark.write(commits, newest)
@@ -199,9 +194,9 @@ class Database:
     def _count_commit(self, connection: sqlite3.Connection) -> int | None:
         if self._commits is None:
             return None
-        newest = int(connection.execute(_OPENING["newest"]).fetchone()[0])
+        newest = int(connection.execute(_SQL["newest_number"]).fetchone()[0])
         commits = self._commits + 1
-        connection.execute(_OPENING["count_commit"], [commits, checksum_of(commits, newest)])
+        connection.execute(_CONNECTION_SQL["count_commit"], [commits, checksum_of(commits, newest)])
         return newest
 
     @contextmanager
@@ -209,12 +204,12 @@ class Database:
         """What is read in the block is of one moment."""
         with self.lock, self._errors():
             connection = self._open()
-            connection.execute(_OPENING["begin_reading"])
+            connection.execute(_CONNECTION_SQL["begin_read"])
             try:
                 yield
             finally:
                 with suppress(sqlite3.Error):
-                    connection.execute(_OPENING["commit"])
+                    connection.execute(_CONNECTION_SQL["commit"])
 
     def close(self) -> None:
         with self.lock, self._errors():
@@ -262,7 +257,7 @@ class Database:
         address = file.absolute().as_uri()
         connection = self._connect(f"{address}?mode=ro")
         try:
-            connection.execute(_OPENING["version"]).fetchone()
+            connection.execute(_CONNECTION_SQL["version"]).fetchone()
         except sqlite3.OperationalError:
             connection.close()
             # Readers share an index of the log, which SQLite cannot make in a read-only folder. Without a log nobody
@@ -285,26 +280,26 @@ class Database:
     def _prepare(self, read_only: bool) -> None:
         connection = self._open()
         if not read_only:
-            connection.execute(_OPENING["page_size"])
+            connection.execute(_CONNECTION_SQL["page_size"])
         version = self.version = self._checked_version()
         if self._any_version:
             return
         for name in ("cache", "temporary"):
-            connection.execute(_OPENING[name])
+            connection.execute(_CONNECTION_SQL[name])
         if read_only:
             if version == 0:
                 raise StoreMissing(f"there is no store in {self.folder}")
             if version < len(MIGRATIONS):
                 raise StoreError(f"the store {self.folder} was made by an older Demaq; open it for writing once")
             return
-        if connection.execute(_OPENING["write_ahead"]).fetchone() != ("wal",):
+        if connection.execute(_CONNECTION_SQL["write_ahead"]).fetchone() != ("wal",):
             raise StoreError(f"the store {self.folder} lies on a disk that SQLite's write-ahead log cannot work on")
         for name in ("synchronous", "checkpoint", "log_size"):
-            connection.execute(_OPENING[name]).fetchall()
+            connection.execute(_CONNECTION_SQL[name]).fetchall()
         if version < len(MIGRATIONS):
             with self.transaction():
                 for migration in MIGRATIONS[version:]:
-                    for statement in script(migration):
+                    for statement in load_script(migration):
                         connection.execute(statement)
         if version == 0:
             make_lasting(self.folder)
@@ -312,7 +307,8 @@ class Database:
 
     def _checked_version(self) -> int:
         application, version, tables = (
-            self._open().execute(_OPENING[name]).fetchone()[0] for name in ("application_id", "version", "table_count")
+            self._open().execute(_CONNECTION_SQL[name]).fetchone()[0]
+            for name in ("application_id", "version", "table_count")
         )
         if application != _APPLICATION_ID and (application, version, tables) != (0, 0, 0):
             raise StoreError(f"{self.folder / FILE_NAME} is a database, but not a store of Demaq")

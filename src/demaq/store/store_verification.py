@@ -15,12 +15,12 @@ from demaq.store.folder import expect_database
 from demaq.store.location import store_argument
 from demaq.store.postgresql_database import ServerDatabase
 from demaq.store.row_verification import VerificationReport, verify_tables
-from demaq.store.sql_statements import script, statements
+from demaq.store.sql_statements import load_script, load_statements
 from demaq.store.sqlite_database import FILE_NAME, MIGRATIONS, Database
 
 FINDINGS_SHOWN_MAX = 20
 
-_SQL = statements("opening.sql")
+_SQL = load_statements("sqlite", "connection")
 
 
 def verify_store(where: str | Path, seconds_max: float | None = None) -> VerificationReport:
@@ -85,6 +85,6 @@ def _verify_file(database: Database, report: VerificationReport, seconds_max: fl
 def _expected_schema() -> tuple[tuple[str, ...], ...]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in MIGRATIONS:
-            for statement in script(migration):
+            for statement in load_script(migration):
                 connection.execute(statement)
         return tuple(connection.execute(_SQL["schema"]).fetchall())

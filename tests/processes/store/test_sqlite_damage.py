@@ -362,12 +362,12 @@ def test_a_store_without_a_mark_is_verified_and_begins_an_epoch(tmp_path: Path, 
 
 
 def test_a_store_from_before_marks_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from demaq.store.sql_statements import script
+    from demaq.store.sql_statements import load_script
 
     (tmp_path / "store").mkdir()
     connection = sqlite3.connect(tmp_path / "store" / FILE_NAME, isolation_level=None)
     for number in (1, 2, 3):
-        for statement in script(f"version_{number}.sql"):
+        for statement in load_script(f"sqlite/version_{number}.sql"):
             connection.execute(statement)
     connection.execute(
         "INSERT INTO messages (seq, queue, created, origin, hops, transient, undelivered) VALUES (1, 'q', 0, 1, 0, 0, 0)"

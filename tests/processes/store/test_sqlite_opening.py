@@ -17,7 +17,7 @@ import pytest
 from demaq.errors import StoreError
 from demaq.store import SqliteStore, sqlite_database
 from demaq.store.protocol import Step
-from demaq.store.sql_statements import script
+from demaq.store.sql_statements import load_script
 from tests.support.store.contract import FOREVER, MORNING, new, next_program, seqs
 
 PROJECT = Path(__file__).parents[3]
@@ -162,8 +162,8 @@ def test_an_older_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytes
     store.append([new()])
     store.close()
     migration = ["ALTER TABLE messages ADD COLUMN colour TEXT DEFAULT 'red';", "PRAGMA user_version = 3;"]
-    monkeypatch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "version_3.sql"))
-    monkeypatch.setattr(sqlite_database, "script", {"version_3.sql": migration}.__getitem__)
+    monkeypatch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "next.sql"))
+    monkeypatch.setattr(sqlite_database, "load_script", {"next.sql": migration}.__getitem__)
     with pytest.raises(StoreError, match="older Demaq"):
         SqliteStore.open_readonly(tmp_path)
     SqliteStore(tmp_path).close()
@@ -177,8 +177,8 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monke
     SqliteStore(tmp_path).close()
     migration = ["ALTER TABLE messages ADD COLUMN colour TEXT;", "PRAGMA user_version = 3;", "SELECT nonsense;"]
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "version_3.sql"))
-        patch.setattr(sqlite_database, "script", {"version_3.sql": migration}.__getitem__)
+        patch.setattr(sqlite_database, "MIGRATIONS", (*sqlite_database.MIGRATIONS, "next.sql"))
+        patch.setattr(sqlite_database, "load_script", {"next.sql": migration}.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             SqliteStore(tmp_path)
     store = SqliteStore(tmp_path)
@@ -188,10 +188,10 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monke
 
 def test_a_store_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As when a node is killed while it makes its store: the last migration fails, and none of the others stays."""
-    scripts = {name: list(script(name)) for name in sqlite_database.MIGRATIONS}
+    scripts = {name: list(load_script(name)) for name in sqlite_database.MIGRATIONS}
     scripts[sqlite_database.MIGRATIONS[-1]].append("SELECT nonsense;")
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_database, "script", scripts.__getitem__)
+        patch.setattr(sqlite_database, "load_script", scripts.__getitem__)
         with pytest.raises(StoreError, match="nonsense"):
             SqliteStore(tmp_path)
     with pytest.raises(StoreError, match="there is no store in"):

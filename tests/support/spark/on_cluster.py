@@ -41,10 +41,10 @@ def say(**facts: object) -> None:
 def whereabouts(data: bytes) -> bytes:
     """What a task finds, far from the driver."""
     import demaq
-    from demaq.store.sql_statements import statements
+    from demaq.store.sql_statements import load_statements
 
     time.sleep(1)  # so that no executor takes both tasks
-    return json.dumps([demaq.__file__, os.getcwd(), len(statements("reading.sql"))]).encode()
+    return json.dumps([demaq.__file__, os.getcwd(), len(load_statements("sqlite", "reads"))]).encode()
 
 
 class Traffic:

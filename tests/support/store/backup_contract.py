@@ -23,7 +23,7 @@ from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.protocol import MigratedMessage, Postponed, Step, StoredAnswer, Timer
 from demaq.store.restore import restore
-from demaq.store.sql_statements import script
+from demaq.store.sql_statements import load_script
 from demaq.store.sql_store import SqlStore
 from demaq.store.sqlite_database import FILE_NAME, Database
 from tests.support.store.contract import MORNING, Clock, attempt, new, next_program
@@ -64,7 +64,7 @@ def contents(where: str | Path) -> dict[str, list[Any]]:
     """Every row of a store but its epochs, in tables that are the same everywhere."""
     with closing(sqlite3.connect(":memory:")) as known:
         for migration in sqlite_database.MIGRATIONS:
-            for statement in script(migration):
+            for statement in load_script(migration):
                 known.execute(statement)
         tables = copying._tables(known)
     with closing(open_store_readonly(where)) as store, store.at_one_snapshot():

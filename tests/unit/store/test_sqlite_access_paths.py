@@ -10,16 +10,16 @@ import pytest
 
 from demaq.store import SqliteStore
 from demaq.store.protocol import Step, Timer
-from demaq.store.sql_statements import statements
+from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import FILE_NAME
 from tests.support.store.contract import FOREVER, MORNING, new
 
-READING = statements("reading.sql")
-WRITING = statements("writing.sql")
-EVOLVING = statements("evolving.sql")
-ONCE_PER_EVOLUTION = {
-    *("evolution", "complete_indexes", "set_evolution_done", "decide_evolution"),
-    *("delete_evolution", "delete_complete_indexes", "forget_restated"),
+READS = load_statements("sqlite", "reads")
+COMMIT = load_statements("sqlite", "commit")
+MIGRATION = load_statements("sqlite", "migration")
+ONCE_PER_MIGRATION = {
+    *("migration", "complete_indexes", "set_migration_done", "decide_migration"),
+    *("delete_migration", "delete_complete_indexes", "clear_migrated"),
 }
 """Tables of one row or a few, and one that is emptied."""
 MESSAGE = new("q", slices=(("s", "k"),), entries=(("i", "v"),))
@@ -64,25 +64,25 @@ def plan(folder: Path, statement: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(READING.keys() - {"stored", "counts", "collections", "newest_number", "newest_program"})
+    "name", sorted(READS.keys() - {"stored", "counts", "collections", "newest_number", "newest_program"})
 )
 def test_no_read_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, READING[name])
+    steps = plan(tmp_path, READS[name])
     assert not scans(steps), steps
     assert name in SORTING_A_FEW or not [step for step in steps if "TEMP B-TREE" in step], steps
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name in WRITING if not name.startswith("insert") and name not in NOT_SEARCHING)
+    "name", sorted(name for name in COMMIT if not name.startswith("insert") and name not in NOT_SEARCHING)
 )
 def test_no_write_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, WRITING[name])
+    steps = plan(tmp_path, COMMIT[name])
     assert not scans(steps), steps
 
 
-@pytest.mark.parametrize("name", sorted(EVOLVING.keys() - ONCE_PER_EVOLUTION))
+@pytest.mark.parametrize("name", sorted(MIGRATION.keys() - ONCE_PER_MIGRATION))
 def test_no_step_of_a_changed_program_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, EVOLVING[name])
+    steps = plan(tmp_path, MIGRATION[name])
     assert not [step for step in scans(steps) if step not in ("SCAN names", "SCAN r")], steps
 
 

@@ -1,8 +1,3 @@
--- name: to_send
-SELECT o.seq, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
-WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM json_each(:but))
-ORDER BY o.due, o.seq LIMIT :limit
-
 -- name: next_to_send
 SELECT min(due) FROM outbox WHERE queue = :queue AND due > :after
 
@@ -23,25 +18,6 @@ WHERE o.queue = :queue ORDER BY o.due, o.seq LIMIT :limit
 SELECT o.seq, o.queue, m.created, o.due, o.attempts FROM outbox AS o JOIN messages AS m ON m.seq = o.seq
 WHERE o.seq = :seq LIMIT :limit
 
--- name: outbox_of
-SELECT seq, attempts FROM outbox WHERE seq IN (SELECT value FROM json_each(?))
-
--- name: queues_of
-SELECT seq, queue FROM messages WHERE seq IN (SELECT value FROM json_each(?))
-
--- name: insert_outbox
-INSERT INTO outbox (seq, queue, due, attempts, checksum) VALUES (?, ?, ?, ?, ?)
-
--- name: delete_outbox
-DELETE FROM outbox WHERE seq IN (VALUES (?))
-
--- name: postpone
-UPDATE outbox SET due = ?, attempts = ?, checksum = ? WHERE seq = ?
-
--- name: insert_attempt
-INSERT INTO attempts (seq, queue, attempt, at, seconds, destination, result, status, kind, reason, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
 -- name: attempts
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
 ORDER BY number DESC LIMIT :limit
@@ -54,17 +30,13 @@ WHERE queue = :queue ORDER BY number DESC LIMIT :limit
 SELECT seq, queue, attempt, at, seconds, destination, result, status, kind, reason FROM attempts
 WHERE seq = :seq ORDER BY number DESC LIMIT :limit
 
--- The oldest ones come first, so there is no need to look further.
+-- Oldest first, so that a limited number of rows is read.
 -- name: forget_attempts
 DELETE FROM attempts WHERE number IN (
     SELECT a.number FROM (SELECT number, seq, at FROM attempts ORDER BY number LIMIT :limit) AS a
     WHERE (a.at < :before OR a.number <= (SELECT max(number) FROM attempts) - :most)
       AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.seq = a.seq)
 )
-
--- name: insert_answer
-INSERT INTO answers (connection, status, content_type, body, at, checksum) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING
 
 -- name: answer
 SELECT connection, status, content_type, body FROM answers WHERE connection = ?
@@ -75,7 +47,7 @@ DELETE FROM answers WHERE at < ?
 -- name: epochs
 SELECT first, name FROM epochs ORDER BY first
 
--- The first one is made with the tables, which know no checksums.
+-- The script that creates the tables writes the first epoch, without a checksum.
 -- name: epochs_without_checksum
 SELECT first, name FROM epochs WHERE checksum IS NULL
 

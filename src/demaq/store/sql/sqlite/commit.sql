@@ -1,6 +1,6 @@
--- Where parameters stand behind VALUES, a statement is run for many rows at once: see `database.py`.
+-- A statement with its parameters after VALUES is run for many rows at once: see `Database.execute_many`.
 
--- What a step needs to know of a message.
+-- The state of messages that steps change.
 -- name: states
 SELECT seq, queue, processed, undelivered, request, slices, entries FROM messages
 WHERE seq IN (SELECT value FROM json_each(?))
@@ -14,7 +14,7 @@ ORDER BY m.seq
 -- name: known_request
 SELECT seq FROM requests WHERE request = ?
 
--- Those of one name, with whatever digest.
+-- All requests of one name, with any digest.
 -- name: known_requests
 SELECT request, seq FROM requests WHERE request >= :after AND request < :end
 
@@ -38,7 +38,7 @@ INSERT INTO requests (request, seq, checksum) VALUES (?, ?, ?)
 -- name: end_slice
 UPDATE slice_members SET ended = ? WHERE slicing = ? AND ended = 0 AND key = ?
 
--- Several narrow statements: each touches only the indexes of the columns it sets. A checksum is given as what is added.
+-- Several narrow statements: each updates only the indexes of the columns it sets. `checksum` is a difference to be added.
 -- name: set_processed
 WITH rows (processed, checksum, seq) AS (VALUES (?, ?, ?))
 UPDATE messages SET processed = rows.processed, checksum = messages.checksum + rows.checksum FROM rows WHERE messages.seq = rows.seq
@@ -69,30 +69,8 @@ WHERE index_entries.name = rows.name AND index_entries.retired = 0 AND index_ent
 INSERT INTO queue_counts (queue, visible, unprocessed) VALUES (?, ?, ?)
 ON CONFLICT (queue) DO UPDATE SET visible = visible + excluded.visible, unprocessed = unprocessed + excluded.unprocessed
 
--- name: set_newest_number
-UPDATE numbers SET newest = ?
-
--- name: set_collection
-INSERT INTO collections (name, version, checksum) VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, checksum = excluded.checksum
-
--- name: delete_collection_documents
-DELETE FROM collection_documents WHERE name = ?
-
 -- name: insert_collection_document
 INSERT INTO collection_documents (name, position, body, checksum) VALUES (?, ?, ?, ?)
-
--- name: insert_program
-INSERT INTO programs (number, digest, files, at, checksum) VALUES (?, ?, ?, ?, ?)
-
--- name: garbage
-SELECT seq, queue, processed, retired, request, slices, entries FROM messages
-WHERE retired_at IS NOT NULL AND retired_at < ?
-  AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.seq = messages.seq)
-ORDER BY retired_at, seq LIMIT ?
-
--- name: transient_messages
-SELECT seq, queue, processed, retired, request, slices, entries FROM messages WHERE transient = 1 ORDER BY seq LIMIT ?
 
 -- name: delete_message
 DELETE FROM messages WHERE seq IN (VALUES (?))
@@ -113,6 +91,3 @@ FROM rows WHERE requests.request = rows.request
 
 -- name: delete_request
 DELETE FROM requests WHERE request = ?
-
--- name: forget_requests
-DELETE FROM requests WHERE removed IS NOT NULL AND removed < ?

@@ -28,27 +28,18 @@ PRAGMA cache_size = -65536
 -- name: checkpoint
 PRAGMA wal_autocheckpoint = 4000
 
--- A log that grew while somebody was reading shrinks again.
+-- The log grows while a long read is open, and shrinks afterwards.
 -- name: log_size
 PRAGMA journal_size_limit = 67108864
 
--- name: begin
+-- name: begin_write
 BEGIN IMMEDIATE
 
--- name: begin_reading
-BEGIN
-
--- name: commit
-COMMIT
-
--- name: rollback
-ROLLBACK
+-- name: begin_read
+BEGIN DEFERRED
 
 -- name: counted
 SELECT commits, newest FROM numbers
-
--- name: newest
-SELECT newest FROM numbers
 
 -- name: count_commit
 UPDATE numbers SET commits = ?, checksum = ?

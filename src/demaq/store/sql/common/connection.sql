@@ -1,0 +1,5 @@
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
