@@ -22,8 +22,8 @@ def bisect(
 ) -> list[Result]:
     """Return the results of `attempt` for all items, in order.
 
-    `attempt` returns one result for each item, or raises one of `errors`. `isolate` returns the results for a batch that
-    has failed and is not halved: of `size_min` items at most.
+    `attempt` returns one result for each item, or raises one of `errors`. `isolate` returns the results for a batch
+    that has failed and is not halved: of `size_min` items at most.
     """
 
     def attempt_all(batches: Sequence[Sequence[Item]]) -> list[Sequence[Result] | Exception]:
@@ -41,8 +41,8 @@ def bisect_batches(
 ) -> list[Result]:
     """Return the results for the items of all batches, in order, where batches are tried several at a time.
 
-    `attempt_all` returns for each batch one result for each of its items, or the exception with which it has failed. The
-    halves of all failed batches are tried by one call, so that they may run in parallel.
+    `attempt_all` returns for each batch one result for each of its items, or the exception with which it has failed.
+    The halves of all failed batches are tried by one call, so that they may run in parallel.
     """
     done: dict[tuple[int, int], Sequence[Result]] = {}
     waiting = [((number, 0), batch) for number, batch in enumerate(batches)]

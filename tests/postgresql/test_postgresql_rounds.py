@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from demaq.bulk.message_search import Filters
-from demaq.bulk.replay import LocalBackend, Replay, ReplayReport
+from demaq.bulk.message_sink import BulkReport
+from demaq.bulk.replay import LocalBackend, Replay
 from demaq.engine.engine import Engine
 from demaq.engine.replay import copies_of
 from demaq.errors import StoreError
@@ -72,16 +73,16 @@ def test_nothing_is_lost_or_doubled_when_all_connections_are(server: Server, eng
 def test_messages_are_run_again_once(engine: Engine):
     engine.enqueue("a", "<m><k>1</k></m>")
     drain(engine)
-    hands = LocalBackend(engine.plan, engine.store, engine.receiver)
+    backend = LocalBackend(engine.plan, engine.store, engine.receiver)
 
     class Target:
         def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
             return engine.append_checked(messages)
 
     for stored in (1, 0):
-        found = hands.find(Filters(queues=("a",)), engine.store.snapshot(), lambda numbers: None).newest()
-        report = ReplayReport()
-        Replay(store=engine.store, target=Target(), digest="", name="").run(hands, found, report)
+        found = backend.find(Filters(queues=("a",)), engine.store.snapshot(), lambda numbers: None).select_newest()
+        report = BulkReport()
+        Replay(store=engine.store, target=Target(), digest="", name="").run(backend, found, report)
         assert (report.stored, report.known) == (stored, 1 - stored)
         drain(engine)
     assert bodies(engine, "b") == ["<y><k>1</k>0</y>", "<y><k>1</k>1</y>"]

@@ -32,8 +32,8 @@ import demaq.spark
 from demaq.bulk.datasource import queue_reader as reading_module
 from demaq.bulk.datasource.data_source import DemaqSource, NarrowingSource
 from demaq.bulk.datasource.options import WrongOption
-from demaq.bulk.datasource.queue_reader import Range, ranges
-from demaq.bulk.datasource.schema import from_text, spark_type, to_text
+from demaq.bulk.datasource.queue_reader import Range, split_numbers
+from demaq.bulk.datasource.schema import format_value, parse_value_for_spark, spark_type
 from demaq.compiler.planner import make_plan
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import OperatorError, StoreError
@@ -237,7 +237,7 @@ def test_a_read_by_spark_is_one_picture_while_a_writer_appends(session, opened):
     ],
 )
 def test_ranges_cover_every_number_once(after, last, wanted, expected):
-    assert ranges(after, last, 99, wanted) == [Range(a, b, 99) for a, b in expected]
+    assert split_numbers(after, last, 99, wanted) == [Range(a, b, 99) for a, b in expected]
 
 
 # --- conditions ------------------------------------------------------------------------------------------------------
@@ -360,8 +360,8 @@ def test_a_data_frame_keeps_its_snapshot(session, opened):
 )
 def test_values_have_the_type_of_their_column_and_go_back(type_name, text, type_, value):
     assert spark_type(type_name) == type_
-    assert from_text(type_name, text) == value
-    assert to_text(value, type_name) == (text if type_name != "dateTime" else "2026-05-01T12:00:00+00:00")
+    assert parse_value_for_spark(type_name, text) == value
+    assert format_value(value, type_name) == (text if type_name != "dateTime" else "2026-05-01T12:00:00+00:00")
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_values_have_the_type_of_their_column_and_go_back(type_name, text, type_
 )
 def test_a_value_that_does_not_fit_is_no_other_value(type_name, text):
     with pytest.raises(ValueError):  # noqa: PT011, its text is nobody's
-        from_text(type_name, text)
+        parse_value_for_spark(type_name, text)
 
 
 @pytest.mark.slow

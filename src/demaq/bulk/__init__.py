@@ -1,1 +1,1 @@
-"""Many messages at once: into a queue from files and tables, and out of it again."""
+"""Bulk operations: load queues from files and tables, export them, replay and migrate many messages."""

@@ -1,4 +1,7 @@
-"""Messages as rows of a table: one column for each thing that is known about all of them, one for each property."""
+"""Messages as rows of a table: fixed columns of every message, then one column for each declared property.
+
+The data source of Spark (`datasource/schema.py`) has the same columns with types of its own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ DECIMAL_DIGITS = 38
 DECIMAL_SCALE = 18
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 PROPERTY_PREFIX = "property_"
-"""For a property that is called like another column."""
+"""Added to the name of a property that is the name of another column."""
 
 _INTEGERS = frozenset(
     [
@@ -28,7 +31,7 @@ _INTEGERS = frozenset(
     ]
 )
 _TIMES = ("dateTime", "dateTimeStamp")
-_OF_ALL: Mapping[str, Callable[[StoredMessage], Any]] = {
+_READ_FIXED: Mapping[str, Callable[[StoredMessage], Any]] = {
     "id": lambda message: message.seq,
     "queue": lambda message: message.queue,
     "body": lambda message: message.body,
@@ -38,25 +41,30 @@ _OF_ALL: Mapping[str, Callable[[StoredMessage], Any]] = {
     "origin": lambda message: message.origin,
     "processed": lambda message: message.processed is not None,
 }
-FIXED_COLUMNS = tuple(_OF_ALL)
+FIXED_COLUMNS = tuple(_READ_FIXED)
 
 
-class NoSuchValue(OperatorError):
-    """A value is outside of what a column can hold."""
+class ParquetValueError(OperatorError):
+    """A value is outside of the range of its Parquet column."""
 
     code = "DQ9103"
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyColumn:
+    """A declared property of a queue as a column."""
+
     column: str
     property: str
     type: str
-    """Local name of the property's type."""
+    """The local name of its type in XML Schema."""
 
 
-def property_columns(program: Program | None, queue: str) -> list[PropertyColumn]:
-    """A column for each declared property of a queue. Names count as equal whatever their case: to Spark they are."""
+def property_columns(program: Program | None, queue: str) -> tuple[PropertyColumn, ...]:
+    """Return a column for each declared property of a queue, in order.
+
+    Names differ in more than case, as Spark needs.
+    """
     taken = set(FIXED_COLUMNS)
     found: list[PropertyColumn] = []
     for prop in program.properties_of(queue) if program is not None else ():
@@ -67,10 +75,10 @@ def property_columns(program: Program | None, queue: str) -> list[PropertyColumn
             column = PROPERTY_PREFIX + column
         taken.add(column.lower())
         found.append(PropertyColumn(column, prop.name, prop.type))
-    return found
+    return tuple(found)
 
 
-def arrow_schema(columns: Sequence[PropertyColumn]) -> pyarrow.Schema:
+def make_arrow_schema(columns: Sequence[PropertyColumn]) -> pyarrow.Schema:
     import pyarrow as pa
 
     fixed = {"id": pa.int64(), "created": pa.timestamp("us", "UTC"), "trigger": pa.int64(), "origin": pa.int64()}
@@ -79,14 +87,14 @@ def arrow_schema(columns: Sequence[PropertyColumn]) -> pyarrow.Schema:
     return pa.schema(fields + [(column.column, _arrow_type(column.type)) for column in columns])
 
 
-def arrow_table(messages: Sequence[StoredMessage], columns: Sequence[PropertyColumn]) -> pyarrow.Table:
-    """Messages as a table. Raises NoSuchValue where a property does not fit into its column."""
+def make_arrow_table(messages: Sequence[StoredMessage], columns: Sequence[PropertyColumn]) -> pyarrow.Table:
+    """Return messages as a table. Raises ParquetValueError if a property does not fit into its column."""
     import pyarrow as pa
 
-    data = {name: [read(message) for message in messages] for name, read in _OF_ALL.items()}
+    data = {name: [read(message) for message in messages] for name, read in _READ_FIXED.items()}
     for column in columns:
         data[column.column] = [_value(message, column) for message in messages]
-    return pa.table(data, schema=arrow_schema(columns))
+    return pa.table(data, schema=make_arrow_schema(columns))
 
 
 def _arrow_type(type_: str) -> pyarrow.DataType:
@@ -111,16 +119,19 @@ def _value(message: StoredMessage, column: PropertyColumn) -> Any:
     if value is None:
         return None
     try:
-        return python_value(column.type, value.text)
+        return parse_value(column.type, value.text)
     except (ValueError, ArithmeticError):
-        raise NoSuchValue(
+        raise ParquetValueError(
             f"message {message.seq}: {value.text} as xs:{column.type} is more than a column of Parquet holds "
             f"(property {column.property}); --to xml takes it"
         ) from None
 
 
-def python_value(type_: str, text: str) -> Any:
-    """A value of a property as Python knows it. Raises a ValueError or an ArithmeticError where it knows no such."""
+def parse_value(type_: str, text: str) -> Any:
+    """Return the Python value of a property.
+
+    Raises ValueError or ArithmeticError if Python or the column cannot hold it.
+    """
     if type_ in _INTEGERS:
         number = int(text)
         if not INTEGER_MIN <= number <= INTEGER_MAX:
@@ -130,7 +141,7 @@ def python_value(type_: str, text: str) -> Any:
         case "boolean":
             return text in ("true", "1")
         case "decimal":
-            return _decimal(text)
+            return parse_decimal(text, DECIMAL_DIGITS, DECIMAL_SCALE)
         case "double" | "float":
             return float(text)
         case "date":
@@ -141,11 +152,10 @@ def python_value(type_: str, text: str) -> Any:
     return text
 
 
-def _decimal(text: str) -> Decimal:
+def parse_decimal(text: str, digits: int, scale: int) -> Decimal:
+    """Return a number for a decimal column. Raises ArithmeticError if it has more digits before or after the point."""
     number = Decimal(text)
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or -exponent > DECIMAL_SCALE:
-        raise InvalidOperation(text)
-    if len(digits) + exponent > DECIMAL_DIGITS - DECIMAL_SCALE:
+    _, figures, exponent = number.as_tuple()
+    if not isinstance(exponent, int) or -exponent > scale or len(figures) + exponent > digits - scale:
         raise InvalidOperation(text)
     return number

@@ -1,7 +1,7 @@
-"""On the executors: documents to messages that are ready to be stored, with properties, index entries and slices.
+"""On the executors: turn documents into messages to be stored, with properties, index entries and slices.
 
-What is no message of its queue becomes a message about that, for an error queue. A program is compiled once in each
-worker and kept for the tasks that follow.
+A document that its queue refuses becomes an error message for an error queue. A worker compiles a program once and
+keeps it for the tasks that follow.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from demaq.store.protocol import NewMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Documents for one queue, to be checked in one task."""
+    """Documents for one queue, checked in one task."""
 
     files: Mapping[str, str]
     """The program's modules by path."""
     companions: Mapping[str, bytes]
-    """The files that these name, where the executors do not have them."""
+    """Files that the modules refer to, if the executors cannot read them."""
     digest: str
     queue: str
     now: datetime
@@ -45,7 +45,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDocument:
-    """A message to be stored; where the document was refused, it is about that."""
+    """A message to be stored: the document, or the error message about a document that was refused."""
 
     where: str
     message: NewMessage
@@ -53,7 +53,7 @@ class CheckedDocument:
 
 
 def check(assignment: bytes) -> bytes:
-    """The task: an Assignment to a list of Checked, in order."""
+    """Check the documents of a pickled Assignment. Return a pickled list of CheckedDocument, in order."""
     work: Assignment = pickle.loads(assignment)
     checker = _checker(work)
     with at_most(RULE_TIMEOUT_SECONDS + len(work.items) * FURTHER_MESSAGE_SECONDS):
@@ -66,47 +66,47 @@ class Checker:
     def __init__(self, files: Mapping[str, str]) -> None:
         os.environ["TZ"] = "UTC"
         self._evaluator = SaxonEvaluator(compile_program(load_program_texts(files)))
-        self._maker = MessageFactory(self._evaluator.compiled.plan, self._evaluator)
+        self._factory = MessageFactory(self._evaluator.compiled.plan, self._evaluator)
 
     def check(self, work: Assignment) -> list[CheckedDocument]:
-        parsed = [self._arrival(work, item) for item in work.items]
+        parsed = [self._parse(work, item) for item in work.items]
         arrivals = [each for each in parsed if isinstance(each, PropertyRequest)]
         answers = iter(self._evaluator.compute_properties(arrivals))
         found: list[CheckedDocument] = []
         for item, each in zip(work.items, parsed, strict=True):
             if isinstance(each, MessageError):
-                found.append(self._refused(work, item, each))
+                found.append(self._refuse(work, item, each))
                 continue
             answer = next(answers)
             if isinstance(answer, MessageError):
-                found.append(self._refused(work, item, answer, each.document))
+                found.append(self._refuse(work, item, answer, each.document))
                 continue
             request = item.request(work.queue)
-            message = self._maker.new(
+            message = self._factory.new(
                 work.queue, answer.document, answer.properties, answer.entries, work.now, request=request
             )
             found.append(CheckedDocument(where=item.where, message=message))
         return found
 
-    def _arrival(self, work: Assignment, item: Item) -> PropertyRequest | MessageError:
+    def _parse(self, work: Assignment, item: Item) -> PropertyRequest | MessageError:
         if item.problem is not None:
             return item.problem
         try:
             document = parse_document(item.body)
-            explicit = explicit_properties(self._maker.program, work.queue, item.properties)
+            explicit = explicit_properties(self._factory.program, work.queue, item.properties)
         except MessageError as error:
             return error
         return PropertyRequest(queue=work.queue, document=document, explicit=explicit, now=work.now)
 
-    def _refused(
+    def _refuse(
         self, work: Assignment, item: Item, error: MessageError, document: Document | None = None
     ) -> CheckedDocument:
         about = RefusedMessage.of(work.queue, item.body, error, document)
         named = MessageError(error.kind, f"{item.where}: {error.message}", error.code)
-        # Not the name of the message itself: what is refused today may be welcome under the next program.
+        # Not the request of the message itself, which may be accepted under the next program.
         request = f"refused:{item.request(work.queue)}"
         return CheckedDocument(
-            where=item.where, message=self._maker.refused(named, about, work.now, request), refusal=error
+            where=item.where, message=self._factory.refused(named, about, work.now, request), refusal=error
         )
 
 
@@ -117,7 +117,7 @@ def _checker(work: Assignment) -> Checker:
     if work.digest not in _checkers:
         from pyspark import SparkFiles
 
-        _checkers.clear()  # the program that was loaded for before is history
+        _checkers.clear()  # another program
         files, _ = unpacked(work.files, work.companions, Path(SparkFiles.getRootDirectory()))
         _checkers[work.digest] = Checker(files)
     return _checkers[work.digest]

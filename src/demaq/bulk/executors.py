@@ -1,6 +1,6 @@
-"""Work that is spread over Spark's executors: each reads the store by itself, under one program.
+"""Run work on Spark's executors: each worker compiles the program once and reads the store itself.
 
-A task that ends its worker is divided until it is one item. What becomes of that one, whoever asked decides.
+A task that ends its worker is bisected until the item is found that does it; the caller says what becomes of that item.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from demaq.bisection import bisect_batches
 from demaq.errors import OperatorError
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class SpreadFailed(OperatorError):
-    """The executors cannot do what they are asked."""
+class ExecutorsFailed(OperatorError):
+    """Tasks fail on the executors for a reason that is not one of their items."""
 
     code = "DQ9307"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOnStore:
-    """A program and the store it is about, for those who are somewhere else."""
+    """A program and its store, for a worker on any machine."""
 
     files: Mapping[str, str]
     """The program's modules by path."""
@@ -48,12 +49,12 @@ class ProgramOnStore:
 
     @property
     def name(self) -> str:
-        """The same for the same program on the same store."""
+        """A digest: equal for the same program on the same store."""
         return hashlib.sha256(repr((sorted(self.files.items()), self.store)).encode()).hexdigest()
 
 
 class OpenProgram:
-    """A program, compiled, and a store that is open for reading."""
+    """A compiled program and its store, open for reading."""
 
     def __init__(self, place: ProgramOnStore) -> None:
         os.environ["TZ"] = "UTC"
@@ -63,7 +64,7 @@ class OpenProgram:
 
 
 _opened: dict[tuple[str, tuple[int, int] | None], OpenProgram] = {}
-"""By the name of a place and the file of its store. Lives as long as the worker."""
+"""By the name of a ProgramOnStore and the identity of its file. At most one, kept as long as the worker lives."""
 
 
 def open_program(place: ProgramOnStore) -> OpenProgram:
@@ -71,38 +72,33 @@ def open_program(place: ProgramOnStore) -> OpenProgram:
     if known not in _opened:
         for other in _opened.values():
             other.store.close()
-        _opened.clear()  # another program, store or file: what was there is history
+        _opened.clear()  # another program, store or file
         _opened[known] = OpenProgram(place)
     return _opened[known]
 
 
-def spread(
+def run_with_bisection(
     session: SparkSession,
-    parts: Sequence[Sequence[Item]],
-    assignment: Callable[[Sequence[Item]], bytes],
+    batches: Sequence[Sequence[Item]],
+    encode: Callable[[Sequence[Item]], bytes],
     work: Work,
-    alone: Callable[[Item], Answer],
-) -> list[Answer]:
-    """The answers for all items, in order. `work` answers a pickled list, with as many answers as it was given items.
+    isolate: Callable[[Item], Result],
+) -> list[Result]:
+    """Return the results for all items, in order, from one task for each batch.
 
-    `alone` answers for an item whose evaluation ends the worker.
+    `work` is given an encoded batch and returns a pickled list with one result for each item. `isolate` returns the
+    result for an item that ends the worker. Raises ExecutorsFailed if a task fails for any other reason.
     """
-    try:
-        answers = dict(enumerate(run_tasks(session, [assignment(part) for part in parts], work)))
-        lost: frozenset[int] = frozenset()
-    except TasksFailed as failed:
-        if failed.failures.keys() - failed.lost:
-            raise SpreadFailed(f"the executors cannot do their work: {failed}") from None
-        answers, lost = failed.answers, failed.lost
-    except JobFailed as failure:
-        raise SpreadFailed(str(failure)) from None
-    found: list[Answer] = []
-    for number, part in enumerate(parts):
-        if number not in lost:
-            found += pickle.loads(answers[number])
-        elif len(part) == 1:
-            found.append(alone(part[0]))
-        else:
-            middle = len(part) // 2
-            found += spread(session, [part[:middle], part[middle:]], assignment, work, alone)
-    return found
+
+    def run(batches: Sequence[Sequence[Item]]) -> list[list[Result] | Exception]:
+        assignments = [encode(batch) for batch in batches]
+        try:
+            return [pickle.loads(answer) for answer in run_tasks(session, assignments, work)]
+        except TasksFailed as failed:
+            if failed.failures.keys() - failed.lost:
+                raise ExecutorsFailed(f"the executors cannot do their work: {failed}") from None
+            return [failed if n in failed.lost else pickle.loads(failed.answers[n]) for n in range(len(batches))]
+        except JobFailed as failure:
+            raise ExecutorsFailed(str(failure)) from None
+
+    return bisect_batches(batches, run, lambda batch, _: [isolate(batch[0])])

@@ -1,6 +1,6 @@
-"""Export a queue, as it is at one moment, into a folder: as Parquet through Spark, or as XML files.
+"""Export a snapshot of a queue into a folder: as Parquet through Spark, or as XML files.
 
-The folder is there when it is complete, and not before: what is being written lies beside it under another name.
+The files are written to a temporary folder, which is renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demaq.bulk.columns import PropertyColumn, arrow_table
+from demaq.bulk.columns import PropertyColumn, make_arrow_table
+from demaq.bulk.message_sink import split_batches
 from demaq.errors import OperatorError
 from demaq.files import name_in_errors
 from demaq.spark.jobs import summary_of
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 PAGE_MESSAGES = 1000
 TABLE_MESSAGES_MAX = 20_000
 TABLE_BYTES_MAX = 64_000_000
-"""So many messages are handed to Spark at once."""
+"""How many messages are given to Spark at a time."""
 
 
 class ExportFailed(OperatorError):
@@ -34,8 +36,8 @@ class ExportFailed(OperatorError):
     code = "DQ9105"
 
 
-def messages_of(store: SqlStore, queue: str, everything: bool) -> Iterator[list[StoredMessage]]:
-    """Messages of a queue in order, visible ones or all that are there, page by page."""
+def read_pages(store: SqlStore, queue: str, everything: bool) -> Iterator[list[StoredMessage]]:
+    """Yield the visible messages of a queue, or all that are stored, in order and in pages."""
     read = store.stored if everything else store.visible
     last = 0
     while page := read(queue, last, PAGE_MESSAGES):
@@ -44,7 +46,7 @@ def messages_of(store: SqlStore, queue: str, everything: bool) -> Iterator[list[
 
 
 def write_xml(pages: Iterator[list[StoredMessage]], folder: Path, advance: Callable[[int], None]) -> int:
-    """One file for each message, named by its id; the answer is how many."""
+    """Write one file for each message, named by its id. Return how many there are."""
     written = 0
     for page in pages:
         for message in page:
@@ -63,14 +65,14 @@ def write_parquet(
     folder: Path,
     advance: Callable[[int], None],
 ) -> int:
-    """Parquet files, written by Spark's executors; the answer is how many messages are in them."""
+    """Write Parquet files by Spark's executors. Return how many messages are in them."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     written = 0
     for table in _tables(pages):
         try:
-            frame = session.createDataFrame(arrow_table(table, columns))
+            frame = session.createDataFrame(make_arrow_table(table, columns))
             frame.write.mode("append").parquet(folder.absolute().as_uri())
         except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
             raise ExportFailed(f"Spark cannot write to {folder}: {summary_of(error)}") from None
@@ -80,23 +82,15 @@ def write_parquet(
 
 
 def _tables(pages: Iterator[list[StoredMessage]]) -> Iterator[list[StoredMessage]]:
-    """Pages put together. There is one at least, so that an empty queue has columns too."""
-    table: list[StoredMessage] = []
-    total = written = 0
-    for page in pages:
-        table += page
-        total += sum([len(message.body) for message in page])
-        if len(table) >= TABLE_MESSAGES_MAX or total >= TABLE_BYTES_MAX:
-            yield table
-            written += len(table)
-            table, total = [], 0
-    if table or not written:
-        yield table
+    """Yield the messages of some pages at a time; an empty list for an empty queue, whose columns are written too."""
+    tables = split_batches(chain.from_iterable(pages), TABLE_MESSAGES_MAX, TABLE_BYTES_MAX, lambda m: len(m.body))
+    yield next(tables, [])
+    yield from tables
 
 
 @contextmanager
-def completed(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which takes its place at the end of the block. Raises ExportFailed."""
+def create_export_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which is renamed at the end of the block. Raises ExportFailed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ExportFailed(f"{folder} is not an empty folder; give the name of a new one")
     unfinished = folder.absolute().with_name(f".{folder.absolute().name}.unfinished-{os.getpid()}")

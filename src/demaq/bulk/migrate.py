@@ -1,7 +1,7 @@
-"""Work out on Spark what stored messages are under a changed program.
+"""Compute on Spark what stored messages are under a changed program.
 
-The executors read the messages by themselves and answer with properties, slices and index entries; who asks notes them.
-Messages that cause each other are looked at in one task, in order, because one may inherit from the other.
+The executors read the messages from the store and return properties, slices and index entries, which the caller notes
+in the store. Messages that cause each other are in one task, in order, because one may inherit from the other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_MESSAGES = 2_000
-"""So many messages are looked at in one task; a wave has one task for each core."""
+"""How many messages one task migrates; there is one task for each core at a time."""
 
 _log = logging.getLogger("demaq.node")
 
 
 class SparkMigrator:
-    """A Restating on Spark. What costs a worker its life is asked of the one beside."""
+    """A Migrator on Spark. Messages of a task that fails are migrated by the fallback, a Migrator in this process."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class SparkMigrator:
         place: ProgramOnStore,
         old_files: Mapping[str, str] | None,
         known_slicings: Sequence[str],
-        beside: Migrator,
+        fallback: Migrator,
     ) -> None:
         self._session = session
         self._place = place
         self._old_files = old_files
         self._known_slicings = tuple(known_slicings)
-        self._beside = beside
+        self._fallback = fallback
         self._tasks = max(cores(session), 1)
 
     @property
@@ -56,48 +56,48 @@ class SparkMigrator:
     def migrate(self, messages: Sequence[StoredMessage]) -> Sequence[MigrationOutcome]:
         causes = [[("", str(m.seq)), ("", str(m.seq if m.trigger is None else m.trigger))] for m in messages]
         shares = partition(causes, self._tasks)
-        answers = self._answers([[messages[position].seq for position in share] for share in shares])
+        answers = self._run_tasks([[messages[position].seq for position in share] for share in shares])
         found: dict[int, MigrationOutcome] = {}
         for number, share in enumerate(shares):
             if number in answers:
-                outcomes: Sequence[MigrationOutcome] = [_unpacked(*packed) for packed in pickle.loads(answers[number])]
+                outcomes: Sequence[MigrationOutcome] = [_unpack(*packed) for packed in pickle.loads(answers[number])]
             else:
-                outcomes = self._beside.migrate([messages[position] for position in share])
+                outcomes = self._fallback.migrate([messages[position] for position in share])
             found.update(zip(share, outcomes, strict=True))
         return [found[position] for position in range(len(messages))]
 
-    def _answers(self, shares: Sequence[Sequence[int]]) -> dict[int, bytes]:
+    def _run_tasks(self, shares: Sequence[Sequence[int]]) -> dict[int, bytes]:
         assignments = [pickle.dumps((self._place, self._old_files, self._known_slicings, share)) for share in shares]
         try:
-            return dict(enumerate(run_tasks(self._session, assignments, migrate_some)))
+            return dict(enumerate(run_tasks(self._session, assignments, migrate_batch)))
         except TasksFailed as failed:
             for number, reason in failed.failures.items():
                 _log.warning("task %d of a backfill failed: %s", number, reason.strip().split("\n")[-1])
             return failed.answers
         except JobFailed as failed:
-            _log.warning("%s; going on beside", failed)
+            _log.warning("%s; going on without Spark", failed)
             return {}
 
 
 # --- on an executor --------------------------------------------------------------------------------------------------
 
-_restaters: dict[str, LocalMigrator] = {}
+_migrators: dict[str, LocalMigrator] = {}
 
 
-def migrate_some(assignment: bytes) -> bytes:
+def migrate_batch(assignment: bytes) -> bytes:
     place, old_files, known_slicings, seqs = pickle.loads(assignment)
     here = open_program(place)
-    if place.name not in _restaters:
-        _restaters.clear()
-        old = _program(old_files)
-        _restaters[place.name] = LocalMigrator(here.plan, here.evaluator, here.store, old, known_slicings)
+    if place.name not in _migrators:
+        _migrators.clear()
+        old = _load_old_program(old_files)
+        _migrators[place.name] = LocalMigrator(here.plan, here.evaluator, here.store, old, known_slicings)
     messages = here.store.messages(seqs)
     with at_most(RULE_TIMEOUT_SECONDS + len(messages) * FURTHER_MESSAGE_SECONDS):
-        answers = _restaters[place.name].migrate(messages)
-    return pickle.dumps([_packed(answer) for answer in answers], pickle.HIGHEST_PROTOCOL)
+        answers = _migrators[place.name].migrate(messages)
+    return pickle.dumps([_pack(answer) for answer in answers], pickle.HIGHEST_PROTOCOL)
 
 
-def _program(files: Mapping[str, str] | None) -> Program | None:
+def _load_old_program(files: Mapping[str, str] | None) -> Program | None:
     try:
         return load_program_texts(files) if files is not None else None
     except ProgramError:
@@ -107,15 +107,15 @@ def _program(files: Mapping[str, str] | None) -> Program | None:
 _Packed = tuple[tuple[object, ...] | None, tuple[str, ...]]
 
 
-def _packed(answer: MigrationOutcome) -> _Packed:
-    """As plain tuples, which travel fastest."""
+def _pack(answer: MigrationOutcome) -> _Packed:
+    """Return plain tuples, which are the fastest to pickle."""
     migrated = answer.migrated
     if migrated is None:
         return None, answer.failures
     return (migrated.seq, migrated.properties, migrated.slices, migrated.entries), answer.failures
 
 
-def _unpacked(migrated: tuple[object, ...] | None, failures: tuple[str, ...]) -> MigrationOutcome:
+def _unpack(migrated: tuple[object, ...] | None, failures: tuple[str, ...]) -> MigrationOutcome:
     if migrated is None:
         return MigrationOutcome(None, failures)
     seq, properties, slices, entries = migrated

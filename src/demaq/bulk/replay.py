@@ -1,22 +1,20 @@
-"""Run messages again: find them, make copies, store these. On Spark where there are many, else beside the command.
+"""Replay messages: find them, make copies, store the copies. On Spark if there are many, else in the command's process.
 
-Each copy has a name, made of what it is a copy of and of the name of the run. One whose name is known is not stored
-again, so a replay that was interrupted is run again and goes on.
+The request of a copy is made of its original and of the name of the replay. A copy with a known request is not stored
+again, so a replay that was interrupted can be repeated.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from demaq.bulk.executors import ProgramOnStore, open_program, spread
-from demaq.bulk.load import TRANSACTION_BYTES_MAX, TRANSACTION_MESSAGES_MAX, parts
-from demaq.bulk.message_search import Filters, Finder, Found, SearchResult, ranges
+from demaq.bulk.executors import ProgramOnStore, open_program, run_with_bisection
+from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult, split_range
+from demaq.bulk.message_sink import BulkReport, MessageSink, split_transactions
 from demaq.compiler.plan import Plan
 from demaq.engine.error_routing import read_error
 from demaq.engine.message_factory import MessageFactory
@@ -32,48 +30,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RANGE_NUMBERS = 50_000
-"""So many numbers of the store are looked through in one task."""
+"""How many numbers of the store are searched in one task."""
 TASK_MESSAGES_MAX = 1000
-"""So many copies are made in one task."""
+"""How many copies are made in one task."""
 WAVE_TASKS_FOR_EACH_CORE = 2
 LOOK_UP_MAX = 1000
-"""Of so many messages it is looked up one by one whether they were run again before; of more, at once."""
-EXAMPLES_MAX = 5
+"""How many messages are looked up one by one in the store's requests. For more, all requests of replays are read."""
 
-_NOT_COMPUTED = "its properties cannot be computed: the process that did it came to its end"
-
-
-class ReplaySink(Protocol):
-    """Where copies are stored: a running node, or a store at rest."""
-
-    def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
-        """Store messages, all or none; the answer is which of them are new."""
-
-
-@dataclass(slots=True)
-class ReplayReport:
-    """What a replay has done."""
-
-    stored: int = 0
-    known: int = 0
-    """Messages that a replay of this name has run again before."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Messages that the application does not take any more, by the kind of error."""
-    examples: list[str] = field(default_factory=list)
+_WORKER_ENDED = "its properties cannot be computed: the process that did it came to its end"
 
 
 class ReplayBackend(Protocol):
-    """Who does the work."""
+    """Where messages are searched and copied."""
 
     def find(self, filters: Filters, last: int, advance: Callable[[int], None]) -> SearchResult:
-        """What there is up to a number; `advance` hears how many numbers are looked through."""
+        """Return what there is up to a number; `advance` is called with how many further numbers were searched."""
 
-    def copies(self, found: Sequence[Found], name: str) -> Iterator[list[NewMessage | MessageError]]:
-        """A copy of each message, or why there can be none, in order and some at a time."""
+    def make_copies(self, found: Sequence[FoundMessage], name: str) -> Iterator[list[NewMessage | MessageError]]:
+        """Yield a copy of each message, or the error why there is none, in order and in batches."""
 
 
 class LocalBackend:
-    """One process, for few messages."""
+    """This process, for few messages."""
 
     def __init__(self, plan: Plan, store: Store, evaluator: PropertyEvaluator) -> None:
         self._plan = plan
@@ -82,19 +60,19 @@ class LocalBackend:
 
     def find(self, filters: Filters, last: int, advance: Callable[[int], None]) -> SearchResult:
         finding = SearchResult()
-        for after, up_to in ranges(last, RANGE_NUMBERS):
+        for after, up_to in split_range(last, RANGE_NUMBERS):
             finding.add(Finder(self._plan, filters).find(self._store, after, up_to))
             advance(up_to - after)
         return finding
 
-    def copies(self, found: Sequence[Found], name: str) -> Iterator[list[NewMessage | MessageError]]:
+    def make_copies(self, found: Sequence[FoundMessage], name: str) -> Iterator[list[NewMessage | MessageError]]:
         copier = Copier(MessageFactory(self._plan, self._evaluator), self._evaluator, self._store)
         for start in range(0, len(found), TASK_MESSAGES_MAX):
-            yield copier.copies(found[start : start + TASK_MESSAGES_MAX], name, datetime.now(UTC))
+            yield copier.make_copies(found[start : start + TASK_MESSAGES_MAX], name, datetime.now(UTC))
 
 
-class OnSpark:
-    """Spark's executors, for many."""
+class SparkBackend:
+    """Spark's executors, for many messages."""
 
     def __init__(self, session: SparkSession, place: ProgramOnStore) -> None:
         self._session = session
@@ -103,74 +81,75 @@ class OnSpark:
 
     def find(self, filters: Filters, last: int, advance: Callable[[int], None]) -> SearchResult:
         finding = SearchResult()
-        tasks = [[part] for part in ranges(last, RANGE_NUMBERS)]
+        tasks = [[part] for part in split_range(last, RANGE_NUMBERS)]
         for start in range(0, len(tasks), self._wave):
             wave = tasks[start : start + self._wave]
 
-            def assignment(part: Sequence[tuple[int, int]]) -> bytes:
-                return pickle.dumps((self._place, filters, part[0]))
+            def encode(batch: Sequence[tuple[int, int]]) -> bytes:
+                return pickle.dumps((self._place, filters, batch[0]))
 
-            for answer in spread(self._session, wave, assignment, find_some, _cannot_look):
-                finding.add(answer)
+            for result in run_with_bisection(self._session, wave, encode, find_in_range, _fail_search):
+                finding.add(result)
             advance(wave[-1][0][1] - wave[0][0][0])
         return finding
 
-    def copies(self, found: Sequence[Found], name: str) -> Iterator[list[NewMessage | MessageError]]:
-        def assignment(part: Sequence[Found]) -> bytes:
-            return pickle.dumps((self._place, part, name, datetime.now(UTC)))
+    def make_copies(self, found: Sequence[FoundMessage], name: str) -> Iterator[list[NewMessage | MessageError]]:
+        def encode(batch: Sequence[FoundMessage]) -> bytes:
+            return pickle.dumps((self._place, batch, name, datetime.now(UTC)))
 
         tasks = [found[start : start + TASK_MESSAGES_MAX] for start in range(0, len(found), TASK_MESSAGES_MAX)]
         for start in range(0, len(tasks), self._wave):
             wave = tasks[start : start + self._wave]
-            yield spread(self._session, wave, assignment, copy_some, _cannot_copy)
+            yield run_with_bisection(self._session, wave, encode, copy_batch, _refuse_copy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Stores the copies of one run."""
+    """Stores the copies of one replay."""
 
     store: Store
     """For reading."""
-    target: ReplaySink
+    target: MessageSink
     digest: str
     """Of the program that the copies are made for."""
     name: str
     watch: str | None = None
     advance: Callable[[int], None] = lambda messages: None
 
-    def run(self, hands: ReplayBackend, found: Sequence[Found], report: ReplayReport) -> list[int]:
-        """Store copies of what was found and note it in the report. The answer is the numbers of those that wait."""
-        before = self.known(found)
+    def run(self, backend: ReplayBackend, found: Sequence[FoundMessage], report: BulkReport) -> list[int]:
+        """Store copies of what was found and count them in the report.
+
+        Return the numbers of those not yet processed.
+        """
+        before = self.find_known(found)
         report.known += len(before)
         self.advance(len(before))
         new = [item for item in found if item not in before]
         position = 0
-        for wave in hands.copies(new, self.name):
+        for wave in backend.make_copies(new, self.name):
             items = new[position : position + len(wave)]
             position += len(wave)
             self._append(list(zip(items, wave, strict=True)), report)
-        numbers = sorted(self.known(found).values())
+        numbers = sorted(self.find_known(found).values())
         return [message.seq for message in self.store.messages(numbers) if message.processed is None]
 
-    def known(self, found: Sequence[Found]) -> dict[Found, int]:
-        """Those that a run of this name has run again already, with the numbers of their copies."""
+    def find_known(self, found: Sequence[FoundMessage]) -> dict[FoundMessage, int]:
+        """Return those that a replay of this name has copied before, with the numbers of the copies."""
         if len(found) > LOOK_UP_MAX:
             requests = self.store.requested(REQUESTS)
             return {f: requests[f.request(self.name)] for f in found if f.request(self.name) in requests}
         looked_up = [(f, self.store.requested(f.request(self.name)).get(f.request(self.name))) for f in found]
         return {f: seq for f, seq in looked_up if seq is not None}
 
-    def _append(self, wave: Sequence[tuple[Found, NewMessage | MessageError]], report: ReplayReport) -> None:
+    def _append(self, wave: Sequence[tuple[FoundMessage, NewMessage | MessageError]], report: BulkReport) -> None:
         copies: list[NewMessage] = []
         for item, answer in wave:
             if isinstance(answer, NewMessage):
                 copies.append(answer)
                 continue
-            report.refused[answer.kind] += 1
-            if len(report.examples) < EXAMPLES_MAX:
-                report.examples.append(f"message {item.first} of {item.queue}: {answer.kind}: {answer.message}")
-        for part in parts(copies, TRANSACTION_MESSAGES_MAX, TRANSACTION_BYTES_MAX, lambda message: len(message.body)):
-            new = self.target.append(part, self.digest, self.watch)
+            report.add_refusal(f"message {item.first} of {item.queue}", answer)
+        for batch in split_transactions(copies, lambda message: len(message.body)):
+            new = self.target.append(batch, self.digest, self.watch)
             report.stored += sum(new)
             report.known += len(new) - sum(new)
         self.advance(len(wave))
@@ -179,16 +158,16 @@ class Replay:
 class Copier:
     """Makes copies under one program."""
 
-    def __init__(self, maker: MessageFactory, evaluator: PropertyEvaluator, store: Store) -> None:
-        self._maker = maker
+    def __init__(self, factory: MessageFactory, evaluator: PropertyEvaluator, store: Store) -> None:
+        self._factory = factory
         self._evaluator = evaluator
         self._store = store
 
-    def copies(self, found: Sequence[Found], name: str, now: datetime) -> list[NewMessage | MessageError]:
-        """A copy of each message, or why there can be none."""
-        originals = self._originals(found)
+    def make_copies(self, found: Sequence[FoundMessage], name: str, now: datetime) -> list[NewMessage | MessageError]:
+        """Return a copy of each message, or the error why there is none."""
+        originals = self._read_originals(found)
         there = [original for original in originals if original is not None]
-        program = self._maker.program
+        program = self._factory.program
         answers = iter(self._evaluator.compute_properties([arrival(program, original, now) for original in there]))
         made: list[NewMessage | MessageError] = []
         for item, original in zip(found, originals, strict=True):
@@ -199,10 +178,10 @@ class Copier:
             if isinstance(answer, MessageError):
                 made.append(answer)
             else:
-                made.append(copy(self._maker, original, answer, now, item.request(name), item.rule))
+                made.append(copy(self._factory, original, answer, now, item.request(name), item.rule))
         return made
 
-    def _originals(self, found: Sequence[Found]) -> list[Original | None]:
+    def _read_originals(self, found: Sequence[FoundMessage]) -> list[Original | None]:
         stored = {message.seq: message for message in self._store.messages([item.seq for item in found])}
         reports = {item.seq: read_error(stored[item.seq].body) for item in found if item.code and item.seq in stored}
         numbers = [report.message for report in reports.values() if report is not None and report.message is not None]
@@ -220,34 +199,30 @@ class Copier:
         return originals
 
 
-def _same_queue(message: StoredMessage | None, item: Found) -> StoredMessage | None:
+def _same_queue(message: StoredMessage | None, item: FoundMessage) -> StoredMessage | None:
     return message if message is not None and message.queue == item.queue else None
 
 
-def _cannot_look(part: tuple[int, int]) -> SearchResult:
-    raise AssertionError(f"looking through messages {part} ends the process that does it")
+def _fail_search(numbers: tuple[int, int]) -> SearchResult:
+    raise AssertionError(f"searching messages {numbers} ends the worker")
 
 
-def _cannot_copy(item: Found) -> NewMessage | MessageError:
-    return MessageError("propertyError", _NOT_COMPUTED)
+def _refuse_copy(item: FoundMessage) -> NewMessage | MessageError:
+    return MessageError("propertyError", _WORKER_ENDED)
 
 
 # --- on an executor --------------------------------------------------------------------------------------------------
 
 
-def find_some(assignment: bytes) -> bytes:
+def find_in_range(assignment: bytes) -> bytes:
     place, filters, (after, last) = pickle.loads(assignment)
     here = open_program(place)
     return pickle.dumps([Finder(here.plan, filters).find(here.store, after, last)])
 
 
-def copy_some(assignment: bytes) -> bytes:
+def copy_batch(assignment: bytes) -> bytes:
     place, found, name, now = pickle.loads(assignment)
     here = open_program(place)
     copier = Copier(MessageFactory(here.plan, here.evaluator), here.evaluator, here.store)
-    with _time_for(len(found)):
-        return pickle.dumps(copier.copies(found, name, now))
-
-
-def _time_for(messages: int) -> AbstractContextManager[None]:
-    return at_most(RULE_TIMEOUT_SECONDS + messages * FURTHER_MESSAGE_SECONDS)
+    with at_most(RULE_TIMEOUT_SECONDS + len(found) * FURTHER_MESSAGE_SECONDS):
+        return pickle.dumps(copier.make_copies(found, name, now))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from demaq.bulk.columns import property_columns
-from demaq.bulk.export import completed, messages_of, write_parquet, write_xml
+from demaq.bulk.export import create_export_folder, read_pages, write_parquet, write_xml
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
 from demaq.cli.progress_bar import progress
@@ -37,12 +37,12 @@ def export(
 
     All of them as they are at one moment. Works beside a running node and on a store at rest.
     """
-    with reading(place) as store, store.at_one_snapshot(), completed(target) as unfinished:
+    with reading(place) as store, store.at_one_snapshot(), create_export_folder(target) as unfinished:
         program = program_of(store)
         visible = store.counts().get(queue, (0, 0))[0]
         if not visible:
             expect_queue(store, queue)
-        pages = messages_of(store, queue, everything)
+        pages = read_pages(store, queue, everything)
         total = None if everything else visible
         if layout == "xml":
             with progress(f"exporting {queue}", total) as advance:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from demaq.bulk.load import DocumentRefused, Load, LoadReport
-from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files, read
+from demaq.bulk.load import DocumentRefused, Load
+from demaq.bulk.message_sink import BulkReport
+from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files, read_documents
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.progress_bar import progress
 from demaq.cli.shared_options import SparkOption, conf_option, master_option, started_spark
@@ -50,7 +51,7 @@ def load(
     """
     columns = tuple([name.strip() for name in properties.split(",") if name.strip()])
     layout = Layout(row_tag=row_tag, body=body, properties=columns)
-    report = LoadReport()
+    report = BulkReport()
     refusal: DocumentRefused | None = None
     with report_errors():
         digest, files = _program(place, queue, columns)
@@ -69,7 +70,7 @@ def load(
                     strict=strict,
                     advance=advance,
                 )
-                work.run(read(sources, layout), report)
+                work.run(read_documents(sources, layout), report)
         except DocumentRefused as refused:
             refusal = refused
         finally:
@@ -90,7 +91,7 @@ def _program(place: StoreLocation, queue: str, properties: tuple[str, ...]) -> t
     return digest, files
 
 
-def _show(queue: str, report: LoadReport, as_json: bool) -> None:
+def _show(queue: str, report: BulkReport, as_json: bool) -> None:
     refused = dict(sorted(report.refused.items()))
     if as_json:
         show_json({"queue": queue, "stored": report.stored, "known": report.known, "refused": refused})

@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from demaq.bulk.executors import ProgramOnStore
-from demaq.bulk.message_search import Filters, Finder, Found, SearchResult, is_outgoing
-from demaq.bulk.replay import LocalBackend, OnSpark, Replay, ReplayBackend, ReplayReport
+from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult, is_outgoing
+from demaq.bulk.message_sink import BulkReport
+from demaq.bulk.replay import LocalBackend, Replay, ReplayBackend, SparkBackend
 from demaq.cli.backfill import filled_in
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import TimeOrAge
@@ -106,12 +107,13 @@ def replay(
             if dry_run:
                 with ExitStack() as opened:
                     found = work.find(opened)
-                _show_plan(found, work.before(found.newest()), filters, as_json)
+                _show_plan(found, work.before(found.select_newest()), filters, as_json)
                 return 0
             found, report, numbers = work.run()
         state = _processed(node, work.watch, numbers, known, spark)
     _show(found, report, state, filters, as_json)
-    if node is None and report.stored and any([is_outgoing(known.plan.program, f.queue) for f in found.newest()]):
+    targets = {each.queue for each in found.select_newest()}
+    if node is None and report.stored and any([is_outgoing(known.plan.program, target) for target in targets]):
         _tell("what outgoing gateways are to send is sent when a node runs")
     return 1 if report.refused or state["failed"] else 0
 
@@ -157,15 +159,15 @@ class _Work:
         self._name = name
         self._spark = spark
         self._last = store.snapshot()
-        self._on_spark: OnSpark | None = None
+        self._on_spark: SparkBackend | None = None
         self.watch = uuid.uuid4().hex
 
-    def run(self) -> tuple[SearchResult, ReplayReport, list[int]]:
+    def run(self) -> tuple[SearchResult, BulkReport, list[int]]:
         """What was found, what was done, and the numbers of the copies that wait to be processed."""
-        report = ReplayReport()
+        report = BulkReport()
         with ExitStack() as opened:
             found = self.find(opened)
-            newest = found.newest()
+            newest = found.select_newest()
             hands = self._hands(opened, len(newest), SPARK_COPIES_MIN)
             target = writing(self._spark.place)
             opened.callback(target.close)
@@ -178,8 +180,8 @@ class _Work:
         with progress("looking for messages", self._last) as advance:
             return hands.find(self._filters, self._last, advance)
 
-    def before(self, found: Sequence[Found]) -> int:
-        return len(self._replay(None, lambda done: None).known(found))
+    def before(self, found: Sequence[FoundMessage]) -> int:
+        return len(self._replay(None, lambda done: None).find_known(found))
 
     def _replay(self, target: Any, advance: Callable[[int], None]) -> Replay:
         return Replay(
@@ -196,7 +198,7 @@ class _Work:
         files, place = self._known.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
             running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, place.folder))
-            self._on_spark = OnSpark(running.session, ProgramOnStore.of(files, place.where))
+            self._on_spark = SparkBackend(running.session, ProgramOnStore.of(files, place.where))
         if self._on_spark is not None:
             return self._on_spark
         evaluator = ProcessEvaluator(files, place.where)
@@ -264,7 +266,7 @@ def _wait(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show_plan(found: SearchResult, before: int, filters: Filters, as_json: bool) -> None:
-    newest = found.newest()
+    newest = found.select_newest()
     groups = Counter([(item.queue, item.rule, item.code) for item in newest])
     if as_json:
         counts = [{"queue": q, "rule": r, "code": c, "messages": count} for (q, r, c), count in groups.items()]
@@ -288,12 +290,12 @@ def _show_plan(found: SearchResult, before: int, filters: Filters, as_json: bool
     _show_impossible(found, filters)
 
 
-def _show(found: SearchResult, report: ReplayReport, state: Mapping[str, Any], filters: Filters, as_json: bool) -> None:
+def _show(found: SearchResult, report: BulkReport, state: Mapping[str, Any], filters: Filters, as_json: bool) -> None:
     if as_json:
         errors = [{"code": code, "rule": rule, "messages": count} for code, rule, count in state["errors"]]
         show_json(
             {
-                "found": len(found.newest()),
+                "found": len(found.select_newest()),
                 "stored": report.stored,
                 "known": report.known,
                 "refused": dict(report.refused),

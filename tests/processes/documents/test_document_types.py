@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from demaq.bulk.sources import Layout, find_files, read
+from demaq.bulk.sources import Layout, find_files, read_documents
 from demaq.cli import main as cli
 from demaq.documents import parse_document
 from demaq.encodings import KNOWN, encoding_named
@@ -67,7 +67,7 @@ def test_a_second_byte_order_mark_is_refused_whatever_follows(encoding: str, mar
             assert refused.value.kind == "notWellFormed"
         file = tmp_path / "rows.xml"
         file.write_bytes(body)
-        [item] = list(read(find_files([str(file)]), Layout(row_tag="a")))
+        [item] = list(read_documents(find_files([str(file)]), Layout(row_tag="a")))
         assert item.problem is not None
 
 
@@ -170,9 +170,9 @@ def test_files_of_rows_with_a_document_type_are_a_problem(encoding: str, trap: P
     for text in document_types(trap.path):
         for before in ("", "<!--" + "x" * 200_000 + "-->"):
             file.write_bytes(f"{before}{text}".encode(encoding))
-            [item] = read(find_files([str(file)]), Layout(row_tag="a"))
+            [item] = read_documents(find_files([str(file)]), Layout(row_tag="a"))
             assert item.problem is not None
-            assert item.problem.message == f"behind row 0 the file cannot be read: {DOCTYPE_REFUSED}"
+            assert item.problem.message == f"after row 0 the file cannot be read: {DOCTYPE_REFUSED}"
 
     assert not trap.was_opened
 
@@ -184,7 +184,7 @@ def test_files_of_rows_are_read_in_every_encoding(encoding: str, tmp_path: Path)
     file.write_bytes(
         f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?>\n<all>{rows}</all>'.encode(encoding)
     )
-    found = [item.body for item in read(find_files([str(file)]), Layout(row_tag="row"))]
+    found = [item.body for item in read_documents(find_files([str(file)]), Layout(row_tag="row"))]
 
     assert found == [f"{row}</row>" for row in rows.split("</row>")[:-1]]
 

@@ -135,7 +135,7 @@ def test_the_command_fills_in_on_spark_and_the_next_run_has_nothing_left_to_do(
 ):
     monkeypatch.setattr(shared_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
     monkeypatch.setattr(migrate, "TASK_MESSAGES", 10)
-    monkeypatch.setattr(migrate, "migrate_some", migrate_mortally)
+    monkeypatch.setattr(migrate, "migrate_batch", migrate_mortally)
     shop.run(30)
     assert shop("backfill", "shop.dmq", "--pipeline", "spark") == 0
     assert shop.err == f"{CHANGES}filling in 30 messages\n"
@@ -152,11 +152,11 @@ def migrate_mortally(assignment: bytes) -> bytes:
     import os
     import pickle
 
-    from demaq.bulk.migrate import migrate_some
+    from demaq.bulk.migrate import migrate_batch
 
     if 5 in pickle.loads(assignment)[3]:
         os._exit(3)
-    return migrate_some(assignment)
+    return migrate_batch(assignment)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demaq.bulk.columns import PropertyColumn, arrow_table, property_columns, python_value
+from demaq.bulk.columns import PropertyColumn, make_arrow_table, parse_value, property_columns
 from demaq.cli import main as cli
 from demaq.store.sqlite import SqliteStore
 from demaq.testing.lab import Lab
@@ -100,7 +100,7 @@ def test_a_property_that_is_called_like_another_column_gets_a_prefix(store: Path
     ],
 )
 def test_values_are_what_python_has_for_them(type_: str, text: str, value: object):
-    assert python_value(type_, text) == value
+    assert parse_value(type_, text) == value
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_values_are_what_python_has_for_them(type_: str, text: str, value: objec
 def test_a_value_that_no_column_holds_is_refused_by_name(store: Path, type_: str, text: str):
     from dataclasses import replace
 
-    from demaq.bulk.columns import NoSuchValue
+    from demaq.bulk.columns import ParquetValueError
     from demaq.messages import PropertyValue
 
     reader = SqliteStore.open_readonly(store)
     message = replace(reader.visible("waiting", 0, 1)[0], properties={"p": PropertyValue(type_, text, text)})
     reader.close()
-    with pytest.raises(NoSuchValue, match=r"^message 1: "):
-        arrow_table([message], [PropertyColumn("p", "p", type_)])
+    with pytest.raises(ParquetValueError, match=r"^message 1: "):
+        make_arrow_table([message], [PropertyColumn("p", "p", type_)])

@@ -19,7 +19,8 @@ import demaq
 from demaq.bulk import replay
 from demaq.bulk.executors import ProgramOnStore
 from demaq.bulk.message_search import Filters, Finder, NothingToFind
-from demaq.bulk.replay import LocalBackend, OnSpark, Replay, ReplayReport
+from demaq.bulk.message_sink import BulkReport
+from demaq.bulk.replay import LocalBackend, Replay, SparkBackend
 from demaq.cli import main as cli
 from demaq.cli import shared_options
 from demaq.cli.replay import KEEP
@@ -63,22 +64,24 @@ class Again:
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
         return self.lab._engine.append_checked(messages)
 
-    def __call__(self, name: str = "", **filters: object) -> ReplayReport:
+    def __call__(self, name: str = "", **filters: object) -> BulkReport:
         """Run again what the filters ask for, and process it."""
         plan, store = self.lab._compiled.plan, self.lab.store
         asked = Filters(**filters)  # type: ignore[arg-type]
         Finder(plan, asked).check()
-        hands = LocalBackend(plan, store, SaxonEvaluator(self.lab._compiled))
-        found = hands.find(asked, store.snapshot(), lambda numbers: None)
-        report = ReplayReport()
-        Replay(store=store, target=self, digest="", name=name).run(hands, found.newest(), report)
+        backend = LocalBackend(plan, store, SaxonEvaluator(self.lab._compiled))
+        found = backend.find(asked, store.snapshot(), lambda numbers: None)
+        report = BulkReport()
+        Replay(store=store, target=self, digest="", name=name).run(backend, found.select_newest(), report)
         self.lab.run_until_idle()
         return report
 
     def found(self, **filters: object) -> list[int]:
-        hands = LocalBackend(self.lab._compiled.plan, self.lab.store, SaxonEvaluator(self.lab._compiled))
+        backend = LocalBackend(self.lab._compiled.plan, self.lab.store, SaxonEvaluator(self.lab._compiled))
         asked = Filters(**filters)  # type: ignore[arg-type]
-        return [item.first for item in hands.find(asked, self.lab.store.snapshot(), lambda numbers: None).newest()]
+        return [
+            item.first for item in backend.find(asked, self.lab.store.snapshot(), lambda numbers: None).select_newest()
+        ]
 
 
 def run(folder: Path, program: str, *bodies: str, **properties: str) -> None:
@@ -134,7 +137,7 @@ def test_each_error_is_run_again_once_and_a_new_failure_is_a_new_error(tmp_path:
     with Lab(REPAIRED, store=tmp_path) as lab:
         again = Again(lab)
         assert again(codes=("*",)).stored == 1
-        assert again(codes=("*",)) == ReplayReport(known=1)
+        assert again(codes=("*",)) == BulkReport(known=1)
         assert bodies(lab, "bills") == ['<bill euros="3" again=""/>', '<bill euros="2.5" again="1"/>']
         assert again(name="on purpose", codes=("*",)).stored == 1
         assert len(bodies(lab, "bills")) == 3
@@ -192,8 +195,8 @@ def test_what_cannot_be_run_again_is_counted_with_the_reason(tmp_path: Path):
     run(tmp_path, BROKEN, GOOD.format(1, "a"))
     renamed = REPAIRED.replace("rule bill", "rule invoice")
     with Lab(renamed, store=tmp_path) as lab:
-        hands = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
-        finding = hands.find(Filters(codes=("*",)), lab.store.snapshot(), lambda numbers: None)
+        backend = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
+        finding = backend.find(Filters(codes=("*",)), lab.store.snapshot(), lambda numbers: None)
         assert finding.found == []
         assert finding.impossible == {"rule bill does not pertain to queue orders any more": 1}
 
@@ -387,14 +390,15 @@ def test_executors_find_and_copy_the_same_messages(
     lab, place = at_hand
     monkeypatch.setattr(replay, "RANGE_NUMBERS", 333)
     monkeypatch.setattr(replay, "TASK_MESSAGES_MAX", 30)
-    beside = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
-    on_spark = OnSpark(spark.session, place)
+    local = LocalBackend(lab._compiled.plan, lab.store, SaxonEvaluator(lab._compiled))
+    on_spark = SparkBackend(spark.session, place)
     looked: list[int] = []
     for filters in (Filters(codes=("FORG*",)), Filters(queues=("orders",), rule="ship")):
-        found = [hands.find(filters, lab.store.snapshot(), looked.append) for hands in (beside, on_spark)]
-        assert found[0].newest() == found[1].newest() != []
+        found = [backend.find(filters, lab.store.snapshot(), looked.append) for backend in (local, on_spark)]
+        assert found[0].select_newest() == found[1].select_newest() != []
         copies = [
-            [copy for wave in hands.copies(found[0].newest(), "n") for copy in wave] for hands in (beside, on_spark)
+            [copy for wave in backend.make_copies(found[0].select_newest(), "n") for copy in wave]
+            for backend in (local, on_spark)
         ]
         assert [_timeless(copy) for copy in copies[0]] == [_timeless(copy) for copy in copies[1]]
     assert sum(looked) == 4 * lab.store.snapshot()
@@ -410,10 +414,10 @@ def test_a_message_that_ends_its_worker_is_found_and_the_others_are_copied(
     at_hand: tuple[Lab, ProgramOnStore], spark: RunningSpark, monkeypatch
 ):
     _, place = at_hand
-    monkeypatch.setattr(replay, "copy_some", copy_mortally)
-    hands = OnSpark(spark.session, place)
-    found = hands.find(Filters(queues=("orders",)), 4, lambda numbers: None).newest()
-    answers = [copy for wave in hands.copies(found, "") for copy in wave]
+    monkeypatch.setattr(replay, "copy_batch", copy_mortally)
+    backend = SparkBackend(spark.session, place)
+    found = backend.find(Filters(queues=("orders",)), 4, lambda numbers: None).select_newest()
+    answers = [copy for wave in backend.make_copies(found, "") for copy in wave]
     assert [number for number, answer in enumerate(answers) if not isinstance(answer, NewMessage)] == [1]
 
 
@@ -422,12 +426,12 @@ def copy_mortally(assignment: bytes) -> bytes:
     import os
     import pickle
 
-    from demaq.bulk.replay import copy_some
+    from demaq.bulk.replay import copy_batch
 
     _, found, _, _ = pickle.loads(assignment)
     if any([item.seq == 2 for item in found]):
         os._exit(3)
-    return copy_some(assignment)
+    return copy_batch(assignment)
 
 
 def test_the_command_uses_spark_where_it_is_told_to(shop: Shop, spark: RunningSpark, monkeypatch):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demaq.bulk.load import parts
-from demaq.bulk.sources import Layout, SourceError, count_documents, find_files, read
+from demaq.bulk.message_sink import split_batches
+from demaq.bulk.sources import Layout, SourceError, count_documents, find_files, read_documents
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bodies(*paths: str, **layout):
-    return [item.body for item in read(find_files(paths), Layout(**layout))]
+    return [item.body for item in read_documents(find_files(paths), Layout(**layout))]
 
 
 def test_a_folder_stands_for_the_documents_in_it_and_below_in_order(folder: Path):
@@ -58,12 +58,12 @@ def test_rows_are_the_outermost_elements_of_a_name_with_their_namespaces(folder:
 
 def test_a_file_that_breaks_off_gives_the_rows_in_front_and_one_problem(folder: Path):
     Path("big.xml").write_text("<all><row>1</row><row>2</row><row>3")
-    *rows, broken = read(find_files(["big.xml"]), Layout(row_tag="row"))
+    *rows, broken = read_documents(find_files(["big.xml"]), Layout(row_tag="row"))
 
     assert [row.body for row in rows] == ["<row>1</row>", "<row>2</row>"]
     assert broken.problem is not None
     assert broken.problem.kind == "notWellFormed"
-    assert broken.problem.message.startswith("behind row 2 the file cannot be read: ")
+    assert broken.problem.message.startswith("after row 2 the file cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_file_that_breaks_off_gives_the_rows_in_front_and_one_problem(folder: 
 )
 def test_hostile_files_of_rows_are_a_problem_and_nothing_else(folder: Path, text: str):
     Path("big.xml").write_text(text)
-    [item] = read(find_files(["big.xml"]), Layout(row_tag="row"))
+    [item] = read_documents(find_files(["big.xml"]), Layout(row_tag="row"))
 
     assert item.problem is not None
     assert item.problem.kind == "notWellFormed"
@@ -88,14 +88,14 @@ def test_rows_may_be_in_a_namespace_that_is_no_uri_and_the_file_must_be_well_for
     Path("right.xml").write_text(f"<all>{rows}</all>")
     Path("wrong.xml").write_text(f"<all>{rows}</all>?</all>")
 
-    right = list(read(find_files(["right.xml"]), Layout(row_tag="row")))
-    *wrong, broken = read(find_files(["wrong.xml"]), Layout(row_tag="row"))
+    right = list(read_documents(find_files(["right.xml"]), Layout(row_tag="row")))
+    *wrong, broken = read_documents(find_files(["wrong.xml"]), Layout(row_tag="row"))
 
     assert [item.body for item in right] == [item.body for item in wrong]
     assert len(right) == 200
     assert not any([item.problem for item in right])
     assert broken.problem is not None
-    assert broken.problem.message.startswith("behind row 200 the file cannot be read: ")
+    assert broken.problem.message.startswith("after row 200 the file cannot be read: ")
 
 
 def test_rows_of_a_large_file_are_forgotten_when_they_are_read(folder: Path):
@@ -105,7 +105,7 @@ def test_rows_of_a_large_file_are_forgotten_when_they_are_read(folder: Path):
             file.write(f"<group><row n='{number}'>{'x' * 300}</row></group>\n")
         file.write("</all>")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    count = sum([1 for _ in read(find_files(["big.xml"]), Layout(row_tag="row"))])
+    count = sum([1 for _ in read_documents(find_files(["big.xml"]), Layout(row_tag="row"))])
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
     assert count == 80_000
@@ -122,7 +122,7 @@ def test_lines_of_json_give_bodies_and_properties_as_they_are_written(folder: Pa
         '{"body":"<a/>","n":[1]}',
     ]
     Path("a.jsonl").write_text("\n".join(lines))
-    items = list(read(find_files(["a.jsonl"]), Layout(properties=("n", "yes", "none"))))
+    items = list(read_documents(find_files(["a.jsonl"]), Layout(properties=("n", "yes", "none"))))
 
     assert items[0].properties == {"n": "1.50", "yes": "true"}
     assert items[0].where == "a.jsonl, line 1"
@@ -137,7 +137,7 @@ def test_lines_of_json_give_bodies_and_properties_as_they_are_written(folder: Pa
 
 def test_parquet_gives_bodies_of_text_or_bytes(folder: Path):
     pq.write_table(pa.table({"doc": [b"<a/>", None], "n": [1, 2]}), "a.parquet")
-    items = list(read(find_files(["a.parquet"]), Layout(body="doc", properties=("n",))))
+    items = list(read_documents(find_files(["a.parquet"]), Layout(body="doc", properties=("n",))))
 
     assert [(item.body, item.properties) for item in items[:1]] == [(b"<a/>", {"n": "1"})]
     assert items[1].problem is not None
@@ -156,10 +156,10 @@ def test_a_table_without_its_columns_is_told_before_anything_is_read(folder: Pat
 
 def test_the_name_of_a_document_depends_on_queue_place_and_text(folder: Path):
     Path("a.jsonl").write_text("".join([json.dumps({"body": body}) + "\n" for body in ("<a/>", "<a/>")]))
-    first, second = read(find_files(["a.jsonl"]), Layout())
-    again = list(read(find_files([str(folder / "a.jsonl")]), Layout()))
+    first, second = read_documents(find_files(["a.jsonl"]), Layout())
+    again = list(read_documents(find_files([str(folder / "a.jsonl")]), Layout()))
     Path("a.jsonl").write_text(json.dumps({"body": "<b/>"}))
-    [changed] = read(find_files(["a.jsonl"]), Layout())
+    [changed] = read_documents(find_files(["a.jsonl"]), Layout())
 
     assert again[0].request("q") == first.request("q")
     assert len({item.request(q) for item in (first, second, changed) for q in ("q", "r")}) == 6
@@ -168,4 +168,4 @@ def test_the_name_of_a_document_depends_on_queue_place_and_text(folder: Path):
 def test_parts_are_neither_long_nor_large():
     sizes = [1, 1, 1, 9, 20, 1]
 
-    assert list(parts(sizes, 2, 10, int)) == [[1, 1], [1, 9], [20], [1]]
+    assert list(split_batches(sizes, 2, 10, int)) == [[1, 1], [1, 9], [20], [1]]

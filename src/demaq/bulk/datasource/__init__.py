@@ -1,1 +1,1 @@
-"""Queues as a data source of Spark: `spark.read.format("demaq")`, and the same for streams and for writing."""
+"""Queues as a data source of Spark: `spark.read.format("demaq")`, also for streams and for writing."""

@@ -1,6 +1,6 @@
-"""The format `demaq`: what Spark asks for a reader or a writer of a queue.
+"""The format `demaq`: readers and writers of a queue for Spark.
 
-Spark plans each read in a new process, which should not have to import what only writers need: the evaluator.
+Spark plans each read in a new process, so what only writers need, the evaluator, is imported by these alone.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from demaq.bulk.columns import PropertyColumn, property_columns
 from demaq.bulk.datasource.options import (
     READ_OPTIONS,
     STREAM_OPTIONS,
     WRITE_OPTIONS,
     Options,
     WrongOption,
-    checked,
+    check_options,
 )
 from demaq.bulk.datasource.queue_reader import NarrowingQueueReader, QueueReader, QueueStreamReader
-from demaq.bulk.datasource.schema import TypedPropertyColumn, property_columns, schema_of
-from demaq.bulk.datasource.source_store import expect_queue, program_on, reading
+from demaq.bulk.datasource.schema import make_schema
+from demaq.bulk.datasource.source_store import expect_queue, load_program_on, open_for_reading
 from demaq.errors import OperatorError
 
 R = TypeVar("R", bound=QueueReader | QueueStreamReader)
@@ -40,26 +41,26 @@ class DemaqSource(DataSource):
         return "demaq"
 
     def schema(self) -> StructType:
-        options = checked(self.options, tuple(dict.fromkeys((*READ_OPTIONS, *STREAM_OPTIONS))))
-        return schema_of(_properties(options), options.as_text)
+        options = check_options(self.options, tuple(dict.fromkeys((*READ_OPTIONS, *STREAM_OPTIONS))))
+        return make_schema(_find_columns(options), options.as_text)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _reader(self._reader, checked(self.options, READ_OPTIONS), schema)
+        return _make_reader(self._reader, check_options(self.options, READ_OPTIONS), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, Spark's name
-        return _reader(QueueStreamReader, checked(self.options, STREAM_OPTIONS), schema)
+        return _make_reader(QueueStreamReader, check_options(self.options, STREAM_OPTIONS), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from demaq.bulk.datasource.queue_writer import QueueWriter
 
-        _refuse_overwriting(overwrite)
-        return QueueWriter(checked(self.options, WRITE_OPTIONS), schema)
+        _refuse_overwrite(overwrite)
+        return QueueWriter(check_options(self.options, WRITE_OPTIONS), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802, Spark's name
         from demaq.bulk.datasource.queue_writer import QueueStreamWriter
 
-        _refuse_overwriting(overwrite)
-        options = checked(self.options, WRITE_OPTIONS)
+        _refuse_overwrite(overwrite)
+        options = check_options(self.options, WRITE_OPTIONS)
         name = options.batch or self.options.get("checkpointLocation") or self.options.get("queryName")
         if not name:
             raise WrongOption('the stream needs a name of its own: .option("batch", …)')
@@ -67,21 +68,21 @@ class DemaqSource(DataSource):
 
 
 class NarrowingSource(DemaqSource):
-    """The same, for who uses each data frame once."""
+    """The same with filter push-down; each data frame must be used only once (see NarrowingQueueReader)."""
 
     _reader = NarrowingQueueReader
 
 
-def _properties(options: Options) -> tuple[TypedPropertyColumn, ...]:
-    with reading(options.store) as store:
-        _, program = program_on(store, options.store)
+def _find_columns(options: Options) -> tuple[PropertyColumn, ...]:
+    with open_for_reading(options.store) as store:
+        _, program = load_program_on(store, options.store)
     expect_queue(program, options.queue, options.store)
     return property_columns(program, options.queue)
 
 
-def _reader(kind: type[R], options: Options, asked: StructType) -> R:
-    properties = _properties(options)
-    ours = {field.name: field.dataType for field in schema_of(properties, options.as_text).fields}
+def _make_reader(kind: type[R], options: Options, asked: StructType) -> R:
+    properties = _find_columns(options)
+    ours = {field.name: field.dataType for field in make_schema(properties, options.as_text).fields}
     for field in asked.fields:
         if ours.get(field.name) != field.dataType:
             raise OperatorError(
@@ -90,6 +91,6 @@ def _reader(kind: type[R], options: Options, asked: StructType) -> R:
     return kind(options, properties, asked)
 
 
-def _refuse_overwriting(overwrite: bool) -> None:
+def _refuse_overwrite(overwrite: bool) -> None:
     if overwrite:
         raise WrongOption('messages of a queue are never replaced: write with .mode("append")')

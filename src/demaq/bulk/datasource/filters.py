@@ -1,7 +1,7 @@
-"""Conditions that Spark leaves to us: bounds of numbers narrow what is read, the rest narrows what is handed over.
+"""Filter push-down: bounds on `id` narrow the range of numbers that is read, other filters are applied to each row.
 
-A condition is taken only where we decide it exactly as Spark would; all others are given back to it. Slices are of no
-use here: they hide messages of former lifetimes, which a condition on a property does not.
+A filter is accepted only if it is decided here exactly as Spark would; the others are returned to Spark. Slices cannot
+be used for filters on properties: a slice hides messages of former lifetimes, which such a filter does not.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _COMPARISONS: dict[type[Filter], Callable[[Any, Any], bool]] = {
 }
 _NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 _ORDERED = ("id", "created")
-"""Columns with conditions other than equality. Those on properties are left to Spark."""
+"""Columns with filters other than equality. Comparisons of properties are left to Spark."""
 
 
 @dataclass
-class Pushed:
-    """The conditions that were taken. A row must meet all of them."""
+class PushedFilters:
+    """The filters that were accepted. A row must match all of them."""
 
     after: int = 0
     """Only messages with a larger number."""
@@ -58,8 +58,8 @@ class Pushed:
     """Only messages up to this number."""
     conditions: list[Filter] = field(default_factory=list)
 
-    def take(self, filters: Sequence[Filter], schema: StructType) -> Iterator[Filter]:
-        """Keep those that can be decided here; the answer are the others, themselves."""
+    def accept(self, filters: Sequence[Filter], schema: StructType) -> Iterator[Filter]:
+        """Keep the filters that can be decided here, and yield the others."""
         for condition in filters:
             if _can_decide(condition, schema):
                 self.conditions.append(condition)
@@ -67,25 +67,25 @@ class Pushed:
             else:
                 yield condition
 
-    def meets(self, row: dict[str, Any]) -> bool:
+    def matches(self, row: dict[str, Any]) -> bool:
         return all([_holds(condition, row) for condition in self.conditions])
 
     def _narrow(self, condition: Filter) -> None:
         match condition:
             case EqualTo(("id",), value):
-                self._within(value, value)
+                self._restrict(value, value)
             case In(("id",), values):
-                self._within(min(values), max(values))
+                self._restrict(min(values), max(values))
             case GreaterThan(("id",), value):
-                self._within(value + 1, None)
+                self._restrict(value + 1, None)
             case GreaterThanOrEqual(("id",), value):
-                self._within(value, None)
+                self._restrict(value, None)
             case LessThan(("id",), value):
-                self._within(None, value - 1)
+                self._restrict(None, value - 1)
             case LessThanOrEqual(("id",), value):
-                self._within(None, value)
+                self._restrict(None, value)
 
-    def _within(self, first: int | None, last: int | None) -> None:
+    def _restrict(self, first: int | None, last: int | None) -> None:
         if first is not None:
             self.after = max(self.after, first - 1)
         if last is not None:
@@ -111,7 +111,10 @@ def _can_decide(condition: Filter, schema: StructType) -> bool:
 
 
 def _is_of(value: Any, type_: DataType) -> bool:
-    """Whether Python compares this value with those of the column as Spark does. Not so for floats: NaN is itself."""
+    """Return whether Python compares this value with those of the column as Spark does.
+
+    Not so for floats, due to NaN.
+    """
     match type_:
         case StringType():
             return isinstance(value, str) and type_ == StringType()  # others have an order of their own

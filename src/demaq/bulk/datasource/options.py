@@ -1,4 +1,4 @@
-"""What users say with `option(name, value)`, checked once. Names are the same in capitals; values are texts."""
+"""The options of the data source, `option(name, value)`. Names are case-insensitive, values are strings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ READ_OPTIONS = ("store", "queue", "snapshot", "after", "all", "partitions", "typ
 STREAM_OPTIONS = ("store", "queue", "after", "maxMessagesPerTrigger", "partitions", "types")
 WRITE_OPTIONS = ("store", "queue", "batch")
 SPARK_OPTIONS = ("path", "checkpointLocation", "queryName", "outputMode", "truncate")
-"""Those that Spark itself adds to ours."""
+"""Options that Spark adds."""
 PARTITIONS_MAX = 10_000
 NUMBER_MAX = 10**18
 """Larger than any number of a message."""
 
 
 class WrongOption(OperatorError):
-    """An option of the data source is missing, unknown, or not what it should be."""
+    """An option of the data source is missing, unknown or has a wrong value."""
 
     code = "DQ9321"
 
@@ -34,13 +34,13 @@ class Options:
     messages_per_trigger: int | None = None
     partitions: int | None = None
     as_text: bool = False
-    """Whether properties are texts and not values of their types."""
+    """Whether properties are read as strings instead of values of their types."""
     batch: str | None = None
-    """What makes a repeated write harmless."""
+    """The name of a batch: a repeated write under the same name adds nothing."""
 
 
-def checked(given: Mapping[str, str], allowed: tuple[str, ...]) -> Options:
-    """The options of a read, a stream or a write."""
+def check_options(given: Mapping[str, str], allowed: tuple[str, ...]) -> Options:
+    """Return the options of a read, a stream or a write. Raises WrongOption."""
     known = {name.lower(): value for name, value in given.items()}
     names = {name.lower() for name in (*allowed, *SPARK_OPTIONS)}
     for name in known:
@@ -52,17 +52,17 @@ def checked(given: Mapping[str, str], allowed: tuple[str, ...]) -> Options:
     return Options(
         store=known["store"],
         queue=known["queue"],
-        snapshot=_number(known, "snapshot", 0, NUMBER_MAX),
-        everything=_choice(known, "all", "false", "true") == "true",
-        after=_number(known, "after", 0, NUMBER_MAX) or 0,
-        messages_per_trigger=_number(known, "maxMessagesPerTrigger", 1, NUMBER_MAX),
-        partitions=_number(known, "partitions", 1, PARTITIONS_MAX),
-        as_text=_choice(known, "types", "typed", "text") == "text",
+        snapshot=_parse_number(known, "snapshot", 0, NUMBER_MAX),
+        everything=_parse_choice(known, "all", "false", "true") == "true",
+        after=_parse_number(known, "after", 0, NUMBER_MAX) or 0,
+        messages_per_trigger=_parse_number(known, "maxMessagesPerTrigger", 1, NUMBER_MAX),
+        partitions=_parse_number(known, "partitions", 1, PARTITIONS_MAX),
+        as_text=_parse_choice(known, "types", "typed", "text") == "text",
         batch=known.get("batch"),
     )
 
 
-def _number(known: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+def _parse_number(known: Mapping[str, str], name: str, least: int, most: int) -> int | None:
     text = known.get(name.lower())
     if text is None:
         return None
@@ -71,7 +71,7 @@ def _number(known: Mapping[str, str], name: str, least: int, most: int) -> int |
     return int(text)
 
 
-def _choice(known: Mapping[str, str], name: str, default: str, other: str) -> str:
+def _parse_choice(known: Mapping[str, str], name: str, default: str, other: str) -> str:
     text = known.get(name.lower(), default).lower()
     if text not in (default, other):
         raise WrongOption(f"the option {name} is {default} or {other}, not {text}")

@@ -1,7 +1,7 @@
-"""Read a queue at a snapshot, or as a stream: ranges of numbers, each read from the store by an executor.
+"""Read a queue at a snapshot, or as a stream: executors read ranges of numbers from the store.
 
-A message's number never changes, and what became of it later is known by number too. So tasks that read at different
-times give one picture, while others write.
+A message's number never changes, and processing and retiring have numbers of the same sequence. So tasks that read at
+different times, while a node writes, return one consistent snapshot.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Fil
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from demaq.bulk.datasource.filters import Pushed
+from demaq.bulk.columns import PropertyColumn
+from demaq.bulk.datasource.filters import PushedFilters
 from demaq.bulk.datasource.options import Options, WrongOption
-from demaq.bulk.datasource.schema import TypedPropertyColumn, row_of
-from demaq.bulk.datasource.source_store import reading
+from demaq.bulk.datasource.schema import make_row
+from demaq.bulk.datasource.source_store import open_for_reading
 from demaq.store.location import place_of
 from demaq.store.protocol import Store, StoredMessage
 
 PAGE_MESSAGES = 200
-"""So many messages a task holds at a time."""
+"""How many messages a task holds at a time."""
 PARTITION_NUMBERS_MIN = 10_000
-"""A task of its own is not worth it for fewer numbers."""
+"""Fewer numbers are not worth a task of their own."""
 PARTITIONS_DEFAULT_MAX = 32
 
 _NUMBER = "number"
@@ -32,7 +33,7 @@ _NUMBER = "number"
 
 @dataclass
 class Range(InputPartition):
-    """The numbers behind `after` up to `last`."""
+    """The numbers after `after`, up to and including `last`."""
 
     after: int
     last: int
@@ -42,31 +43,31 @@ class Range(InputPartition):
 class QueueReader(DataSourceReader):
     """Reads the messages of a queue that are visible at a snapshot."""
 
-    def __init__(self, options: Options, properties: Sequence[TypedPropertyColumn], schema: StructType) -> None:
+    def __init__(self, options: Options, properties: Sequence[PropertyColumn], schema: StructType) -> None:
         self._options = options
         self._properties = properties
         self._schema = schema
-        self._pushed = Pushed()
+        self._pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         snapshot = self._snapshot()
         after = max(self._options.after, self._pushed.after)
         last = snapshot if self._pushed.last is None else min(snapshot, self._pushed.last)
-        return ranges(after, last, snapshot, self._options.partitions)
+        return split_numbers(after, last, snapshot, self._options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        assert isinstance(partition, Range), "we made it"
+        assert isinstance(partition, Range), "made by partitions()"
         names = self._schema.fieldNames()
-        with reading(self._options.store) as store:
-            for message in messages_in(store, self._options.queue, partition):
-                if not self._options.everything and not _visible(message, partition.snapshot):
+        with open_for_reading(self._options.store) as store:
+            for message in read_range(store, self._options.queue, partition):
+                if not self._options.everything and not _is_visible(message, partition.snapshot):
                     continue
-                row = row_of(message, partition.snapshot, self._properties, self._options.as_text)
-                if self._pushed.meets(row):
+                row = make_row(message, partition.snapshot, self._properties, self._options.as_text)
+                if self._pushed.matches(row):
                     yield tuple([row[name] for name in names])
 
     def _snapshot(self) -> int:
-        with reading(self._options.store) as store:
+        with open_for_reading(self._options.store) as store:
             newest = store.snapshot()
         asked = self._options.snapshot
         if asked is not None and asked > newest:
@@ -76,24 +77,23 @@ class QueueReader(DataSourceReader):
 
 
 class NarrowingQueueReader(QueueReader):
-    """Reads only what meets the conditions of the query, as far as they can be decided here.
+    """Reads only what matches the filters of the query, as far as they can be decided here.
 
-    Apart from the other, because Spark 4.3 keeps what is planned for one query beside the data frame: a further use of
-    it in the same query, or later without a condition, would be answered by that.
+    A class of its own, because Spark 4.3 caches the partitions planned for one query with the data frame: a further use
+    of it in the same query, or later without a filter, would get the filtered rows.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802, Spark's name
-        return list(self._pushed.take(filters, self._schema))
+        return list(self._pushed.accept(filters, self._schema))
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what comes into a queue, each message once, in order. An offset is the number that was reached.
+    """Reads new messages of a queue, each once, in order. An offset is the last number that was read.
 
-    Messages that have retired meanwhile are read too, as long as they are there: a batch that is read again must be
-    the same.
+    Retired messages are read too, as long as they are stored: a batch that is read again must be the same.
     """
 
-    def __init__(self, options: Options, properties: Sequence[TypedPropertyColumn], schema: StructType) -> None:
+    def __init__(self, options: Options, properties: Sequence[PropertyColumn], schema: StructType) -> None:
         self._options = options
         self._properties = properties
         self._schema = schema
@@ -107,14 +107,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802, Spark's name
-        with reading(self._options.store) as store:
+        with open_for_reading(self._options.store) as store:
             self._end = store.snapshot()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, Spark's name
-        """Moves only when there is something new in the queue, so that no batch is empty."""
+        """Return an offset after `start` only if there are new messages in the queue, so that no batch is empty."""
         begin = start[_NUMBER]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        with reading(self._options.store) as store:
+        with open_for_reading(self._options.store) as store:
             end = store.snapshot() if self._end is None else self._end
             found = store.stored(self._options.queue, begin, most or 1)
         if not found or found[0].seq > end:
@@ -124,19 +124,19 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_NUMBER: end}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return ranges(start[_NUMBER], end[_NUMBER], end[_NUMBER], self._options.partitions)
+        return split_numbers(start[_NUMBER], end[_NUMBER], end[_NUMBER], self._options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        assert isinstance(partition, Range), "we made it"
+        assert isinstance(partition, Range), "made by partitions()"
         names = self._schema.fieldNames()
-        with reading(self._options.store) as store:
-            for message in messages_in(store, self._options.queue, partition):
-                row = row_of(message, partition.snapshot, self._properties, self._options.as_text)
+        with open_for_reading(self._options.store) as store:
+            for message in read_range(store, self._options.queue, partition):
+                row = make_row(message, partition.snapshot, self._properties, self._options.as_text)
                 yield tuple([row[name] for name in names])
 
 
-def ranges(after: int, last: int, snapshot: int, wanted: int | None) -> list[InputPartition]:
-    """About equal ranges, in order. None where there is no number between."""
+def split_numbers(after: int, last: int, snapshot: int, wanted: int | None) -> list[InputPartition]:
+    """Return ranges of about equal length, in order; none if the range is empty."""
     span = last - after
     if span <= 0:
         return []
@@ -146,8 +146,8 @@ def ranges(after: int, last: int, snapshot: int, wanted: int | None) -> list[Inp
     return [Range(bounds[n], bounds[n + 1], snapshot) for n in range(count)]
 
 
-def messages_in(store: Store, queue: str, numbers: Range) -> Iterator[StoredMessage]:
-    """The messages of a queue in a range that are still there, a page at a time."""
+def read_range(store: Store, queue: str, numbers: Range) -> Iterator[StoredMessage]:
+    """Yield the stored messages of a queue in a range of numbers; a page is in memory at a time."""
     after = numbers.after
     while after < numbers.last:
         page = store.stored(queue, after, min(PAGE_MESSAGES, numbers.last - after))
@@ -160,5 +160,5 @@ def messages_in(store: Store, queue: str, numbers: Range) -> Iterator[StoredMess
         after = page[-1].seq
 
 
-def _visible(message: StoredMessage, snapshot: int) -> bool:
+def _is_visible(message: StoredMessage, snapshot: int) -> bool:
     return message.retired is None or message.retired > snapshot

@@ -1,9 +1,9 @@
-"""Write rows into a queue: checked by the tasks, stored by the driver, all of a batch or nothing of it.
+"""Write rows into a queue: tasks check them, the driver stores all rows of a batch or none.
 
-A task checks its rows as any message from outside is checked and hands over what may be stored. The driver stores the
-rows of all tasks in one transaction, or gives them to the node that runs on the store. Each row has a name made of the
-batch, its content, and how many equal rows came before it. So a batch that is written again adds nothing, even where
-its rows come in another order or from other tasks.
+A task checks its rows like any incoming message and returns messages. The driver stores those of all tasks in one
+transaction, or sends them to the node that runs on the store. The request of a row is made of the batch, its content
+and the number of equal rows before it. So a batch that is written again adds nothing, even if its rows have another
+order or come from other tasks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import AtomicType, BinaryType, StringType, StructType, TimestampType
 
+from demaq.bulk.columns import property_columns
 from demaq.bulk.datasource.options import Options, WrongOption
-from demaq.bulk.datasource.schema import FIXED, property_columns, to_text
-from demaq.bulk.datasource.source_store import expect_queue, program_on, reading
+from demaq.bulk.datasource.schema import FIXED, format_value
+from demaq.bulk.datasource.source_store import expect_queue, load_program_on, open_for_reading
+from demaq.bulk.message_sink import split_batches
 from demaq.control.client import running_node
 from demaq.engine.batch_intake import IncomingMessage, receive_all
 from demaq.engine.message_factory import MessageFactory
@@ -36,14 +38,14 @@ from demaq.store.location import place_of
 from demaq.store.opening import open_store
 from demaq.store.protocol import NewMessage
 
-CHECKED_TOGETHER = 500
-"""So many rows a task checks at once."""
+CHECK_ROWS_MAX = 500
+"""How many rows a task checks at a time."""
 PROGRAMS_KEPT = 4
-"""So many compiled programs a worker keeps between tasks."""
+"""How many compiled programs a worker keeps between tasks."""
 NODE_BYTES_MAX = 64 * 1024 * 1024
-"""A running node is given about so much at a time, and stores that much in one transaction."""
+"""How much a running node is sent at a time; it stores that in one transaction."""
 SHOWN_CHARACTERS = 60
-"""So much of a row that is refused is shown."""
+"""How much of a refused row is shown."""
 
 
 class RowRefused(OperatorError):
@@ -54,54 +56,54 @@ class RowRefused(OperatorError):
 
 @dataclass
 class CheckedPartition(WriterCommitMessage):
-    """What a task hands over to the driver."""
+    """The result of a task, for the driver."""
 
     digest: str
-    """Of the program the rows were checked by."""
+    """Of the program that checked the rows."""
     messages: list[NewMessage] = field(default_factory=list)
     given: list[dict[str, str]] = field(default_factory=list)
     """The properties that the rows set."""
     refused: tuple[int, str, str] | None = None
-    """The first row that must be refused: its place among those of the task, why, and how it begins."""
+    """The first row that is refused: its position among those of the task, the reason, and its beginning."""
 
 
 class _PartitionWriter:
-    """What batches and streams share."""
+    """Checks and stores rows, for batches and for streams."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        with reading(options.store) as store:
-            _, program = program_on(store, options.store)
+        with open_for_reading(options.store) as store:
+            _, program = load_program_on(store, options.store)
         expect_queue(program, options.queue, options.store)
         self._options = options
-        self._properties = _columns(program, options.queue, schema)
+        self._properties = _map_columns(program, options.queue, schema)
         self._zoned = frozenset([field.name for field in schema.fields if isinstance(field.dataType, TimestampType)])
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         queue = self._options.queue
-        with reading(self._options.store) as store:
-            digest, _ = program_on(store, self._options.store)
-            maker, evaluator = _intake(self._options.store, digest)
+        with open_for_reading(self._options.store) as store:
+            digest, _ = load_program_on(store, self._options.store)
+            factory, evaluator = _open_intake(self._options.store, digest)
         checked = CheckedPartition(digest)
         place = 0
-        while rows := list(islice(iterator, CHECKED_TOGETHER)):
-            sent = [self._sent(row) for row in rows]
-            for each, answer in zip(sent, receive_all(maker, evaluator, queue, sent, datetime.now(UTC)), strict=True):
+        while rows := list(islice(iterator, CHECK_ROWS_MAX)):
+            sent = [self._make_incoming(row) for row in rows]
+            for each, answer in zip(sent, receive_all(factory, evaluator, queue, sent, datetime.now(UTC)), strict=True):
                 place += 1
                 if isinstance(answer, MessageError):
-                    checked.refused = (place, f"{answer.kind}: {answer.message}", _beginning(each.body))
+                    checked.refused = (place, f"{answer.kind}: {answer.message}", _abbreviate(each.body))
                     return checked
                 checked.messages.append(answer)
                 checked.given.append(dict(each.properties))
         return checked
 
-    def _sent(self, row: Any) -> IncomingMessage:
+    def _make_incoming(self, row: Any) -> IncomingMessage:
         given: dict[str, str] = {}
         for column, (name, type_) in self._properties.items():
             value = row[column]
             if isinstance(value, datetime) and column in self._zoned:
-                value = value.astimezone(UTC)  # Spark hands over the local time
+                value = value.astimezone(UTC)  # Spark passes the local time
             if value is not None:
-                given[name] = to_text(value, type_)
+                given[name] = format_value(value, type_)
         body = row["body"]
         return IncomingMessage("" if body is None else bytes(body) if isinstance(body, bytearray) else body, given)
 
@@ -114,17 +116,17 @@ class _PartitionWriter:
                     f"nothing was written to queue {self._options.queue}: row {row} of partition {number} "
                     f"is refused ({why}): {beginning}"
                 )
-        messages = _named(tasks, batch)
+        messages = _assign_requests(tasks, batch)
         if not messages:
             return
         node = running_node(self._options.store)
         if node is None:
-            self._store_at_rest([message for message, _ in messages], tasks[0].digest)
+            self._store_offline([message for message, _ in messages], tasks[0].digest)
             return
-        for part in _parts(messages):
+        for part in split_batches(messages, len(messages), NODE_BYTES_MAX, lambda pair: len(pair[0].body)):
             node.enqueue_all(self._options.queue, [IncomingMessage(m.body, given, m.request) for m, given in part])
 
-    def _store_at_rest(self, messages: list[NewMessage], digest: str) -> None:
+    def _store_offline(self, messages: list[NewMessage], digest: str) -> None:
         store = open_store(self._options.store)
         try:
             known = store.program()
@@ -137,7 +139,7 @@ class _PartitionWriter:
 
 
 class QueueWriter(_PartitionWriter, DataSourceWriter):
-    """One batch. Without a name it has one that nobody else has."""
+    """Writes one batch, under a random name unless it was given one."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -148,7 +150,7 @@ class QueueWriter(_PartitionWriter, DataSourceWriter):
 
 
 class QueueStreamWriter(_PartitionWriter, DataSourceStreamWriter):
-    """A stream of batches, which Spark numbers and may write again after a crash."""
+    """Writes a stream of batches, which Spark numbers and may write again after a crash."""
 
     def __init__(self, options: Options, schema: StructType, name: str) -> None:
         super().__init__(options, schema)
@@ -158,8 +160,8 @@ class QueueStreamWriter(_PartitionWriter, DataSourceStreamWriter):
         self._store(messages, f"spark/{self._options.queue}/{self._name}/{batchId}")
 
 
-def _columns(program: Program, queue: str, schema: StructType) -> dict[str, tuple[str, str]]:
-    """The columns that set properties, with the names and types of these. The rest is refused before anything runs."""
+def _map_columns(program: Program, queue: str, schema: StructType) -> dict[str, tuple[str, str]]:
+    """Return the columns that set properties, with their names and types. Raises WrongOption for any other column."""
     known = {column.column: (column.property, column.type) for column in property_columns(program, queue)}
     names = schema.fieldNames()
     if "body" not in names:
@@ -188,10 +190,10 @@ def _unknown_column(queue: str, column: str, known: list[str]) -> str:
 
 
 @lru_cache(PROGRAMS_KEPT)
-def _intake(address: str, digest: str) -> tuple[MessageFactory, SaxonEvaluator]:
-    """What checks messages, made once in a worker for each program."""
-    with reading(address) as store:
-        found, program = program_on(store, address)
+def _open_intake(address: str, digest: str) -> tuple[MessageFactory, SaxonEvaluator]:
+    """Return what checks messages of a program, compiled once in a worker."""
+    with open_for_reading(address) as store:
+        found, program = load_program_on(store, address)
     if found != digest:
         raise StoreError(f"the application on {place_of(address)} has changed meanwhile: write again")
     compiled = compile_program(program)
@@ -199,8 +201,8 @@ def _intake(address: str, digest: str) -> tuple[MessageFactory, SaxonEvaluator]:
     return MessageFactory(compiled.plan, evaluator), evaluator
 
 
-def _named(tasks: Iterable[CheckedPartition], batch: str) -> list[tuple[NewMessage, dict[str, str]]]:
-    """The messages of all tasks, each with the name that makes a second one harmless."""
+def _assign_requests(tasks: Iterable[CheckedPartition], batch: str) -> list[tuple[NewMessage, dict[str, str]]]:
+    """Return the messages of all tasks with their requests, and the properties that were set."""
     seen: Counter[str] = Counter()
     found: list[tuple[NewMessage, dict[str, str]]] = []
     for task in tasks:
@@ -211,20 +213,7 @@ def _named(tasks: Iterable[CheckedPartition], batch: str) -> list[tuple[NewMessa
     return found
 
 
-def _parts(messages: list[tuple[NewMessage, dict[str, str]]]) -> Iterator[list[tuple[NewMessage, dict[str, str]]]]:
-    part: list[tuple[NewMessage, dict[str, str]]] = []
-    size = 0
-    for message, given in messages:
-        part.append((message, given))
-        size += len(message.body)
-        if size >= NODE_BYTES_MAX:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _beginning(body: str | bytes) -> str:
+def _abbreviate(body: str | bytes) -> str:
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     flat = " ".join(text[: 2 * SHOWN_CHARACTERS].split())
     return (flat if len(flat) <= SHOWN_CHARACTERS else flat[: SHOWN_CHARACTERS - 1] + "…") or "an empty body"

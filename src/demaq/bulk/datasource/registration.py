@@ -1,4 +1,4 @@
-"""Make queues known to a session of Spark."""
+"""Register the data source with a session of Spark."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 _PYTHON = "spark.pyspark.python"
 _PYTHON_DEFAULT = "python3"
-"""What PySpark starts workers with, found on the PATH, unless somebody has chosen another one."""
+"""The command by which PySpark starts workers unless another one is configured; found on the PATH."""
 
 
 def register(session: SparkSession, *, push_down: bool = False) -> None:
-    """Make the queues of stores known to a session, as the format `demaq`.
+    """Register the queues of stores with a session, as the format `demaq`.
 
-    With `push_down`, conditions of a query narrow what is read. Spark 4.3 then takes the last condition for all uses of
-    a data frame, so each must be used once; see docs/reference/data-source.md.
+    With `push_down`, filters of a query narrow what is read. Spark 4.3 then applies the last filter to all uses of a
+    data frame, so each must be used once; see docs/reference/data-source.md.
 
     Unless a Python was chosen for the workers of the session (PYSPARK_PYTHON, spark.pyspark.python), it is this one.
     """
     from pyspark.sql.utils import is_remote
 
-    from demaq.bulk.datasource.data_source import DemaqSource, NarrowingSource  # brings pyspark along
+    from demaq.bulk.datasource.data_source import DemaqSource, NarrowingSource  # imports pyspark
 
     if push_down:
-        session.conf.set(_PUSH_DOWN, "true")  # without it Spark refuses a source that can narrow its reads
+        session.conf.set(_PUSH_DOWN, "true")  # else Spark refuses a source that implements pushFilters
     if not is_remote():
         _choose_worker_python(session.sparkContext)
     session.dataSource.register(NarrowingSource if push_down else DemaqSource)
 
 
 def _choose_worker_python(context: SparkContext) -> None:
-    """Let workers run the Python that runs here, which has this package: another one on the PATH may not.
+    """Let workers run this Python, which has this package: another one on the PATH may not.
 
-    Where the environment is activated, the name is left as it is: on other machines it may lie in another folder.
+    If the environment is activated, the name is left as it is: on other machines it may be in another folder.
     """
     is_chosen = "PYSPARK_PYTHON" in os.environ or context.getConf().contains(_PYTHON)
     if is_chosen or context.pythonExec != _PYTHON_DEFAULT:

@@ -1,4 +1,4 @@
-"""The store that a data frame is about: opened for reading, with the program that ran on it last."""
+"""The store of a data frame: open it for reading, with the program that ran on it last."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from demaq.store.protocol import Store
 
 
 @contextmanager
-def reading(address: str) -> Iterator[Store]:
-    """The store for reading: beside a running node, or at rest."""
+def open_for_reading(address: str) -> Iterator[Store]:
+    """Yield the store, whether or not a node runs on it."""
     store = opening.open_store_readonly(address)
     try:
         yield store
@@ -24,8 +24,8 @@ def reading(address: str) -> Iterator[Store]:
         store.close()
 
 
-def program_on(store: Store, address: str) -> tuple[str, Program]:
-    """The program that ran on a store last, with its digest."""
+def load_program_on(store: Store, address: str) -> tuple[str, Program]:
+    """Return the digest of the program that ran on a store last, and the program."""
     _, digest, files = opening.program_on(store, place_of(address))
     return digest, load_program_texts(files)
 
