@@ -166,7 +166,7 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule(digest=st.sampled_from("de"), messages=st.lists(migrated, max_size=6), done=numbers)
     def note_migrated(self, digest: str, messages: list[MigratedMessage], done: int) -> None:
-        self.same("restate", digest, messages, done)
+        self.same("note_migrated", digest, messages, done)
 
     @rule(
         digest=st.sampled_from("de"),
@@ -175,7 +175,7 @@ class StoresAgree(RuleBasedStateMachine):
     )
     def activate(self, digest: str, messages: list[MigratedMessage] | None, priorities: dict[str, int | None]) -> None:
         if messages is not None:
-            self.same("restate", digest, messages, 30)
+            self.same("note_migrated", digest, messages, 30)
         files = {"f": digest}
         program = NextProgram(digest=digest, files=files, indexes=(digest, "i"), priorities=priorities)
         self.same("activate", program, MORNING)
@@ -208,7 +208,7 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("program")
         self.same("indexes")
         self.same("slicings")
-        self.same("restated", "d")
+        self.same("migrated_until", "d")
         self.same("next_properties", list(range(30)))
 
     def read(self, snapshot: int) -> None:
