@@ -1,7 +1,7 @@
-"""Work out what one transaction changes, on the few rows it is about, then write all of it at once.
+"""Compute what one transaction changes, on the rows that it needs, then write all changes together.
 
-A message that is created, processed and released by the steps of one commit is written once, in its last state. Inside
-the transaction nobody else writes, so what was read stays true.
+A message that is created and processed by the steps of one commit is written once, in its last state. There is no other
+writer during the transaction, so what was read stays valid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from demaq.store.checksums import (
     request_checksum,
     state_checksum,
 )
-from demaq.store.deliveries import outbox_row, write_attempts
+from demaq.store.deliveries import make_outbox_row, write_attempts
 from demaq.store.encoding import (
     Membership,
     decode_list,
@@ -27,14 +27,23 @@ from demaq.store.encoding import (
     encode_slices,
     microseconds,
 )
-from demaq.store.protocol import Attempt, Committed, IndexEntry, NewMessage, SliceKey, Step, StoredAnswer, slices_at
+from demaq.store.protocol import (
+    Attempt,
+    Committed,
+    IndexEntry,
+    NewMessage,
+    SliceKey,
+    Step,
+    StoredAnswer,
+    resolve_own_number,
+)
 from demaq.store.removal import mark_removed, remove
 from demaq.store.request_names import bounds_of, has_digest, name_of
 from demaq.store.tables import Tables
 
 
 class _RowState:
-    """What becomes of a message: the part of its row that can change, and what goes with it."""
+    """The part of a message's row that can change, and which of it has changed."""
 
     __slots__ = (
         "before",
@@ -65,7 +74,7 @@ class _RowState:
         self.message: NewMessage | None = None  # for one that is not stored yet
         self.request: str | None = None
         self.before: int | tuple[Any, ...] = 0
-        """The checksum of its state as it was read, or what to compute that from: most are removed and need none."""
+        """The checksum of its state as it was read, or its arguments: most rows are removed and need no checksum."""
         self.marked = self.released = self.delivered = False  # what has changed
 
     def leave(self, slice: SliceKey, number: int) -> None:
@@ -74,8 +83,8 @@ class _RowState:
                 membership[2] = number
         self.released = True
 
-    def checksum(self, at: int) -> int:
-        """Return the checksum of its state; where it has retired, it did `at` that time."""
+    def compute_checksum(self, at: int) -> int:
+        """Return the checksum of its state; `at` is the time at which it retired, if it did."""
         return state_checksum(
             self.seq,
             self.processed,
@@ -87,9 +96,9 @@ class _RowState:
         )
 
     def take_difference(self, at: int) -> int:
-        """Return what is to be added to the checksum of its row: all of it the first time, then nothing more."""
+        """Return what to add to the checksum of its row. Only the first call returns the difference, later ones 0."""
         before = self.before if isinstance(self.before, int) else state_checksum(*self.before)
-        self.before = after = self.checksum(at)
+        self.before = after = self.compute_checksum(at)
         return after - before
 
     def may_retire(self) -> bool:
@@ -102,10 +111,10 @@ class _RowState:
 
 
 class CommitBuilder:
-    """The changes of one open transaction, from the first number it takes until `write`."""
+    """Collects the changes of one transaction until `write`."""
 
     def __init__(self, tables: Tables, at: int, newest: int | None = None) -> None:
-        """`newest` is the newest number so far, where that is known."""
+        """`newest` is the newest number so far, if that is known."""
         self._tables = tables
         self._sql = tables.sql
         self._at = at
@@ -113,12 +122,12 @@ class CommitBuilder:
         self._number = self._first
         self._states: dict[int, _RowState] = {}
         self._joined: dict[SliceKey, list[int]] = {}
-        """Members that are not written yet."""
+        """Members that are not stored yet."""
         self._ended: dict[SliceKey, int] = {}
-        """Slices whose written members have left, and with which number."""
+        """Slices whose stored members have left, with the number of the reset; 0 if there were none."""
         self._requests: dict[str, int] = {}
         self._names: dict[str, int] = {}
-        """The new ones of `_requests` that have digests, by their names alone."""
+        """Those of `_requests` that have digests, by their names without digests."""
         self._to_send: set[int] = set()
         self._sent: list[int] = []
         self._attempts: list[Attempt] = []
@@ -127,29 +136,29 @@ class CommitBuilder:
 
     @property
     def number(self) -> int:
-        """The last number that it takes."""
+        """The last number that was taken."""
         return self._number
 
-    def expect(self, seqs: Iterable[int]) -> None:
-        """Read what is known of these messages, in one go."""
+    def read_states(self, seqs: Iterable[int]) -> None:
+        """Read the states of these messages by one statement."""
         for row in self._tables.rows(self._sql["states"], [encode_numbers(seqs)]):
-            self._state_of(row)
+            self._add_state(row)
 
-    def expect_to_send(self, seqs: Sequence[int]) -> None:
-        """Read which of these messages are to be sent."""
+    def read_outbox(self, seqs: Sequence[int]) -> None:
+        """Read which of these messages are in the outbox."""
         if seqs:
             self._to_send.update([row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(seqs)])])
 
     def append(self, message: NewMessage) -> int:
-        """The number of the message, or of the one that came with a request of the same name before."""
+        """Return the number of the message, or of the earlier one with a request of the same name."""
         if message.request is not None:
-            known = self._known(message.request)
+            known = self._find_request(message.request)
             if known is not None:
                 return known
         self._number += 1
         seq = self._number
         # A message is in a slice, and has an index entry, once.
-        slices: list[Membership] = [[slicing, key, 0] for slicing, key in slices_at(seq, message.slices)]
+        slices: list[Membership] = [[slicing, key, 0] for slicing, key in resolve_own_number(seq, message.slices)]
         state = _RowState(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
         state.message = message
         self._states[seq] = state
@@ -174,7 +183,7 @@ class CommitBuilder:
                 touched[state.seq] = state
         if step.delivered is not None:
             state = self._deliver(step.delivered)
-            if state.delivered:  # and not one that was only sent again
+            if state.delivered:  # not if it was delivered before and is sent again
                 touched[step.delivered] = state
         if step.attempt is not None:
             self._attempts.append(step.attempt)
@@ -186,18 +195,18 @@ class CommitBuilder:
         return Committed(number=number, created=created, retired=retired)
 
     def write(self, elide: bool = False) -> None:
-        """Write everything; with `elide` what retires is removed, and of what came and went nothing is written."""
+        """Write all changes. With `elide`, messages that retire are removed, or not written at all if they are new."""
         if self._number == self._first:
-            return  # every change takes a number
+            return  # without a number there is no change
         many = self._tables.execute_many
-        # Ends first: they are about the members that were there before.
+        # Before the inserts: only members that were stored before leave.
         many(
             self._sql["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
         )
         new = [state for state in self._states.values() if state.message is not None]
         self._insert([state for state in new if state.retired is None] if elide else new)
         old = [state for state in self._states.values() if state.message is None]
-        self._update(self._without_removed(old) if elide else old)
+        self._update(self._remove_retired(old) if elide else old)
         many(
             self._sql["insert_request"],
             [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()],
@@ -214,7 +223,7 @@ class CommitBuilder:
         many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
         self._tables.execute(self._sql["set_newest_number"], [self._number])
 
-    def _known(self, request: str) -> int | None:
+    def _find_request(self, request: str) -> int | None:
         if not has_digest(request):
             if request in self._requests:
                 return self._requests[request]
@@ -227,8 +236,8 @@ class CommitBuilder:
         found = self._tables.rows(self._sql["known_requests"], {"after": first, "end": end})
         return next(iter([int(seq) for known, seq in found if name_of(known) == name]), None)
 
-    def _state_of(self, row: Sequence[Any]) -> _RowState:
-        """One state for each message, whatever way it was found."""
+    def _add_state(self, row: Sequence[Any]) -> _RowState:
+        """Return the state of a message; the same object if it was read before."""
         seq, queue, processed, undelivered, request, slices, entries = row
         state = self._states.get(seq)
         if state is None:
@@ -265,7 +274,7 @@ class CommitBuilder:
         members = [self._states[seq] for seq in self._joined.pop(slice, ())]
         if slice not in self._ended:
             written = self._tables.rows(self._sql["states_in_slice"], slice)
-            members += [self._state_of(row) for row in written]
+            members += [self._add_state(row) for row in written]
             self._ended[slice] = number if written else 0
         for state in members:
             state.leave(slice, number)
@@ -334,7 +343,7 @@ class CommitBuilder:
         many(
             self._sql["insert_outbox"],
             [
-                outbox_row(s.seq, s.queue, microseconds(s.message.created))
+                make_outbox_row(s.seq, s.queue, microseconds(s.message.created))
                 for s in states
                 if s.message and s.undelivered
             ],
@@ -345,8 +354,11 @@ class CommitBuilder:
             [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
         )
 
-    def _without_removed(self, states: list[_RowState]) -> list[_RowState]:
-        """Remove the messages that retire, but for those that somebody wants to be sent again. The others are left."""
+    def _remove_retired(self, states: list[_RowState]) -> list[_RowState]:
+        """Remove the messages that retire, but not those that are in the outbox again.
+
+        Return the states of all others.
+        """
         retired = {state.seq for state in states if state.retired is not None}
         if not retired:
             return states

@@ -1,4 +1,4 @@
-"""A store in memory, for tests: the contract on dicts and lists, to be read in one sitting."""
+"""A store in memory, for tests and as the specification of the contract on dicts and lists."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from demaq.store.protocol import (
     StoredMessage,
     ToSend,
     Unsent,
-    slices_at,
+    resolve_own_number,
 )
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
 from demaq.store.request_names import name_of
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A message and what became of it."""
+class _StoredRow:
+    """A message and its state."""
 
     seq: int
     message: NewMessage
     properties: Mapping[str, PropertyValue]
     slices: dict[SliceKey, int | None]
-    """The number of the reset that ended the membership, or None."""
+    """The number of the reset that ended each membership, or None."""
     entries: list[IndexEntry]
     priority: int | None = None
     processed: int | None = None
@@ -50,7 +50,7 @@ class _Kept:
     """When it is to be sent, if it is."""
     attempts: int = 0
 
-    def visible(self, snapshot: int) -> bool:
+    def is_visible(self, snapshot: int) -> bool:
         return self.seq <= snapshot and (self.retired is None or self.retired > snapshot)
 
     def is_in(self, slice: SliceKey, snapshot: int) -> bool:
@@ -72,15 +72,15 @@ def _system_time() -> datetime:
 
 
 class MemoryStore:
-    """The protocol of a store, forgotten with the process. `now` says when messages retire."""
+    """Implements the protocol Store in memory. `now` returns the time at which messages retire."""
 
     def __init__(self, *, now: Callable[[], datetime] = _system_time) -> None:
         self._now = now
         self._lock = threading.RLock()
         self._number = 0
-        self._kept: dict[int, _Kept] = {}
+        self._rows: dict[int, _StoredRow] = {}
         self._members: dict[SliceKey, list[int]] = {}
-        """Whoever joined, in order, and is still there."""
+        """The messages that joined each slice and are still stored, in order."""
         self._entries: dict[tuple[str, str], list[int]] = {}
         self._requests: dict[str, int] = {}
         self._by_name: dict[str, str] = {}
@@ -94,7 +94,7 @@ class MemoryStore:
         self._indexes: frozenset[str] = frozenset()
         self._migrated: dict[int, MigratedMessage] = {}
         self._migration: tuple[str, int, int] | None = None
-        """For which version messages were restated, at which number, and up to which."""
+        """The digest of the next version, the number at which messages were migrated, and up to which number."""
 
     # writing
 
@@ -115,21 +115,21 @@ class MemoryStore:
     def postpone(self, postponed: Sequence[Postponed]) -> None:
         with self._lock:
             for each in {each.message: each for each in postponed}.values():
-                kept = self._kept.get(each.message)
-                if kept is None or kept.send_due is None:
+                row = self._rows.get(each.message)
+                if row is None or row.send_due is None:
                     continue
-                kept.send_due = each.due
+                row.send_due = each.due
                 if each.attempt is not None:
-                    kept.attempts = each.attempt.number
+                    row.attempts = each.attempt.number
                     self._attempts.append(each.attempt)
 
     def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
         with self._lock:
-            gone = sorted([seq for seq in set(seqs) if seq not in self._kept])
+            gone = sorted([seq for seq in set(seqs) if seq not in self._rows])
             if not gone:
                 for seq in seqs:
-                    kept = self._kept[seq]
-                    kept.send_due, kept.attempts = due, 0
+                    row = self._rows[seq]
+                    row.send_due, row.attempts = due, 0
             return gone
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
@@ -140,21 +140,21 @@ class MemoryStore:
 
     def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         with self._lock:
-            if not self._holds(digest):
+            if not self._is_noted_for(digest):
                 self._migrated.clear()
             self._migrated.update({message.seq: message for message in messages})
             self._migration = (digest, self._number, done)
 
     def activate(self, program: NextProgram, at: datetime) -> int:
         with self._lock:
-            noted = list(self._migrated.values()) if self._holds(program.digest) else []
+            noted = list(self._migrated.values()) if self._is_noted_for(program.digest) else []
             self._number += bool(noted)
             for migrated in noted:
-                if migrated.seq in self._kept:
-                    self._become(self._kept[migrated.seq], migrated)
-            for kept in self._kept.values():
-                if kept.processed is None and kept.message.queue in program.priorities:
-                    kept.priority = program.priorities[kept.message.queue]
+                if migrated.seq in self._rows:
+                    self._migrate(self._rows[migrated.seq], migrated)
+            for row in self._rows.values():
+                if row.processed is None and row.message.queue in program.priorities:
+                    row.priority = program.priorities[row.message.queue]
             self._migrated.clear()
             self._migration = None
             self._indexes = frozenset(program.indexes)
@@ -170,7 +170,7 @@ class MemoryStore:
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
         with self._lock:
-            found = [(kept.retired_at, seq) for seq, kept in self._kept.items() if kept.retired_at is not None]
+            found = [(row.retired_at, seq) for seq, row in self._rows.items() if row.retired_at is not None]
             garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[
                 :limit
             ]
@@ -190,19 +190,19 @@ class MemoryStore:
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
         with self._lock:
-            found = [kept for kept in self._kept.values() if kept.message.queue == name and kept.visible(snapshot)]
-            return [_stored(kept, snapshot) for kept in found]
+            found = [row for row in self._rows.values() if row.message.queue == name and row.is_visible(snapshot)]
+            return [_make_stored(row, snapshot) for row in found]
 
     def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
         with self._lock:
-            members = [self._kept[seq] for seq in self._members.get((slicing, key), ())]
-            return [_stored(kept, snapshot) for kept in members if kept.is_in((slicing, key), snapshot)]
+            members = [self._rows[seq] for seq in self._members.get((slicing, key), ())]
+            return [_make_stored(row, snapshot) for row in members if row.is_in((slicing, key), snapshot)]
 
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
         with self._lock:
             seqs = {seq for value in values for seq in self._entries.get((index, value), ())}
-            found = [self._kept[seq] for seq in sorted(seqs)]
-            return [_stored(kept, snapshot) for kept in found if kept.visible(snapshot)]
+            found = [self._rows[seq] for seq in sorted(seqs)]
+            return [_make_stored(row, snapshot) for row in found if row.is_visible(snapshot)]
 
     def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         return {key: self.slice(slicing, key, snapshot) for key in keys}
@@ -219,20 +219,20 @@ class MemoryStore:
 
     def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
         with self._lock:
-            left_out = set(but)
+            excluded = set(but)
             found = [
                 (-k.priority, k.seq)
-                for k in self._kept.values()
+                for k in self._rows.values()
                 if k.priority is not None
                 and k.processed is None
-                and k.seq not in left_out
+                and k.seq not in excluded
                 and k.message.queue not in but_of
             ]
             return [self._current(seq) for _, seq in sorted(found)[:limit]]
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         with self._lock:
-            found = [k.seq for k in self._kept.values() if k.message.queue == queue and k.is_waiting()]
+            found = [k.seq for k in self._rows.values() if k.message.queue == queue and k.is_waiting()]
             return [self._current(seq) for seq in found[:limit]]
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
@@ -252,7 +252,7 @@ class MemoryStore:
                 ToSend(
                     seq=message.seq,
                     queue=queue,
-                    attempts=self._kept[message.seq].attempts,
+                    attempts=self._rows[message.seq].attempts,
                     properties=message.properties,
                     slices=message.slices,
                 )
@@ -269,14 +269,14 @@ class MemoryStore:
             for at, name, seq in self._outbox():
                 found.setdefault(name, []).append((at, seq))
             return {
-                name: (len(those), min(those)[0], self._kept[min([seq for _, seq in those])].message.created)
+                name: (len(those), min(those)[0], self._rows[min([seq for _, seq in those])].message.created)
                 for name, those in sorted(found.items())
             }
 
     def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
         with self._lock:
             asked = [(at, s, q) for at, q, s in self._outbox() if queue in (None, q) and message in (None, s)]
-            found = [(at, q, self._kept[s]) for at, s, q in sorted(asked)[:limit]]
+            found = [(at, q, self._rows[s]) for at, s, q in sorted(asked)[:limit]]
             return [
                 Unsent(message=k.seq, queue=q, created=k.message.created, due=at, attempts=k.attempts)
                 for at, q, k in found
@@ -301,19 +301,19 @@ class MemoryStore:
 
     def message(self, seq: int) -> StoredMessage | None:
         with self._lock:
-            return self._current(seq) if seq in self._kept else None
+            return self._current(seq) if seq in self._rows else None
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
         with self._lock:
-            return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._kept]
+            return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._rows]
 
     def caused_by(self, seq: int) -> list[int]:
         with self._lock:
-            return [kept.seq for kept in self._kept.values() if kept.message.trigger == seq]
+            return [row.seq for row in self._rows.values() if row.message.trigger == seq]
 
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         with self._lock:
-            seqs = [seq for seq, kept in self._kept.items() if seq > after and queue in (None, kept.message.queue)]
+            seqs = [seq for seq, row in self._rows.items() if seq > after and queue in (None, row.message.queue)]
             return [self._current(seq) for seq in seqs[:limit]]
 
     def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
@@ -335,8 +335,8 @@ class MemoryStore:
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         with self._lock:
             counts: dict[str, int] = {}
-            for kept in self._kept.values():
-                for (name, key), ended in kept.slices.items():
+            for row in self._rows.values():
+                for (name, key), ended in row.slices.items():
                     if name == slicing and ended is None and (after is None or key > after):
                         counts[key] = counts.get(key, 0) + 1
             return sorted(counts.items())[:limit]
@@ -344,15 +344,15 @@ class MemoryStore:
     def counts(self) -> dict[str, tuple[int, int]]:
         with self._lock:
             counts: dict[str, tuple[int, int]] = {}
-            for kept in self._kept.values():
-                if kept.retired is None:
-                    visible, unprocessed = counts.get(kept.message.queue, (0, 0))
-                    counts[kept.message.queue] = (visible + 1, unprocessed + (kept.processed is None))
+            for row in self._rows.values():
+                if row.retired is None:
+                    visible, unprocessed = counts.get(row.message.queue, (0, 0))
+                    counts[row.message.queue] = (visible + 1, unprocessed + (row.processed is None))
             return dict(sorted(counts.items()))
 
     def slicings(self) -> list[str]:
         with self._lock:
-            slices = [slice for kept in self._kept.values() for slice, ended in kept.slices.items() if ended is None]
+            slices = [slice for row in self._rows.values() for slice, ended in row.slices.items() if ended is None]
             return sorted({slicing for slicing, _ in slices})
 
     def indexes(self) -> frozenset[str]:
@@ -360,7 +360,7 @@ class MemoryStore:
 
     def migrated_until(self, digest: str) -> int:
         with self._lock:
-            return self._migration[2] if self._migration is not None and self._holds(digest) else 0
+            return self._migration[2] if self._migration is not None and self._is_noted_for(digest) else 0
 
     def requested(self, beginning: str) -> dict[str, int]:
         with self._lock:
@@ -370,10 +370,10 @@ class MemoryStore:
         with self._lock:
             found = {}
             for seq in seqs:
-                if seq in self._kept:
+                if seq in self._rows:
                     migrated = self._migrated.get(seq)
                     known = migrated.properties if migrated is not None else None
-                    found[seq] = self._kept[seq].properties if known is None else known
+                    found[seq] = self._rows[seq].properties if known is None else known
             return found
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
@@ -381,10 +381,10 @@ class MemoryStore:
             return self._programs[-1] if self._programs else None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resource is open."""
 
     def _check(self, steps: Sequence[Step]) -> None:
-        """Nothing may be kept of a commit that fails: look first, then apply."""
+        """Raise AlreadyProcessed before anything is applied, because a commit that fails must change nothing."""
         number = self._number
         requests = set(self._by_name)
         new: set[int] = set()
@@ -395,8 +395,8 @@ class MemoryStore:
             for seq in (step.processed, step.fired):
                 if seq is None:
                     continue
-                kept = self._kept.get(seq)
-                waiting = seq in new if kept is None else kept.processed is None
+                row = self._rows.get(seq)
+                waiting = seq in new if row is None else row.processed is None
                 if seq in done or not waiting:
                     raise AlreadyProcessed(f"message {seq} was processed before")
                 done.add(seq)
@@ -418,16 +418,16 @@ class MemoryStore:
         touched: set[int] = set()
         for seq in (step.processed, step.fired):
             if seq is not None:
-                self._kept[seq].processed = number
+                self._rows[seq].processed = number
                 touched.add(seq)
         for slice in step.resets:
             for seq in self._members.get(slice, ()):
-                if self._kept[seq].slices[slice] is None:
-                    self._kept[seq].slices[slice] = number
+                if self._rows[seq].slices[slice] is None:
+                    self._rows[seq].slices[slice] = number
                     touched.add(seq)
         if step.delivered is not None:
-            kept = self._kept[step.delivered]
-            kept.undelivered, kept.send_due = False, None
+            row = self._rows[step.delivered]
+            row.undelivered, row.send_due = False, None
             touched.add(step.delivered)
         if step.attempt is not None:
             self._attempts.append(step.attempt)
@@ -435,7 +435,7 @@ class MemoryStore:
             self._answers.setdefault(step.answer.connection, (self._now(), step.answer))
         self._number += step.elided
         created = tuple([self._store(message) for message in step.created])
-        retired = tuple([seq for seq in sorted(touched) if self._retire(self._kept[seq], number)])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(self._rows[seq], number)])
         return Committed(number=number, created=created, retired=retired)
 
     def _store(self, message: NewMessage) -> int:
@@ -443,106 +443,106 @@ class MemoryStore:
             return self._requests[self._by_name[name_of(message.request)]]
         self._number += 1
         seq = self._number
-        kept = _Kept(
+        row = _StoredRow(
             seq,
             message,
             dict(message.properties),
-            dict.fromkeys(slices_at(seq, message.slices)),
+            dict.fromkeys(resolve_own_number(seq, message.slices)),
             list(dict.fromkeys(message.entries)),
             message.priority,
             undelivered=message.undelivered,
             send_due=message.created if message.undelivered else None,
         )
-        self._kept[seq] = kept
-        for slice in kept.slices:
+        self._rows[seq] = row
+        for slice in row.slices:
             self._members.setdefault(slice, []).append(seq)
-        for entry in kept.entries:
+        for entry in row.entries:
             self._entries.setdefault(entry, []).append(seq)
         if message.request is not None:
             self._requests[message.request] = seq
             self._by_name[name_of(message.request)] = message.request
         return seq
 
-    def _retire(self, kept: _Kept, number: int) -> bool:
-        if not kept.may_retire():
+    def _retire(self, row: _StoredRow, number: int) -> bool:
+        if not row.may_retire():
             return False
-        kept.retired = number
-        kept.retired_at = self._now()
+        row.retired = number
+        row.retired_at = self._now()
         return True
 
     def _remove(self, seq: int) -> None:
-        kept = self._kept.pop(seq)
-        for slice in kept.slices:
+        row = self._rows.pop(seq)
+        for slice in row.slices:
             self._members[slice].remove(seq)
-        for entry in kept.entries:
+        for entry in row.entries:
             self._entries[entry].remove(seq)
-        if kept.message.request is not None:
-            self._removed_requests[kept.message.request] = self._now()
+        if row.message.request is not None:
+            self._removed_requests[row.message.request] = self._now()
 
-    def _holds(self, digest: str) -> bool:
+    def _is_noted_for(self, digest: str) -> bool:
         return self._migration is not None and self._migration[:2] == (digest, self._number)
 
-    def _become(self, kept: _Kept, migrated: MigratedMessage) -> None:
-        """Make a message what was noted for it."""
+    def _migrate(self, row: _StoredRow, migrated: MigratedMessage) -> None:
+        """Change a message to what was noted for it."""
         if migrated.properties is not None:
-            kept.properties = migrated.properties
-        if kept.retired is not None:
+            row.properties = migrated.properties
+        if row.retired is not None:
             return
         slices = () if migrated.discarded else migrated.slices
-        for slice, ended in kept.slices.items():
+        for slice, ended in row.slices.items():
             if ended is None and slice not in slices:
-                kept.slices[slice] = self._number
+                row.slices[slice] = self._number
         for slice in slices:
-            if kept.slices.get(slice, self._number) is not None:
-                kept.slices.pop(slice, None)  # joined again, it is the last one
-                kept.slices[slice] = None
+            if row.slices.get(slice, self._number) is not None:
+                row.slices.pop(slice, None)  # joined again, it goes last
+                row.slices[slice] = None
                 members = self._members.setdefault(slice, [])
-                if kept.seq not in members:
-                    insort(members, kept.seq)
+                if row.seq not in members:
+                    insort(members, row.seq)
         if migrated.discarded:
-            kept.processed = kept.processed or self._number
-            kept.undelivered, kept.send_due = False, None
+            row.processed = row.processed or self._number
+            row.undelivered, row.send_due = False, None
         else:
-            self._set_entries(kept, migrated.entries)
-        self._retire(kept, self._number)
+            self._set_entries(row, migrated.entries)
+        self._retire(row, self._number)
 
-    def _set_entries(self, kept: _Kept, entries: Sequence[IndexEntry]) -> None:
-        for entry in kept.entries:
-            self._entries[entry].remove(kept.seq)
-        kept.entries = list(dict.fromkeys(entries))
-        for entry in kept.entries:
-            self._entries.setdefault(entry, []).append(kept.seq)
+    def _set_entries(self, row: _StoredRow, entries: Sequence[IndexEntry]) -> None:
+        for entry in row.entries:
+            self._entries[entry].remove(row.seq)
+        row.entries = list(dict.fromkeys(entries))
+        for entry in row.entries:
+            self._entries.setdefault(entry, []).append(row.seq)
 
     def _outbox(self) -> list[tuple[datetime, str, int]]:
-        return [(k.send_due, k.message.queue, k.seq) for k in self._kept.values() if k.send_due is not None]
+        return [(k.send_due, k.message.queue, k.seq) for k in self._rows.values() if k.send_due is not None]
 
     def _is_to_send(self, seq: int) -> bool:
-        return seq in self._kept and self._kept[seq].send_due is not None
+        return seq in self._rows and self._rows[seq].send_due is not None
 
     def _timers(self) -> list[tuple[datetime, int]]:
-        waiting = [kept for kept in self._kept.values() if kept.processed is None]
-        return sorted((kept.message.timer.due, kept.seq) for kept in waiting if kept.message.timer is not None)
+        waiting = [row for row in self._rows.values() if row.processed is None]
+        return sorted((row.message.timer.due, row.seq) for row in waiting if row.message.timer is not None)
 
     def _current(self, seq: int) -> StoredMessage:
-        return _stored(self._kept[seq], self._number)
+        return _make_stored(self._rows[seq], self._number)
 
 
-def _stored(kept: _Kept, snapshot: int) -> StoredMessage:
-    message = kept.message
+def _make_stored(row: _StoredRow, snapshot: int) -> StoredMessage:
+    message = row.message
     return StoredMessage(
-        seq=kept.seq,
+        seq=row.seq,
         queue=message.queue,
         body=message.body,
-        properties=dict(kept.properties),
+        properties=dict(row.properties),
         created=message.created,
         rule=message.rule,
         trigger=message.trigger,
-        origin=kept.seq if message.origin is None else message.origin,
+        origin=row.seq if message.origin is None else message.origin,
         hops=message.hops,
-        slices=tuple([slice for slice in kept.slices if kept.is_in(slice, snapshot)]),
-        processed=kept.processed,
-        retired=kept.retired,
+        slices=tuple([slice for slice in row.slices if row.is_in(slice, snapshot)]),
+        processed=row.processed,
+        retired=row.retired,
         timer=message.timer,
         transient=message.transient,
-        undelivered=kept.undelivered,
+        undelivered=row.undelivered,
     )

@@ -1,7 +1,10 @@
-"""Change the program of a store: note what messages will be, decide, write it.
+"""Migrate a store to a changed program: note what messages will be, decide, apply.
 
-Until the decision nobody sees what was noted, so the old program may come back at any time. From the decision on it
-only has to be written, in small transactions; whoever opens the store first completes that.
+Before the decision, notes have no effect, so the old program can be run again at any time. The decision is one
+transaction. After it the notes are applied in small transactions; if that is interrupted, it is completed when the
+store is opened next, before anything else.
+
+The tables `evolution` and `restated` are named as in stores on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from demaq.store.protocol import MigratedMessage, NextProgram
 from demaq.store.tables import Tables
 
 MIGRATED_BATCH = 2_000
-"""So many messages are written in one transaction."""
+"""How many messages are written in one transaction."""
 
 _ORDER = (
     "set_properties",
@@ -42,34 +45,35 @@ _ORDER = (
     "delete_outbox",
     "set_retired",
     "add_checksum",
-    "retire_entry",  # behind the entries that were just made
+    "retire_entry",  # after the entries that were just inserted
     "count",
 )
 
 
-def noted_up_to(tables: Tables, digest: str) -> int:
+def find_progress(tables: Tables, digest: str) -> int:
+    """Return up to which number messages are noted for a version; 0 if no note for it holds."""
     row = _migration(tables)
     return row[2] if row is not None and row[:2] == (digest, _newest(tables)) else 0
 
 
-def slicings(tables: Tables) -> list[str]:
+def read_slicings(tables: Tables) -> list[str]:
     return [name for (name,) in tables.rows(tables.sql["slicings"])]
 
 
-def complete_indexes(tables: Tables) -> frozenset[str]:
+def read_complete_indexes(tables: Tables) -> frozenset[str]:
     return frozenset([name for (name,) in tables.rows(tables.sql["complete_indexes"])])
 
 
-def next_properties(tables: Tables, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
+def read_next_properties(tables: Tables, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
     rows = tables.rows(tables.sql["next_properties"], [encode_numbers(seqs)])
     return {seq: decode_properties(properties) for seq, properties in rows}
 
 
-def note(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
-    """Within a transaction: note what messages will be."""
+def note_migrated(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
+    """Note what messages will be. Within a transaction."""
     row = _migration(tables)
     if row is None or row[:2] != (digest, _newest(tables)):
-        _forget(tables)
+        _clear_notes(tables)
         tables.execute(tables.sql["insert_migration"], [digest, _newest(tables), 0])
     rows = [
         (
@@ -86,11 +90,11 @@ def note(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done:
 
 
 def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
-    """Within a transaction: from now on this is the program."""
+    """Make this the active program. Return its version. Within a transaction."""
     newest = _newest(tables)
     row = _migration(tables)
     if row is None or row[:2] != (program.digest, newest):
-        _forget(tables)
+        _clear_notes(tables)
         tables.execute(tables.sql["insert_migration"], [program.digest, newest, 0])
     number = newest + 1 if tables.rows(tables.sql["next_migrated"], [1]) else newest
     tables.execute(tables.sql["decide_migration"], [number, json.dumps(dict(program.priorities))])
@@ -108,8 +112,8 @@ def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     return version
 
 
-def write_some(tables: Tables, now: int) -> bool:
-    """Within a transaction: write some of what was decided; the answer is whether there is more to write."""
+def apply_batch(tables: Tables, now: int) -> bool:
+    """Apply some of what was decided. Return whether there may be more. Within a transaction."""
     row = _migration(tables)
     if row is None or row[3] is None:
         return False
@@ -130,7 +134,7 @@ def write_some(tables: Tables, now: int) -> bool:
 
 
 def _set_priority(tables: Tables, queue: str, priority: int | None) -> int:
-    """Give some of the unprocessed messages of a queue their priority; return how many there were."""
+    """Set the priority of some unprocessed messages of a queue. Return how many there were."""
     asked = {"queue": queue, "priority": priority, "limit": MIGRATED_BATCH}
     rows = tables.rows(tables.sql["other_priorities"], asked)
     added = priority_checksum(priority)
@@ -141,7 +145,7 @@ def _set_priority(tables: Tables, queue: str, priority: int | None) -> int:
 
 
 class _MigratedRows:
-    """Messages as they will be, row by row; the statements are run for all of them together."""
+    """Collects the changes of migrated messages; each statement is run once for all of them."""
 
     def __init__(self, tables: Tables, number: int, now: int) -> None:
         self._tables = tables
@@ -153,9 +157,9 @@ class _MigratedRows:
         for row in rows:
             seq, properties, slices, entries, discarded, queue, processed, undelivered, had, listed, retired, body = row
             if queue is None:
-                continue  # it was removed meanwhile
+                continue  # it was removed after it was noted
             if properties is not None:
-                self._do("set_properties", properties, body_checksum(seq, body, properties), seq)
+                self._add("set_properties", properties, body_checksum(seq, body, properties), seq)
             if retired is not None:
                 continue
             wanted = [] if discarded else decode_list(slices)
@@ -173,35 +177,38 @@ class _MigratedRows:
             else:
                 state = (processed, None, None, undelivered)
                 if members != decode_list(had):
-                    self._do("set_slices", encode_slices(members), 0, seq)
-            after = state_checksum(seq, *state, encode_slices(members), _text(kept))
+                    self._add("set_slices", encode_slices(members), 0, seq)
+            after = state_checksum(seq, *state, encode_slices(members), _encode(kept))
             before = state_checksum(seq, processed, None, None, undelivered, had, listed)
             if after != before:
-                self._do("add_checksum", after - before, seq)
+                self._add("add_checksum", after - before, seq)
         for name, parameters in self._todo.items():
             self._tables.execute_many(self._tables.sql[name], parameters)
         self._tables.execute_many(self._tables.sql["delete_migrated"], [(row[0],) for row in rows])
 
-    def _do(self, statement: str, *parameters: Any) -> None:
+    def _add(self, statement: str, *parameters: Any) -> None:
         self._todo[statement].append(parameters)
 
     def _members(self, seq: int, wanted: list[Membership], had: list[Membership]) -> list[Membership]:
-        """Leave slices and join others. A slice that is joined again forgets its former lifetime."""
+        """Return the memberships after leaving and joining slices.
+
+        Joining again replaces a former, ended membership.
+        """
         keys = [(slicing, key) for slicing, key, _ in wanted]
         members: list[Membership] = []
         for slicing, key, ended in had:
             if (slicing, key) not in keys:
                 members.append([slicing, key, ended or self._number])
                 if not ended:
-                    self._do("end_member", self._number, slicing, key, seq)
+                    self._add("end_member", self._number, slicing, key, seq)
             elif ended:
-                self._do("delete_member", slicing, key, ended, seq)
+                self._add("delete_member", slicing, key, ended, seq)
             else:
                 members.append([slicing, key, 0])
                 keys.remove((slicing, key))
         for slicing, key in keys:
             members.append([slicing, key, 0])
-            self._do("insert_member", slicing, key, 0, seq)
+            self._add("insert_member", slicing, key, 0, seq)
         return members
 
     def _entries(self, seq: int, wanted: list[list[str]], had: list[list[str]]) -> list[list[str]]:
@@ -209,24 +216,24 @@ class _MigratedRows:
             return had
         for entry in had:
             if entry not in wanted:
-                self._do("delete_entry", *entry, 0, seq)
+                self._add("delete_entry", *entry, 0, seq)
         for entry in wanted:
             if entry not in had:
-                self._do("insert_entry", *entry, 0, seq)
-        self._do("set_entries", _text(wanted), seq)
+                self._add("insert_entry", *entry, 0, seq)
+        self._add("set_entries", _encode(wanted), seq)
         return wanted
 
     def _retire(
         self, seq: int, queue: str, processed: int | None, members: list[Membership], entries: list[list[str]]
     ) -> None:
-        self._do("delete_outbox", seq)
-        self._do("set_retired", processed or self._number, self._number, self._now, encode_slices(members), 0, seq)
+        self._add("delete_outbox", seq)
+        self._add("set_retired", processed or self._number, self._number, self._now, encode_slices(members), 0, seq)
         for entry in entries:
-            self._do("retire_entry", self._number, *entry, seq)
-        self._do("count", queue, -1, -1 if processed is None else 0)
+            self._add("retire_entry", self._number, *entry, seq)
+        self._add("count", queue, -1, -1 if processed is None else 0)
 
 
-def _text(entries: Sequence[Sequence[str]]) -> str | None:
+def _encode(entries: Sequence[Sequence[str]]) -> str | None:
     return encode_entries([(index, value) for index, value in entries])
 
 
@@ -239,6 +246,6 @@ def _migration(tables: Tables) -> Any:
     return rows[0] if rows else None
 
 
-def _forget(tables: Tables) -> None:
+def _clear_notes(tables: Tables) -> None:
     tables.execute(tables.sql["delete_migration"])
     tables.execute(tables.sql["clear_migrated"])

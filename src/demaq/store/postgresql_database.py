@@ -1,9 +1,8 @@
-"""The store's tables on a PostgreSQL server: opened, checked, brought up to date, and opened again when a connection is
-lost; transactions on them; the server's errors in the operator's words.
+"""The store's tables on a PostgreSQL server: opening, schema upgrades, reconnection, transactions and error messages.
 
-One process at a time writes: whoever holds an advisory lock, which belongs to its connection. Whoever is the writer for
-the first time takes the next term. So one whose connection was lost goes on only if nobody else was the writer since,
-and no transaction of one whose term is over is committed, even where something between it and the server took its lock.
+One process at a time writes: the one that holds an advisory lock, which belongs to its connection. A new writer begins
+the next term (a fencing token). A writer that has lost its connection goes on only if no other process was the writer
+since, and no transaction of an earlier term is committed, even if a proxy has released the lock.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from demaq.store.address import Address
 from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
 MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 4)])
-"""The script at position n leads from version n to n + 1."""
+"""The script at position n upgrades version n to n + 1."""
 COPY_ROWS_MIN = 20
-"""So many rows travel by COPY, which takes journeys of its own to the server but costs less for each row."""
+"""From so many rows on, COPY is used: it takes more round trips but costs less for each row."""
 STANDBY_SECONDS = 1.0
-"""How often one who waits to be the writer asks."""
+"""How often a standby tries to take the lock."""
 RECONNECT_SECONDS_MAX = 10.0
-"""How long the server may take to give up a connection that was lost, before it is an outage."""
+"""How long the server may take to close a connection that was lost, before that is an outage."""
 OWN_BACKENDS_MAX = 5
-"""So many connections may be lost one after the other before the server has given up the first of them."""
+"""How many connections may be lost in a row before the server has closed the first of them."""
 
 _CONNECTION_SQL = load_statements("postgresql", "connection")
 _SQL = load_statements("postgresql", *STORE_FILES)
 _ALWAYS = ("durable", "no_full_scans", "notice_dead_peers")
 _FOR_READERS = ("read_only", "short_locks")
-"""What is set on every connection, and on those of readers."""
+"""Settings of every connection, and of readers' connections."""
 _ENDED = ("08", "57P")
-"""How the codes of errors start with which the server ends a connection."""
+"""Prefixes of the error codes with which the server closes a connection."""
 _COPY = {_SQL[name]: copy for name, copy in load_statements("postgresql", "bulk").items()}
 """COPY statements by the statements that they replace for many rows."""
 _Parameters = Sequence[Any] | dict[str, Any]
@@ -49,7 +48,7 @@ _connections: weakref.WeakSet[psycopg.Connection] = weakref.WeakSet()
 
 
 class ServerDatabase:
-    """One connection, one caller at a time."""
+    """One connection, used by one caller at a time. Implements Tables."""
 
     def __init__(
         self,
@@ -67,14 +66,14 @@ class ServerDatabase:
         self._closed = False
         self._term: int | None = None
         self._backends: deque[int] = deque(maxlen=OWN_BACKENDS_MAX)
-        """The server's processes for our newest connections: one of them may hold the lock when it is lost."""
-        self.written_at: str | None = None
-        """Where the tables lay when they were written last."""
-        self.lies_at = ""
-        """Where they lie now: which database of which cluster in which of its histories, and which table there."""
+        """The server's processes for our last connections: one of them may still hold the lock after it was lost."""
+        self.last_origin: str | None = None
+        """The origin that was written last; another one than `origin` if the tables were copied or restored."""
+        self.origin = ""
+        """Identifies the tables: cluster, timeline, database and table."""
         self._in_transaction = False
         self._queued: list[tuple[str, _Parameters]] = []
-        """Statements of a transaction that nobody waits for: they travel with the next one that has an answer."""
+        """Statements of a transaction without results: they are sent with the next one that has some."""
         self._connection = self._connect()
         try:
             with self._errors():
@@ -93,7 +92,7 @@ class ServerDatabase:
                 return connection.execute(statement, parameters, prepare=True).fetchall()
 
     def stream(self, statement: str) -> Iterator[Any]:
-        """Rows one after the other, for who reads many; within `reading`."""
+        """Yield rows one by one, for large results. Within `reading`."""
         with self._errors(), self._open().cursor(name="demaq_rows") as cursor:
             yield from cursor.execute(statement)
 
@@ -110,7 +109,7 @@ class ServerDatabase:
         self.copy_rows(_COPY[statement], parameters)
 
     def copy_rows(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Within a transaction: let a COPY statement have these rows."""
+        """Run a COPY statement with these rows. Within a transaction."""
         self._flush()
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
@@ -118,7 +117,7 @@ class ServerDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+        """Run the block as one transaction, durable at its end."""
         with self.lock, self._errors():
             connection = self._open()
             assert not self._in_transaction, "transactions do not nest"
@@ -139,7 +138,7 @@ class ServerDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is read in the block is of one moment."""
+        """Let all reads in the block see one snapshot."""
         with self.lock, self._errors():
             connection = self._open()
             assert not self._in_transaction, "transactions do not nest"
@@ -168,7 +167,7 @@ class ServerDatabase:
     def _open(self) -> psycopg.Connection:
         if self._closed:
             raise StoreError(f"the store {self.name} is closed")
-        # Within a transaction a new connection would know nothing of its first half.
+        # Not within a transaction, whose first statements would be lost.
         if self._connection.closed and not self._in_transaction:
             self._reconnect()
         return self._connection
@@ -179,7 +178,7 @@ class ServerDatabase:
             yield
         except psycopg.Error as error:
             said = self._address.without_secrets(_first_line(error))
-            if isinstance(error, psycopg.errors.DivisionByZero):  # by expect_term, and nowhere else
+            if isinstance(error, psycopg.errors.DivisionByZero):  # only expect_term divides
                 raise StoreTakenOver(f"another writer has taken over the store {self.name}; start anew") from error
             if self._is_lost(error):
                 self._connection.close()
@@ -217,7 +216,7 @@ class ServerDatabase:
         if encoding != "UTF8":
             raise StoreError(f"the store {self.name} is a database in {encoding}; a store must be in UTF8")
         if self._read_only:
-            version = self._checked_version()
+            version = self._check_version()
             if version == 0:
                 raise StoreMissing(f"there is no store in {self.name}")
             if version < len(MIGRATIONS):
@@ -226,8 +225,8 @@ class ServerDatabase:
         if wait:
             self._wait_for_lock(tell)
         elif not self._one("try_lock"):
-            raise StoreHeld(f"the store {self.name} is held by {self._holder()[1]}")
-        version = self._checked_version()
+            raise StoreHeld(f"the store {self.name} is held by {self._find_holder()[1]}")
+        version = self._check_version()
         if version < len(MIGRATIONS):
             with self.transaction():
                 self._flush()
@@ -237,35 +236,35 @@ class ServerDatabase:
                 self.execute(_CONNECTION_SQL["set_version"], [len(MIGRATIONS)])
         if version == 0:
             tell(f"made a new store in {self.name}")
-        self.written_at = self._one("written_at")
-        self.lies_at = self._whereabouts()
+        self.last_origin = self._one("written_at")
+        self.origin = self._read_origin()
         self._term = self._one("next_term")
 
-    def _whereabouts(self) -> str:
+    def _read_origin(self) -> str:
         known = []
         for name in ("system_identifier", "timeline", "table_identifier"):
             try:
                 known.append(str(self._one(name)))
-            except psycopg.errors.InsufficientPrivilege:  # a provider may keep it to himself
+            except psycopg.errors.InsufficientPrivilege:  # a hosting provider may not allow it
                 known.append("?")
         return "/".join(known)
 
-    def note_whereabouts(self) -> None:
-        """From now on the tables belong where they lie."""
+    def write_origin(self) -> None:
+        """Store the current origin."""
         with self.transaction():
-            self.execute(_CONNECTION_SQL["set_written_at"], [self.lies_at])
+            self.execute(_CONNECTION_SQL["set_written_at"], [self.origin])
 
     def _wait_for_lock(self, tell: Callable[[str], None]) -> None:
-        """Stand by until nobody else is the writer, whatever becomes of the server meanwhile."""
-        told = ""
+        """Wait until there is no other writer, also while the server is down."""
+        last_reason = ""
         while True:
             try:
                 if self._connection.closed:
                     self._connection = self._connect()
                 if self._one("try_lock"):
                     return
-                pid, who = self._holder()
-                reason = f"the store {self.name} is held by {who}" if pid is not None else told
+                pid, who = self._find_holder()
+                reason = f"the store {self.name} is held by {who}" if pid is not None else last_reason
             except StoreError as error:
                 reason = str(error)
             except psycopg.Error as error:
@@ -273,12 +272,12 @@ class ServerDatabase:
                     raise
                 self._connection.close()
                 reason = f"the store {self.name} has ended the connection"
-            if reason != told:
-                told = reason
-                tell(f"standing by: {told}")
+            if reason != last_reason:
+                last_reason = reason
+                tell(f"standing by: {reason}")
             time.sleep(STANDBY_SECONDS)
 
-    def _checked_version(self) -> int:
+    def _check_version(self) -> int:
         version = int(self._one("version")) if self._one("has_tables") else 0
         if version > len(MIGRATIONS):
             raise StoreError(
@@ -287,8 +286,8 @@ class ServerDatabase:
             )
         return version
 
-    def _holder(self) -> tuple[int | None, str]:
-        """The server's process for the writer, and what is known of the writer."""
+    def _find_holder(self) -> tuple[int | None, str]:
+        """Return the server's process for the writer, and a description of the writer."""
         row = self._connection.execute(_CONNECTION_SQL["holder"]).fetchone()
         if row is None:
             return None, "another writer"
@@ -296,26 +295,26 @@ class ServerDatabase:
         return pid, f"{name or 'a process that does not say its name'} (connection {pid} from {host})"
 
     def _reconnect(self) -> None:
-        """Go on after a lost connection; a writer only if it still is the one."""
+        """Open a new connection. Raises StoreTakenOver if there was another writer meanwhile."""
         self._connection = self._connect()
         if self._read_only:
             return
         try:
-            self._take_lock_again()
+            self._retake_lock()
         except BaseException:
             self._connection.close()
             raise
 
-    def _take_lock_again(self) -> None:
+    def _retake_lock(self) -> None:
         give_up = time.monotonic() + RECONNECT_SECONDS_MAX
         while not self._one("try_lock"):
-            pid, who = self._holder()
+            pid, who = self._find_holder()
             if pid is not None and pid not in self._backends:
                 raise StoreTakenOver(f"another writer has taken over the store {self.name}: {who}")
             if time.monotonic() > give_up:
                 raise StoreError(f"the store {self.name} still holds a connection that was lost")
             if pid is not None:
-                self._one("end_connection", [pid])  # our own, which the server does not know to be lost
+                self._one("end_connection", [pid])  # our own lost connection, which the server has not noticed
             time.sleep(STANDBY_SECONDS / 10)
         if self._one("term") != self._term:
             raise StoreTakenOver(f"another writer has taken over the store {self.name}, and is gone again; start anew")
@@ -323,11 +322,11 @@ class ServerDatabase:
 
 def _roll_back(connection: psycopg.Connection) -> None:
     if _is_idle(connection):
-        return  # it has not begun yet
+        return  # the transaction has not begun
     with suppress(psycopg.Error):
         connection.execute(_CONNECTION_SQL["rollback"])
     if not _is_idle(connection):
-        connection.close()  # interrupted in the middle of a statement: a new connection is known to be good
+        connection.close()  # interrupted within a statement: a new connection is in a known state
 
 
 def _is_idle(connection: psycopg.Connection) -> bool:
@@ -338,12 +337,12 @@ def _first_line(error: psycopg.Error) -> str:
     return error.diag.message_primary or next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def _let_go_in_child() -> None:
-    """A forked child shares the connection and would hold the lock on after its parent was killed."""
+def _close_in_child() -> None:
+    """Close the connections that a forked child shares: it would hold the lock after its parent was killed."""
     for connection in list(_connections):
         if not connection.closed:
             os.close(connection.fileno())
     _connections.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,9 +1,12 @@
-"""What the engine asks of a store. One contract suite (tests/support/store/contract.py) holds for every implementation.
+"""The protocol of a store. One contract suite (tests/support/store/contract.py) tests every implementation.
 
-Everything that happens takes the next number of one increasing sequence: a message is stored under its number, and the
-processing of a message takes a number too. So a snapshot is a number S. At S a message is visible if it was stored by
-then (`seq <= S`) and not yet retired (`retired` is None or `> S`); it is in a slice if it joined and the slice was not
-reset since. The engine decides, the store records: all of a step or nothing of it, all steps of a commit or none.
+Every event takes the next number of one increasing sequence: a message is stored under its number (`seq`), and its
+processing takes a number too. So a snapshot is a number S. These invariants hold:
+
+- At S a message is visible if `seq <= S` and `retired` is None or `> S`.
+- At S it is in a slice if it joined before and no reset of the slice up to S came after.
+- A message retires when it is processed, delivered (if it must be) and in no slice.
+- A commit is atomic: all of its steps are applied, or none.
 """
 
 from __future__ import annotations
@@ -20,19 +23,19 @@ from demaq.store.epochs import Epochs
 SliceKey = tuple[str, str]
 """A slicing and a key."""
 OWN_NUMBER = "\0"
-"""As the key of a slice in a new message: the number it is stored under, which nobody knows before."""
+"""As the key of a slice in a new message: stands for the number under which the message will be stored."""
 IndexEntry = tuple[str, str]
 """The name of an index (its queue and path) and a value."""
 
 
-def slices_at(seq: int, slices: Iterable[SliceKey]) -> list[SliceKey]:
-    """The slices that a message joins as it is stored under a number, each once."""
+def resolve_own_number(seq: int, slices: Iterable[SliceKey]) -> list[SliceKey]:
+    """Return the slices that a message joins when it is stored under a number, each once."""
     return list(dict.fromkeys([(slicing, str(seq) if key == OWN_NUMBER else key) for slicing, key in slices]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """A message of an echo queue comes back in its target when it is time."""
+    """When a message of an echo queue is enqueued again, and into which queue."""
 
     due: datetime
     target: str
@@ -45,34 +48,37 @@ class NewMessage:
     queue: str
     body: str
     properties: Mapping[str, PropertyValue]
-    """Declared and transport properties; what the other fields say is not repeated here."""
+    """Declared and transport properties, but not those that are fields here."""
     created: datetime
     rule: str | None = None
-    """The rule that made it; None for one from outside."""
+    """The rule that created it; None for a message from outside."""
     trigger: int | None = None
-    """The message whose processing made it."""
+    """The message whose processing created it."""
     origin: int | None = None
-    """The root of its causal tree; None for a message that is one."""
+    """The root of its causal tree; None if it is a root itself."""
     hops: int = 0
     priority: int | None = None
-    """When it is processed relative to others; None for a message that nobody processes (a mailbox, a timer)."""
+    """Higher ones are processed first; None for a message that no rule processes (in a mailbox, a timer)."""
     slices: tuple[SliceKey, ...] = ()
     entries: tuple[IndexEntry, ...] = ()
     timer: Timer | None = None
     transient: bool = False
-    """Gone after the store is opened again."""
+    """Removed when the store is opened again."""
     undelivered: bool = False
     """In an outgoing gateway: must not retire before it is delivered."""
     request: str | None = None
-    """What makes a repeated request harmless: the first message of that name is the only one.
+    """An idempotency key: only the first message with this name is stored.
 
-    It may have a digest of what was sent behind its name: see `demaq.store.request_names`.
+    It may end with a digest of what was sent: see `demaq.store.request_names`.
     """
 
 
 @record
 class StoredMessage:
-    """A message as it lies in the store. Only `processed`, `retired` and `undelivered` ever change."""
+    """A stored message.
+
+    Only `slices`, `processed`, `retired` and `undelivered` change, and in a migration `properties`.
+    """
 
     seq: int
     queue: str
@@ -84,11 +90,11 @@ class StoredMessage:
     origin: int
     hops: int
     slices: tuple[SliceKey, ...]
-    """The slices it is in at the snapshot it was read at."""
+    """Its slices at the snapshot at which it was read."""
     processed: int | None
     """The number its processing took, or None."""
     retired: int | None
-    """From this number on it is invisible to rules; it may be removed."""
+    """From this number on it is invisible to rules and may be removed."""
     timer: Timer | None
     transient: bool
     undelivered: bool
@@ -106,28 +112,28 @@ class Attempt:
     seconds: float
     destination: str
     result: Literal["sent", "again", "failed"]
-    """Acknowledged by the other side; to be tried again; given up."""
+    """Acknowledged by the receiver; to be retried; given up."""
     status: str | None = None
-    """What the other side said."""
+    """The status that the receiver returned."""
     kind: str | None = None
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:
-    """A message that an outgoing gateway is still to send."""
+    """A message in the outbox of an outgoing gateway, for listings."""
 
     message: int
     queue: str
     created: datetime
     due: datetime
     attempts: int
-    """How many there were."""
+    """How many attempts there were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
-    """A message that is to be sent at another time, perhaps because of an attempt that failed."""
+    """A message of the outbox that gets another due time, if `attempt` is given because that has failed."""
 
     message: int
     due: datetime
@@ -136,19 +142,19 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToSend:
-    """A message that is to be sent: all but its text."""
+    """A message of the outbox that is due: all that decides how it is sent, without its body."""
 
     seq: int
     queue: str
     attempts: int
-    """How many were made before."""
+    """How many attempts were made before."""
     properties: Mapping[str, PropertyValue]
     slices: tuple[SliceKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """What was answered on a connection; a repeated request gets it again."""
+    """The response on a connection; a repeated request gets it again."""
 
     connection: str
     status: int
@@ -158,37 +164,37 @@ class StoredAnswer:
 
 @record
 class Step:
-    """The effects of processing one message (or of a timer, or of a client who takes it): applied in this order.
+    """The effects of processing one message, of a timer, or of a client that takes a message from a mailbox.
 
-    The processed mark, then the resets, then the new messages, so that a message enqueued together with a reset opens
-    the new lifetime; last, whatever is processed, delivered and in no slice any more retires.
+    They are applied in this order: the processed mark, the resets, the new messages (so that a message enqueued
+    together with a reset begins the new lifetime), then messages retire that are processed, delivered and in no slice.
     """
 
     processed: int | None = None
     resets: tuple[SliceKey, ...] = ()
     created: tuple[NewMessage, ...] = ()
     fired: int | None = None
-    """The echo message whose timer ends with this step. It counts as processed."""
+    """The echo message whose timer fires with this step. It counts as processed."""
     elided: int = 0
-    """So many numbers are taken before those of the messages it creates: by others that have come and gone."""
+    """How many numbers to skip before those of the created messages: of messages that came and went unstored."""
     delivered: int | None = None
-    """The message of an outgoing gateway that was delivered, or has finally failed, with this step."""
+    """The message of an outgoing gateway whose delivery has succeeded or finally failed with this step."""
     attempt: Attempt | None = None
-    """The attempt that did it."""
+    """The last attempt to deliver it."""
     answer: StoredAnswer | None = None
-    """What was answered with that message, where it may be asked for again."""
+    """The response that the message was, if a repeated request may get it again."""
 
 
 @record
 class Committed:
-    """What became of a step."""
+    """The result of a step."""
 
     number: int
-    """The number the step itself took."""
+    """The number of the step itself."""
     created: tuple[int, ...]
     """The numbers of its messages, in order."""
     retired: tuple[int, ...]
-    """Messages that became invisible with it."""
+    """Messages that retired with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,28 +203,28 @@ class MigratedMessage:
 
     seq: int
     properties: Mapping[str, PropertyValue] | None = None
-    """None where they stay as they are."""
+    """None if they do not change."""
     slices: tuple[SliceKey, ...] = ()
-    """The slices it will be in. One that has retired is in none, whatever stands here."""
+    """The slices it will be in; ignored if it has retired."""
     entries: tuple[IndexEntry, ...] = ()
     discarded: bool = False
-    """Its queue is given up: it leaves all slices and retires, processed or not."""
+    """Whether its queue is removed: it leaves all slices and retires, processed or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextProgram:
-    """A version of the program that is to become the active one."""
+    """A version of the program that becomes the active one."""
 
     digest: str
     files: Mapping[str, str]
     indexes: tuple[str, ...]
     """The indexes that are complete under it."""
     priorities: Mapping[str, int | None]
-    """What unprocessed messages of each queue get; None where nobody processes them."""
+    """The new priority of unprocessed messages, by queue; None if no rule processes them."""
 
 
 def as_stored(message: NewMessage, seq: int) -> StoredMessage:
-    """A new message as it lies in the store right after it was stored under a number."""
+    """Return a new message as it is right after it was stored under a number."""
     return StoredMessage(
         seq=seq,
         queue=message.queue,
@@ -229,7 +235,7 @@ def as_stored(message: NewMessage, seq: int) -> StoredMessage:
         trigger=message.trigger,
         origin=seq if message.origin is None else message.origin,
         hops=message.hops,
-        slices=tuple(slices_at(seq, message.slices)),
+        slices=tuple(resolve_own_number(seq, message.slices)),
         processed=None,
         retired=None,
         timer=message.timer,
@@ -239,169 +245,169 @@ def as_stored(message: NewMessage, seq: int) -> StoredMessage:
 
 
 class Store(Protocol):
-    """Append-only messages and what is known about them. One process at a time may write."""
+    """Append-only messages and their state. One process at a time may write."""
 
     # writing
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
-        """Store messages from outside, all or none. Durable on return, but for transient ones.
+        """Store messages from outside, all or none, and return their numbers. Durable on return, but for transient
+        ones.
 
-        One whose `request` is known already is not stored again: its place in the answer has the first one's number.
-        Requests of one name are one, whatever their digests: `requested` tells with which it is remembered.
+        A message with a known `request` is not stored again: its number is that of the first one. Requests are equal if
+        their names are, whatever their digests: `requested` returns the digest that is remembered.
         """
 
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         """Apply steps in order, in one transaction. Durable on return.
 
-        With `elide` a message that is done with is removed at once, and one that is created, processed and released by
-        these very steps takes its number and is not stored at all.
+        With `elide` a message that retires is removed at once; one that is created and retires within these steps takes
+        its number and is not stored at all.
 
-        A step whose message (`processed` or `fired`) was processed before, or is not to be sent (`delivered`), raises
-        AlreadyProcessed, and nothing of the whole commit is kept.
+        Raises AlreadyProcessed, and changes nothing, if a message (`processed` or `fired`) was processed before or
+        (`delivered`) is not in the outbox.
         """
 
     def postpone(self, postponed: Sequence[Postponed]) -> None:
-        """Messages that are to be sent are due at other times; in one transaction."""
+        """Change when messages of the outbox are due, in one transaction."""
 
     def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
-        """Let messages of outgoing gateways be sent, whatever became of them, in one transaction. Their attempts count
-        from 1 again.
+        """Put messages of outgoing gateways into the outbox, delivered or not, in one transaction. Attempts start at 1.
 
-        Return those that are no longer there, in order. If there are any, nothing is changed for the others either.
+        Return those that are no longer stored, in order. If there are any, nothing is changed.
         """
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
-        """Replace a collection; the answer is its new version, counted from 1."""
+        """Replace a collection. Return its new version, counted from 1."""
 
     def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
-        """Note what messages will be under the next version, and that those up to number `done` were looked at.
+        """Note what messages will be under the next version, and that those up to number `done` are migrated.
 
-        It changes nothing before `activate`. What was noted for another version, or before anything else was stored or
-        processed, is forgotten.
+        Notes have no effect before `activate`. Those for another version, or made before the newest number was taken,
+        are deleted.
         """
 
     def activate(self, program: NextProgram, at: datetime) -> int:
-        """From now on this is the program, and what was noted for it holds. The answer is its version, from 1.
+        """Make this the active program and apply the notes for it. Return its version, counted from 1.
 
-        Decided in one transaction and then written in small ones. Where that is interrupted, the store completes it
-        when it is opened again, before anything else.
+        This is decided in one transaction and then applied in small ones. If that is interrupted, the store completes
+        it when it is opened again, before anything else.
         """
 
     def begin_epoch(self) -> str:
-        """Return a new identity, which holds from the next number on: numbers may have been given out before."""
+        """Begin a new epoch, because numbers may be reused. Return the new identity, valid from the next number on."""
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
-        """Remove up to so many messages that retired before a time; the answer is how many there were."""
+        """Remove up to `limit` messages that retired before a time. Return how many there were."""
 
     # reading, at a snapshot
 
     def snapshot(self) -> int:
-        """The newest number."""
+        """Return the newest number."""
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
-        """Visible messages of a queue, in order."""
+        """Return the visible messages of a queue, in order."""
 
     def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
-        """Visible messages of a slice's current lifetime, in order."""
+        """Return the visible messages of a slice's current lifetime, in order."""
 
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
-        """Visible messages that have one of the values in the index, in order, each once."""
+        """Return the visible messages that have one of the values in the index, in order, each once."""
 
     def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
-        """Many slices at once, by their keys."""
+        """Return many slices, by their keys."""
 
     def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
-        """Many look-ups in one index at once, by their values."""
+        """Return many look-ups in one index, by their values."""
 
     def collection(self, name: str) -> tuple[int, list[str]]:
-        """Version and documents; version 0 where nothing was loaded."""
+        """Return version and documents; version 0 if nothing was loaded."""
 
     # reading, as it is now
 
     def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
-        """Unprocessed messages that have a priority, but for these and those of these queues: highest first, then
-        oldest first."""
+        """Return unprocessed messages that have a priority, but not these nor those of these queues: highest priority
+        first, then oldest first."""
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        """The oldest unprocessed messages of a queue that nobody processes, for whoever takes them."""
+        """Return the oldest unprocessed messages of a queue without rules (a mailbox)."""
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        """Echo messages whose time has come and that have not fired, in due order, then oldest first."""
+        """Return echo messages that are due and have not fired, in due order, then oldest first."""
 
     def next_due(self) -> datetime | None:
-        """When the next timer is due."""
+        """Return when the next timer is due."""
 
     def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
-        """Messages that an outgoing gateway is to send, but for these, as they are due."""
+        """Return messages of a gateway's outbox that are due, but not these, in due order."""
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
-        """When the first message of an outgoing gateway is due that is not due by this time."""
+        """Return when the first message of a gateway's outbox is due that is due after this time."""
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
-        """For each outgoing gateway that is to send messages: how many, when the first one is due, and when the oldest
-        was made."""
+        """Return for each gateway with messages in its outbox how many there are, when the first is due, and when the
+        oldest was created."""
 
     def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
-        """What outgoing gateways are to send, of one queue, one message or all, in the order in which it is due."""
+        """Return messages of outboxes, of one queue, one message or all, in due order."""
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
-        """What is remembered of attempts, of one queue, one message or all, the newest first."""
+        """Return the attempts that are remembered, of one queue, one message or all, newest first."""
 
     def answer(self, connection: str) -> StoredAnswer | None:
-        """What was answered, as long as it is remembered."""
+        """Return the response on a connection, as long as it is remembered."""
 
     def identity(self) -> str:
-        """What this store is called by others: 32 characters that no other store has. New messages bear it."""
+        """Return the unique name by which other nodes know the store: 32 characters, part of new messages' names."""
 
     def epochs(self) -> Epochs:
-        """Return what others know each message by."""
+        """Return the names by which other nodes know messages."""
 
     def message(self, seq: int) -> StoredMessage | None:
-        """A message that is still there, retired or not."""
+        """Return a message, retired or not; None if it is not stored."""
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        """Those of the messages that are still there, in the order of their numbers."""
+        """Return those of the messages that are stored, in the order of their numbers."""
 
     def caused_by(self, seq: int) -> list[int]:
-        """Messages that the processing of this one made and that are still there."""
+        """Return the stored messages that the processing of this one created."""
 
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
-        """Everything that is physically there, retired or not, in order, from behind a number."""
+        """Return all stored messages, retired or not, in order, after a number."""
 
     def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
-        """What rules see of a queue now, in order, from behind a number."""
+        """Return the visible messages of a queue, in order, after a number."""
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
-        """What is in a slice now, in order, from behind a number."""
+        """Return the messages of a slice, in order, after a number."""
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
-        """Echo messages that have not fired, in due order, then oldest first, from behind a time and a number."""
+        """Return echo messages that have not fired, in due order, then oldest first, after a time and a number."""
 
     def collections(self) -> list[tuple[str, int, int]]:
-        """Name, version and number of documents of every collection that was loaded, by name."""
+        """Return name, version and number of documents of every collection, sorted by name."""
 
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Keys of the current slices that hold messages, in order from behind a key, with how many they hold."""
+        """Return keys of slices that hold messages, in order after a key, with the number of messages."""
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """For each queue that holds visible messages: how many there are, and how many of them are unprocessed."""
+        """Return for each queue with visible messages how many there are, and how many of them are unprocessed."""
 
     def slicings(self) -> list[str]:
-        """Slicings that have messages in their current slices, in order."""
+        """Return the slicings that have messages in their current slices, in order."""
 
     def indexes(self) -> frozenset[str]:
-        """Indexes that are complete: every visible message of their queues has its entries in them."""
+        """Return the complete indexes: those in which every visible message of their queues has its entries."""
 
     def migrated_until(self, digest: str) -> int:
-        """Up to which number messages were looked at for the next version; 0 where nothing noted for it still holds."""
+        """Return up to which number messages are migrated for the next version; 0 if no note for it holds."""
 
     def requested(self, beginning: str) -> dict[str, int]:
-        """Requests that begin like that and are still remembered, each with the number of its message."""
+        """Return the remembered requests with this prefix, each with the number of its message."""
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        """The properties that messages will have under the next version, as far as they are there."""
+        """Return the properties that messages will have under the next version, for those that are stored."""
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
-        """Number, digest and files of the active version of the program."""
+        """Return number, digest and files of the active version of the program."""
 
     def close(self) -> None: ...

@@ -1,30 +1,30 @@
-"""Remove messages physically, with everything that was kept for them."""
+"""Remove messages physically, with all rows that belong to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from demaq.store.deliveries import forget
+from demaq.store.deliveries import forget_old
 from demaq.store.encoding import decode_list
 from demaq.store.tables import Tables
 
 REQUEST_MEMORY_SECONDS = 24 * 60 * 60
-"""So long a repeated request stays harmless after the message of the first was removed."""
+"""How long a request is remembered after its message was removed."""
 
 
 def remove_garbage(tables: Tables, retired_before: int, now: int, limit: int) -> int:
-    """Messages that retired before a time, longest retired first."""
+    """Remove messages that retired before a time, longest retired first. Return how many there were."""
     rows = tables.rows(tables.sql["garbage"], [retired_before, limit])
     _remove_rows(tables, rows)
     mark_removed(tables, [row[4] for row in rows if row[4] is not None], now)
     tables.execute(tables.sql["forget_requests"], [now - REQUEST_MEMORY_SECONDS * 1_000_000])
-    forget(tables, now)
+    forget_old(tables, now)
     return len(rows)
 
 
 def remove_transient(tables: Tables, limit: int) -> int:
-    """Messages of transient queues, and the memory of their requests: nobody was promised anything."""
+    """Remove messages of transient queues and their requests. Return how many messages there were."""
     rows = tables.rows(tables.sql["transient_messages"], [limit])
     _remove_rows(tables, rows)
     tables.execute_many(tables.sql["delete_request"], [(row[4],) for row in rows if row[4] is not None])
@@ -48,7 +48,7 @@ def remove(
     members: Sequence[tuple[str | int, ...]],
     entries: Sequence[tuple[str | int, ...]],
 ) -> None:
-    """Messages by their numbers, with their rows in slices and indexes."""
+    """Remove messages by their numbers, with their rows in slices and indexes."""
     numbers = [(seq,) for seq in seqs]
     tables.execute_many(tables.sql["delete_member"], members)
     tables.execute_many(tables.sql["delete_entry"], entries)
@@ -58,5 +58,5 @@ def remove(
 
 
 def mark_removed(tables: Tables, requests: Sequence[str], now: int) -> None:
-    """The messages of these requests are removed: they are remembered for some time yet."""
+    """Note that the messages of these requests were removed. The requests are remembered for some time."""
     tables.execute_many(tables.sql["mark_request_removed"], [(now, request) for request in requests])

@@ -49,7 +49,7 @@ def accept_loss(folder: Path) -> Iterator[str]:
 def _repair(folder: Path, report: VerificationReport) -> Iterator[str]:
     database = Database(folder, read_only=False)
     try:
-        database.take_any_text()
+        database.allow_invalid_text()
         database.rebuild_indexes()
         with database.transaction():
             removed = _remove_messages(database, report)

@@ -1,4 +1,7 @@
-"""Make a store of a backup. Its new messages bear another name than those that the former store has sent since then."""
+"""Restore a store from a backup.
+
+It begins an epoch, so that its new messages differ from those sent after the backup.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from demaq.store.store_verification import verify_folder, verify_store
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a store was made of."""
+    """What was restored."""
 
     messages: int
     newest: int
@@ -29,7 +32,7 @@ class Restored:
 
 
 def restore(backup: Path, place: StoreLocation) -> Restored:
-    """Make a store where there is none. Raises StoreDamaged if the backup is damaged."""
+    """Create a store from a backup. Raises StoreDamaged if the backup is damaged."""
     if not (backup / FILE_NAME).is_file():
         raise StoreError(f"there is no backup in {backup}")
     report = verify_store(backup)
@@ -63,7 +66,7 @@ def _restore_to_server(backup: Path, place: StoreLocation) -> VerificationReport
         closing(ServerDatabase(Address(str(place.where)), read_only=False)) as target,
     ):
         copy_to_server(source, target)
-        target.note_whereabouts()
+        target.write_origin()
         report = verify_tables(target)
     expect_no_findings(report, f"{backup} was damaged on the way to {place}", store_argument(place))
     return report

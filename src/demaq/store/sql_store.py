@@ -1,6 +1,6 @@
-"""The protocol of a store, in SQL: what the stores on SQLite and PostgreSQL have in common, which is all but opening.
+"""A store on SQL: everything that the stores on SQLite and PostgreSQL share, which is all but opening.
 
-Each answer is one statement, so readers in other processes see whole commits without asking anybody.
+Each read is one statement, so readers in other processes see whole commits without locks.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ from demaq.store.removal import remove_garbage, remove_transient
 from demaq.store.tables import Tables
 
 TRANSIENT_BATCH = 10_000
-"""So many transient messages are removed in one transaction when a store is opened."""
-
-
+"""How many transient messages are removed in one transaction when a store is opened."""
 LAST_CHARACTER = "\U0010ffff"
-"""Behind whatever else a text may go on with."""
+"""Sorts after every other character."""
 
 
 def system_time() -> datetime:
@@ -56,35 +54,35 @@ def system_time() -> datetime:
 
 
 class SqlStore:
-    """Everything but opening. `now` says when messages retire."""
+    """Implements the protocol Store on tables. `now` returns the time at which messages retire."""
 
     def __init__(self, tables: Tables, *, now: Callable[[], datetime], read_only: bool) -> None:
         self._database = tables
         self._now = now
         self._read_only = read_only
         self._newest: int | None = None
-        """The newest number, where it is known: nobody else writes."""
+        """The newest number, if it is known. It can be kept because this process is the only writer."""
 
     # writing
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._database.lock:
             with self._writing():
-                changes = self._changes()
-                numbers = [changes.append(message) for message in messages]
-                changes.write()
-            self._newest = changes.number
+                builder = self._begin_commit()
+                numbers = [builder.append(message) for message in messages]
+                builder.write()
+            self._newest = builder.number
         return numbers
 
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
         with self._database.lock:
             with self._writing():
-                changes = self._changes()
-                changes.expect([seq for step in steps for seq in _messages_of(step)])
-                changes.expect_to_send([step.delivered for step in steps if step.delivered is not None])
-                committed = [changes.apply(step) for step in steps]
-                changes.write(elide)
-            self._newest = changes.number
+                builder = self._begin_commit()
+                builder.read_states([seq for step in steps for seq in _messages_of(step)])
+                builder.read_outbox([step.delivered for step in steps if step.delivered is not None])
+                committed = [builder.apply(step) for step in steps]
+                builder.write(elide)
+            self._newest = builder.number
         return committed
 
     def postpone(self, postponed: Sequence[Postponed]) -> None:
@@ -108,12 +106,12 @@ class SqlStore:
 
     def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         with self._writing():
-            migration.note(self._database, digest, messages, done)
+            migration.note_migrated(self._database, digest, messages, done)
 
     def activate(self, program: NextProgram, at: datetime) -> int:
         with self._writing():
             number = migration.decide(self._database, program, at)
-        self._complete_evolution()
+        self._complete_migration()
         return number
 
     def begin_epoch(self) -> str:
@@ -128,46 +126,46 @@ class SqlStore:
 
     def snapshot(self) -> int:
         newest = self._newest
-        return int(self._database.rows(self._database.sql["newest_number"])[0][0]) if newest is None else newest
+        return int(self._rows("newest_number")[0][0]) if newest is None else newest
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._database.rows(self._database.sql["queue"], {"queue": name, "snapshot": snapshot})
-        return [_message(row, snapshot) for row in rows]
+        rows = self._rows("queue", {"queue": name, "snapshot": snapshot})
+        return [_decode_message(row, snapshot) for row in rows]
 
     def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._database.rows(self._database.sql["slice"], {"slicing": slicing, "key": key, "snapshot": snapshot})
-        return [_message(row, snapshot) for row in rows]
+        rows = self._rows("slice", {"slicing": slicing, "key": key, "snapshot": snapshot})
+        return [_decode_message(row, snapshot) for row in rows]
 
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
         wanted = encode_texts(values)
-        rows = self._database.rows(
-            self._database.sql["lookup"], {"index": index, "wanted": wanted, "snapshot": snapshot}
-        )
-        return [_message(row, snapshot) for row in rows]
+        rows = self._rows("lookup", {"index": index, "wanted": wanted, "snapshot": snapshot})
+        return [_decode_message(row, snapshot) for row in rows]
 
     def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
-        return self._by_text("slices", keys, {"slicing": slicing, "snapshot": snapshot})
+        return self._read_by_text("slices", keys, {"slicing": slicing, "snapshot": snapshot})
 
     def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
-        return self._by_text("lookups", values, {"index": index, "snapshot": snapshot})
+        return self._read_by_text("lookups", values, {"index": index, "snapshot": snapshot})
 
-    def _by_text(self, statement: str, texts: Sequence[str], asked: dict[str, Any]) -> dict[str, list[StoredMessage]]:
-        """Messages by the first column of a statement, one list for each of the texts."""
+    def _read_by_text(
+        self, statement: str, texts: Sequence[str], asked: dict[str, Any]
+    ) -> dict[str, list[StoredMessage]]:
+        """Return the messages by the first column of a statement, one list for each of the texts."""
         found: dict[str, list[StoredMessage]] = {text: [] for text in texts}
         wanted = encode_texts(list(found))
-        for text, *row in self._database.rows(self._database.sql[statement], {**asked, "wanted": wanted}):
-            found[text].append(_message(row, asked["snapshot"]))
+        for text, *row in self._rows(statement, {**asked, "wanted": wanted}):
+            found[text].append(_decode_message(row, asked["snapshot"]))
         for messages in found.values():
             messages.sort(key=lambda message: message.seq)
         return found
 
     def collection(self, name: str) -> tuple[int, list[str]]:
-        rows = self._database.rows(self._database.sql["collection"], [name])
+        rows = self._rows("collection", [name])
         return (rows[0][0] if rows else 0), [body for _, body in rows if body is not None]
 
     @contextmanager
     def at_one_snapshot(self) -> Iterator[None]:
-        """All that is read in the block is as it was at its beginning, whatever others do meanwhile."""
+        """Let all reads in the block see the store as it was at the beginning."""
         with self._database.reading():
             yield
 
@@ -180,115 +178,108 @@ class SqlStore:
             asked["but"] = encode_numbers(but)
             asked["but_of"] = json.dumps(list(but_of))
             name = "other_pending"
-        return [_message(row) for row in self._database.rows(self._database.sql[name], asked)]
+        return [_decode_message(row) for row in self._rows(name, asked)]
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(self._database.sql["waiting"], {"queue": queue, "limit": limit})
-        return [_message(row) for row in rows]
+        rows = self._rows("waiting", {"queue": queue, "limit": limit})
+        return [_decode_message(row) for row in rows]
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(self._database.sql["due_timers"], {"now": microseconds(now), "limit": limit})
-        return [_message(row) for row in rows]
+        rows = self._rows("due_timers", {"now": microseconds(now), "limit": limit})
+        return [_decode_message(row) for row in rows]
 
     def next_due(self) -> datetime | None:
-        due = self._database.rows(self._database.sql["next_due"])[0][0]
+        due = self._rows("next_due")[0][0]
         return None if due is None else time_at(due)
 
     def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
         asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
-        rows = self._database.rows(self._database.sql["to_send"], asked)
+        rows = self._rows("to_send", asked)
         return [_to_send(queue, *row) for row in rows]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         asked = {"queue": queue, "after": microseconds(after)}
-        due = self._database.rows(self._database.sql["next_to_send"], asked)[0][0]
+        due = self._rows("next_to_send", asked)[0][0]
         return None if due is None else time_at(due)
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
-        rows = self._database.rows(self._database.sql["sendings"])
+        rows = self._rows("sendings")
         return {queue: (count, time_at(due), time_at(created)) for queue, count, due, created in rows}
 
     def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
-        return deliveries.unsent(self._database, queue, message, limit)
+        return deliveries.read_unsent(self._database, queue, message, limit)
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
-        return deliveries.attempts(self._database, queue, message, limit)
+        return deliveries.read_attempts(self._database, queue, message, limit)
 
     def answer(self, connection: str) -> StoredAnswer | None:
-        return deliveries.answer(self._database, connection)
+        return deliveries.read_answer(self._database, connection)
 
     def identity(self) -> str:
         return self.epochs().current
 
     def epochs(self) -> Epochs:
-        return Epochs(self._database.rows(self._database.sql["epochs"]))
+        return Epochs(self._rows("epochs"))
 
     def message(self, seq: int) -> StoredMessage | None:
-        rows = self._database.rows(self._database.sql["message"], [seq])
-        return _message(rows[0]) if rows else None
+        rows = self._rows("message", [seq])
+        return _decode_message(rows[0]) if rows else None
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        return [_message(row) for row in self._database.rows(self._database.sql["messages"], [encode_numbers(seqs)])]
+        return [_decode_message(row) for row in self._rows("messages", [encode_numbers(seqs)])]
 
     def caused_by(self, seq: int) -> list[int]:
-        return [caused for (caused,) in self._database.rows(self._database.sql["caused_by"], [seq])]
+        return [caused for (caused,) in self._rows("caused_by", [seq])]
 
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         if queue is None:
-            rows = self._database.rows(self._database.sql["stored"], {"after": after, "limit": limit})
+            rows = self._rows("stored", {"after": after, "limit": limit})
         else:
-            rows = self._database.rows(
-                self._database.sql["stored_in_queue"], {"queue": queue, "after": after, "limit": limit}
-            )
-        return [_message(row) for row in rows]
+            rows = self._rows("stored_in_queue", {"queue": queue, "after": after, "limit": limit})
+        return [_decode_message(row) for row in rows]
 
     def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
-        rows = self._database.rows(self._database.sql["visible"], {"queue": queue, "after": after, "limit": limit})
-        return [_message(row) for row in rows]
+        rows = self._rows("visible", {"queue": queue, "after": after, "limit": limit})
+        return [_decode_message(row) for row in rows]
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
         parameters = {"slicing": slicing, "key": key, "after": after, "limit": limit}
-        return [_message(row) for row in self._database.rows(self._database.sql["members"], parameters)]
+        return [_decode_message(row) for row in self._rows("members", parameters)]
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
         due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
-        statement = self._database.sql["first_timers" if after is None else "timers"]
-        rows = self._database.rows(statement, {"due": due, "seq": seq, "limit": limit})
-        return [_message(row) for row in rows]
+        name = "first_timers" if after is None else "timers"
+        rows = self._rows(name, {"due": due, "seq": seq, "limit": limit})
+        return [_decode_message(row) for row in rows]
 
     def collections(self) -> list[tuple[str, int, int]]:
-        return self._database.rows(self._database.sql["collections"])
+        return self._rows("collections")
 
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         parameters = {"slicing": slicing, "after": after, "limit": limit}
-        return self._database.rows(
-            self._database.sql["first_slice_keys" if after is None else "slice_keys"], parameters
-        )
+        return self._rows("first_slice_keys" if after is None else "slice_keys", parameters)
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        return {
-            queue: (visible, unprocessed)
-            for queue, visible, unprocessed in self._database.rows(self._database.sql["counts"])
-        }
+        return {queue: (visible, unprocessed) for queue, visible, unprocessed in self._rows("counts")}
 
     def slicings(self) -> list[str]:
-        return migration.slicings(self._database)
+        return migration.read_slicings(self._database)
 
     def indexes(self) -> frozenset[str]:
-        return migration.complete_indexes(self._database)
+        return migration.read_complete_indexes(self._database)
 
     def migrated_until(self, digest: str) -> int:
-        return migration.noted_up_to(self._database, digest)
+        return migration.find_progress(self._database, digest)
 
     def requested(self, beginning: str) -> dict[str, int]:
         end = beginning + LAST_CHARACTER
-        return dict(self._database.rows(self._database.sql["requests"], {"after": beginning, "end": end}))
+        return dict(self._rows("requests", {"after": beginning, "end": end}))
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        return migration.next_properties(self._database, seqs)
+        return migration.read_next_properties(self._database, seqs)
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
-        rows = self._database.rows(self._database.sql["newest_program"])
+        rows = self._rows("newest_program")
         if not rows:
             return None
         number, digest, files = rows[0]
@@ -296,6 +287,9 @@ class SqlStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def _rows(self, name: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        return self._database.rows(self._database.sql[name], parameters)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -307,37 +301,40 @@ class SqlStore:
             finally:
                 self._newest = None
 
-    def _changes(self) -> CommitBuilder:
+    def _begin_commit(self) -> CommitBuilder:
         return CommitBuilder(self._database, microseconds(self._now()), self._newest)
 
-    def _make_ready(self) -> None:
-        """What nobody was promised is forgotten, and what was decided is completed, before anything else."""
-        self._forget_transient()
-        self._complete_evolution()
+    def _recover(self) -> None:
+        """Remove transient messages and complete a migration that was decided.
+
+        After opening, before any other write.
+        """
+        self._remove_transient()
+        self._complete_migration()
         with self._writing():
-            for first, name in self._database.rows(self._database.sql["epochs_without_checksum"]):
+            for first, name in self._rows("epochs_without_checksum"):
                 write_epoch(self._database, first, name)
 
-    def _forget_transient(self) -> None:
+    def _remove_transient(self) -> None:
         removed = TRANSIENT_BATCH
         while removed == TRANSIENT_BATCH:
             with self._writing():
                 removed = remove_transient(self._database, TRANSIENT_BATCH)
 
-    def _complete_evolution(self) -> None:
+    def _complete_migration(self) -> None:
         more = True
         while more:
             with self._writing():
-                more = migration.write_some(self._database, microseconds(self._now()))
+                more = migration.apply_batch(self._database, microseconds(self._now()))
 
 
 def _messages_of(step: Step) -> list[int]:
-    """The messages that a step is about, besides those it finds in slices."""
+    """Return the messages that a step names; those in slices that it resets are found later."""
     return [seq for seq in (step.processed, step.fired, step.delivered) if seq is not None]
 
 
-def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
-    """A message as it lies there; without a snapshot, in the slices it is in now."""
+def _decode_message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
+    """Return the message of a row, with its slices at a snapshot, or its current ones without. Raises StoreDamaged."""
     (
         seq, queue, body, properties, created, rule, caused_by, origin, hops, slices,
         processed, retired, timer_due, timer_target, transient, undelivered, _, checksum,
@@ -355,7 +352,7 @@ def _message(row: Sequence[Any], snapshot: int | None = None) -> StoredMessage:
             trigger=caused_by,
             origin=origin,
             hops=hops,
-            slices=_slices(slices, snapshot) if slices else (),
+            slices=_decode_slices(slices, snapshot) if slices else (),
             processed=processed,
             retired=retired,
             timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
@@ -373,17 +370,17 @@ def _to_send(queue: str, seq: int, attempts: int, properties: str, slices: str |
             queue=queue,
             attempts=attempts,
             properties=decode_properties(properties),
-            slices=_slices(slices, None) if slices else (),
+            slices=_decode_slices(slices, None) if slices else (),
         )
     except (ValueError, TypeError, AttributeError, LookupError):
-        raise _damaged(seq) from None  # without the cause, which may quote what is stored
+        raise _damaged(seq) from None  # not the cause, which may quote the content of messages
 
 
 def _damaged(seq: int) -> StoreDamaged:
     return StoreDamaged(f"what is stored of message {seq} is not what was; demaq verify says what to do")
 
 
-def _slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:
+def _decode_slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:
     return tuple(
         [
             (slicing, key)

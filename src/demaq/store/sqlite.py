@@ -1,6 +1,6 @@
-"""A store in one folder, on SQLite: what it has said yes to survives kill -9 and power loss.
+"""A store in one folder, on SQLite: acknowledged commits survive kill -9 and power loss.
 
-One process writes, any number read beside it: `SqliteStore.open_readonly`.
+One process writes; any number of others read at the same time: `SqliteStore.open_readonly`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from demaq.store.store_verification import expect_intact
 from demaq.store.writer_lock import WriterLock
 
 VERIFY_SECONDS_MAX = 5.0
-"""How long a store is verified when it is opened after a stop that was not clean."""
+"""How long a store is verified when it is opened after an unclean stop."""
 
 
 class SqliteStore(SqlStore):
-    """The protocol of a store, kept in a folder. `now` says when messages retire."""
+    """A store in a folder. `now` returns the time at which messages retire."""
 
     _lock: WriterLock | None
     _database: Database
@@ -35,7 +35,7 @@ class SqliteStore(SqlStore):
         now: Callable[[], datetime] = system_time,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`tell` hears what the operator should know about the store."""
+        """`tell` is called with lines for the operator."""
         make_folder(folder)
         self._lock = WriterLock(folder)
         try:
@@ -52,25 +52,25 @@ class SqliteStore(SqlStore):
                 self.begin_epoch()
                 newest = self.snapshot()
                 tell(f"the store {folder} begins a new epoch after number {newest:,}: {left.epoch_ends}")
-            database.keep_mark()
+            database.start_mark()
             warning = warn_about_mode(folder)
             if warning is not None:
                 tell(f"warning: {warning}")
-            self._make_ready()
+            self._recover()
         except BaseException:
             self.close()
             raise
 
     @classmethod
     def open_readonly(cls, folder: Path) -> Self:
-        """The reading half, for other processes: beside a running node, or of a store at rest."""
+        """Open the store for reading, whether or not a node runs on it."""
         store = cls.__new__(cls)
         store._lock = None
         SqlStore.__init__(store, Database(folder, read_only=True), now=system_time, read_only=True)
         return store
 
     def _verify(self, folder: Path, tell: Callable[[str], None]) -> None:
-        """Look for damage before anything is written, after a stop that was not clean."""
+        """Look for damage before anything is written, after an unclean stop."""
         report = expect_intact(folder, VERIFY_SECONDS_MAX)
         if not report.is_complete:
             tell(
@@ -79,7 +79,7 @@ class SqliteStore(SqlStore):
             )
 
     def close(self) -> None:
-        if hasattr(self, "_database"):  # and not refused before it was opened
+        if hasattr(self, "_database"):  # else opening has failed
             super().close()
         if self._lock is not None:
             self._lock.release()

@@ -1,7 +1,7 @@
-"""The store's SQLite file: opened, checked, brought up to date; transactions on it; its errors in the operator's words.
+"""The store's SQLite file: opening, schema upgrades, transactions and error messages.
 
-A file says by its application id that it is ours and by its user version which tables it has. `MIGRATIONS` lead from
-each version to the next, and from an empty file to the newest.
+The application id identifies a store's file, the user version the schema of its tables. `MIGRATIONS` upgrade each
+version to the next, and an empty file to the newest.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
-"""What SQLite writes first, and copies into the file at times."""
+"""SQLite's write-ahead log."""
 MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 5)])
-"""The script at position n leads from version n to n + 1 and sets it."""
+"""The script at position n upgrades version n to n + 1 and sets the user version."""
 COUNTING_VERSION = 4
-"""From this version on a store counts its commits."""
+"""The first version that counts commits."""
 BUSY_SECONDS_MAX = 10.0
 """How long to wait for another process, such as a reader that recovers the log after a crash."""
 
 PROGRESS_STEPS = 20_000
-"""Of SQLite's machine, between two looks at the time."""
+"""Instructions of SQLite's virtual machine between two checks of the time."""
 WORDS_MAX = 200
-"""So many characters of what SQLite says are shown."""
+"""How many characters of SQLite's error message are shown."""
 PAGES_AT_ONCE = 4096
-"""So many pages are copied without a pause."""
+"""How many pages are copied without a pause."""
 ROWS_MAX = 256
-"""So many rows go into one statement at most."""
+"""How many rows one statement takes."""
 ROWS_FEW = 16
-"""Up to here each number of rows has a statement of its own, from here on each power of two: all of them are kept."""
+"""Up to here there is a statement for each number of rows, above for each power of two, so that few are cached."""
 
 _ROW = re.compile(r"VALUES \((\?(, \?)*)\)")
 _APPLICATION_ID = 1147498833
@@ -62,22 +62,22 @@ _REASONS = {
 
 
 class Database:
-    """One connection, one caller at a time."""
+    """One connection, used by one caller at a time. Implements Tables."""
 
     def __init__(self, folder: Path, *, read_only: bool, any_version: bool = False) -> None:
-        """With `any_version`, read a database however old it is: nothing but the version is certain of it."""
+        """With `any_version`, an old database is opened too; only its version may be relied on."""
         self.folder = folder
         self.name = str(folder)
         self.sql = _SQL
         self.lock = threading.RLock()
         self.is_new = False
-        """Whether the store was made right now."""
+        """Whether the store was just created."""
         self.version = 0
         self._connection: sqlite3.Connection | None = None
         self._any_version = any_version
         self._mark: MarkFile | None = None
         self._commits: int | None = None
-        """How many transactions there were, where they are counted."""
+        """How many commits there were, if they are counted."""
         with self._errors():
             self._connection = self._connect_to_read() if read_only else self._connect_to_write()
             try:
@@ -91,20 +91,20 @@ class Database:
             try:
                 return self._open().execute(statement, parameters).fetchall()
             except sqlite3.Error as error:
-                raise self._told(error) from error
+                raise self._translate_error(error) from error
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         self._open().execute(statement, parameters)
 
     def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """As few statements as possible: Python lets others run in front of each, and must wait for its turn behind."""
+        """Run as few statements as possible: around each one sqlite3 releases the GIL and has to wait for it again."""
         if not parameters:
             return
         connection = self._open()
         start = 0
         while start < len(parameters):
-            size = _rows_at_once(len(parameters) - start)
-            widened = _for_rows(statement, size)
+            size = _choose_row_count(len(parameters) - start)
+            widened = _widen(statement, size)
             if widened is None:
                 connection.executemany(statement, parameters[start:])
                 return
@@ -112,50 +112,50 @@ class Database:
             start += size
 
     def stream(self, statement: str) -> Iterator[Any]:
-        """Rows one after the other, for who reads many; within `reading`."""
+        """Yield rows one by one, for large results. Within `reading`."""
         with self._errors():
             yield from self._open().execute(statement)
 
     def copy_pages(self, target: sqlite3.Connection) -> None:
-        """Copy the whole database as it is at one moment. Raises sqlite3.Error, whichever of the two is at fault."""
+        """Copy a snapshot of the whole database. Raises sqlite3.Error of either database."""
         with self.lock:
             source = self._open()
             source.execute(_CONNECTION_SQL["begin_read"])
             try:
-                source.execute(_SQL["newest_number"]).fetchone()  # the moment
-                source.backup(target, pages=PAGES_AT_ONCE, progress=_listen)
+                source.execute(_SQL["newest_number"]).fetchone()  # takes the snapshot
+                source.backup(target, pages=PAGES_AT_ONCE, progress=_allow_interrupt)
             finally:
                 with suppress(sqlite3.Error):
                     source.execute(_CONNECTION_SQL["commit"])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+        """Run the block as one transaction, durable at its end."""
         with self.lock, self._errors():
             connection = self._open()
             connection.execute(_CONNECTION_SQL["begin_write"])
             try:
                 before = connection.total_changes
                 yield
-                # A transaction that has changed nothing is not counted: it would be written and synced for that alone.
+                # Not if nothing was changed: the commit would be written and synced for the counter alone.
                 newest = self._count_commit(connection) if connection.total_changes != before else None
                 connection.execute(_CONNECTION_SQL["commit"])
             except BaseException:
-                # SQLite has rolled back by itself after some errors; then there is nothing left to do.
+                # After some errors SQLite has rolled back already.
                 if connection.in_transaction:
                     with suppress(sqlite3.Error):
                         connection.execute(_CONNECTION_SQL["rollback"])
                 raise
             if newest is not None and self._mark is not None and self._commits is not None:
                 self._commits += 1
-                self._mark.write(self._commits, newest)  # after the commit: never ahead of it
+                self._mark.write(self._commits, newest)  # after the commit, because the mark must never be ahead
 
-    def take_any_text(self) -> None:
-        """Let texts be read that are not UTF-8 any more, for who looks for damage."""
-        self._open().text_factory = _any_text
+    def allow_invalid_text(self) -> None:
+        """Let texts be read that are not valid UTF-8, to look for damage."""
+        self._open().text_factory = _decode_any_text
 
     def check_pages(self, seconds_max: float | None) -> list[str]:
-        """Return what SQLite finds wrong with its file. Raises a TimeoutError if it takes longer than that."""
+        """Return what SQLite finds wrong with its file. Raises TimeoutError if it takes longer."""
         connection = self._open()
         give_up = time.monotonic() + (seconds_max or 0)
         if seconds_max is not None:
@@ -167,13 +167,13 @@ class Database:
                 raise TimeoutError from None
             return [str(error)]
         except UnicodeDecodeError:
-            return ["its words about the file are not UTF-8"]
+            return ["SQLite's message is not UTF-8"]
         finally:
             connection.set_progress_handler(None, 0)
         return [str(line) for (line,) in found if line != "ok"]
 
-    def schema(self) -> tuple[tuple[str, ...], ...]:
-        """Return what the tables are, in the words with which they were made."""
+    def read_schema(self) -> tuple[tuple[str, ...], ...]:
+        """Return the statements that created the tables and indexes."""
         with self._errors():
             return tuple(self._open().execute(_CONNECTION_SQL["schema"]).fetchall())
 
@@ -181,8 +181,8 @@ class Database:
         with self._errors():
             self._open().execute(_CONNECTION_SQL["rebuild_indexes"])
 
-    def keep_mark(self) -> None:
-        """From now on count commits, and let the store's mark say how many there were."""
+    def start_mark(self) -> None:
+        """Count commits from now on, and write their number to the mark."""
         with self.lock, self._errors():
             commits, newest = self._open().execute(_CONNECTION_SQL["counted"]).fetchone()
             self._mark = MarkFile(self.folder / FILE_NAME)
@@ -201,7 +201,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What is read in the block is of one moment."""
+        """Let all reads in the block see one snapshot."""
         with self.lock, self._errors():
             connection = self._open()
             connection.execute(_CONNECTION_SQL["begin_read"])
@@ -230,20 +230,20 @@ class Database:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._told(error) from error
+            raise self._translate_error(error) from error
 
-    def _told(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-        """An error in the operator's words."""
+    def _translate_error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+        """Return the error with a message for operators."""
         code = getattr(error, "sqlite_errorcode", None)
         if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_TEXT):
-            # SQLite's words would quote what is stored, or do so and are not UTF-8 themselves.
+            # SQLite's message may quote the content of messages, and may itself not be UTF-8.
             return StoreDamaged(f"the store {self.folder} is damaged: a text in it is not UTF-8; see demaq verify")
-        # The low byte is the kind of error, the rest says more about it.
+        # The low byte is the primary result code.
         reason = _REASONS.get(code & 0xFF) if code is not None else None
         damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
         kind = StoreDamaged if damaged else StoreError
         said = (reason or "SQLite says").replace("{log}", str(self.folder / LOG_NAME))
-        # On one line, and short: about a damaged file SQLite may quote a whole table.
+        # On one line and short: for a damaged file SQLite may quote a whole table.
         words = " ".join(str(error).split())[:WORDS_MAX]
         return kind(f"the store {self.folder} cannot do it: {said} ({words})")
 
@@ -260,8 +260,8 @@ class Database:
             connection.execute(_CONNECTION_SQL["version"]).fetchone()
         except sqlite3.OperationalError:
             connection.close()
-            # Readers share an index of the log, which SQLite cannot make in a read-only folder. Without a log nobody
-            # is writing, and the file can be read as it is.
+            # Readers share an index of the log, which SQLite cannot create in a read-only folder. Without a log there
+            # is no writer, and the file can be read as it is.
             if os.access(self.folder, os.W_OK) or file.with_name(f"{FILE_NAME}-wal").exists():
                 raise
             connection = self._connect(f"{address}?mode=ro&immutable=1")
@@ -281,7 +281,7 @@ class Database:
         connection = self._open()
         if not read_only:
             connection.execute(_CONNECTION_SQL["page_size"])
-        version = self.version = self._checked_version()
+        version = self.version = self._check_version()
         if self._any_version:
             return
         for name in ("cache", "temporary"):
@@ -305,7 +305,7 @@ class Database:
             make_lasting(self.folder)
             self.is_new = True
 
-    def _checked_version(self) -> int:
+    def _check_version(self) -> int:
         application, version, tables = (
             self._open().execute(_CONNECTION_SQL[name]).fetchone()[0]
             for name in ("application_id", "version", "table_count")
@@ -320,22 +320,22 @@ class Database:
         return int(version)
 
 
-def _rows_at_once(rows: int) -> int:
+def _choose_row_count(rows: int) -> int:
     return rows if rows <= ROWS_FEW else min(ROWS_MAX, 1 << (rows.bit_length() - 1))
 
 
 @cache
-def _for_rows(statement: str, rows: int) -> str | None:
-    """A statement with parameters for so many rows; None where its parameters are no rows."""
+def _widen(statement: str, rows: int) -> str | None:
+    """Return a statement with parameters for so many rows; None if it has no VALUES to repeat."""
     row = _ROW.search(statement)
     if row is None:
         return None
     return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
 
 
-def _listen(*_: int) -> None:
-    """Do nothing, in Python: so Ctrl-C is heard in the middle of a long copy."""
+def _allow_interrupt(*_: int) -> None:
+    """Do nothing: while Python runs, Ctrl-C can interrupt a long copy."""
 
 
-def _any_text(raw: bytes) -> str:
+def _decode_any_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")

@@ -47,7 +47,7 @@ def verify_folder(folder: Path, seconds_max: float | None = None) -> Verificatio
     """Return what is damaged in the database of a store in a folder."""
     began = time.monotonic()
     with closing(Database(folder, read_only=True)) as database:
-        database.take_any_text()
+        database.allow_invalid_text()
         report = verify_tables(database, seconds_max)
         left = None if seconds_max is None else began + seconds_max - time.monotonic()
         if report.is_complete:
@@ -77,7 +77,7 @@ def _verify_file(database: Database, report: VerificationReport, seconds_max: fl
         return
     if problems:
         report.find(f"the file {FILE_NAME} is damaged in {len(problems)} places", "messages may be lost or not found")
-    if database.schema() != _expected_schema():
+    if database.read_schema() != _expected_schema():
         report.find(f"the tables of {FILE_NAME} are not those that were made", "what is read from them is not certain")
 
 

@@ -1,7 +1,7 @@
-"""What the store's SQL runs on: tables in some database, and statements for them by name.
+"""The protocol between a store on SQL and its database: a connection, and statements by name.
 
-What a transaction changes is worked out in Python and is the same everywhere. Each database says it in its own SQL, in
-statements of the same names with the same parameters and columns.
+What a transaction changes is computed in Python for every database alike. Each database has statements of the same
+names with the same parameters and columns.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 
 class Tables(Protocol):
-    """One connection, one caller at a time."""
+    """One connection, used by one caller at a time."""
 
     lock: threading.RLock
-    """Held by whoever uses the connection."""
+    """Held while the connection is used."""
 
     @property
     def name(self) -> str:
-        """How the operator knows the store."""
+        """The name of the store in messages for operators."""
 
     @property
     def sql(self) -> Mapping[str, str]:
@@ -29,18 +29,18 @@ class Tables(Protocol):
     def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]: ...
 
     def stream(self, statement: str) -> Iterator[Any]:
-        """Rows one after the other, for who reads many; within `reading`."""
+        """Yield rows one by one, for large results. Within `reading`."""
 
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
-        """Within a transaction: run a statement that has no answer."""
+        """Run a statement without a result. Within a transaction."""
 
     def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """Within a transaction: run it once for each row of parameters."""
+        """Run a statement for each row of parameters. Within a transaction."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All of the block or nothing of it, durable at its end. Others see it whole or not at all."""
+        """Run the block as one transaction, durable at its end."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """What is read in the block is of one moment."""
+        """Let all reads in the block see one snapshot."""
 
     def close(self) -> None: ...

@@ -531,9 +531,9 @@ RESLICED = LOG + CUSTOMER.replace("value //customer", "value concat('x', //custo
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, transactions: int) -> None:
-    """The process ends behind so many transactions of an evolution."""
+    """The process ends after so many transactions of a migration."""
     left = [transactions]
-    write_some, note = migration.write_some, migration.note
+    apply_batch, note_migrated = migration.apply_batch, migration.note_migrated
 
     def count() -> None:
         if left[0] == 0:
@@ -542,14 +542,14 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, transactions: int) -> None:
 
     def noting(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         count()
-        note(tables, digest, messages, done)
+        note_migrated(tables, digest, messages, done)
 
     def writing(tables: Tables, now: int) -> bool:
         count()
-        return write_some(tables, now)
+        return apply_batch(tables, now)
 
-    monkeypatch.setattr(migration, "note", noting)
-    monkeypatch.setattr(migration, "write_some", writing)
+    monkeypatch.setattr(migration, "note_migrated", noting)
+    monkeypatch.setattr(migration, "apply_batch", writing)
     monkeypatch.setattr(migration, "MIGRATED_BATCH", 1)
     monkeypatch.setattr(backfill, "BATCH_MESSAGES", 1)
 
