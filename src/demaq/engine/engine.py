@@ -30,7 +30,7 @@ from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
 from demaq.messages import PropertyValue
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
-from demaq.store.request_names import digest_of, named
+from demaq.store.request_names import digest_of, make_request
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class Engine:
         """
         if request is not None:
             given = [f"{name}={value.text}" for name, value in sorted((properties or {}).items())]
-            request = named(request, digest_of([queue, body, *given]))
+            request = make_request(request, digest_of([queue, body, *given]))
         message = self.received(queue, body, properties, request)
         number = self._arrivals.submit(message)
         expect_repeated(self.store, request)

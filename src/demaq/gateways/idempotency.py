@@ -12,7 +12,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from demaq.gateways.security.authentication import Identity
-from demaq.store.request_names import named
+from demaq.store.request_names import make_request
 
 
 def request_of(transport: str, queue: str, identity: Identity, name: str, digest: str, *, is_guessable: bool) -> str:
@@ -20,4 +20,4 @@ def request_of(transport: str, queue: str, identity: Identity, name: str, digest
     # A name with colons must not look like another one with a key.
     sender = "" if identity.kind == "none" else f"{identity.kind}:{quote(identity.name, safe='')}"
     whole = f"{transport}:{queue}:{sender}:{name}"
-    return f"{whole}:{digest}" if identity.kind == "none" and is_guessable else named(whole, digest)
+    return f"{whole}:{digest}" if identity.kind == "none" and is_guessable else make_request(whole, digest)

@@ -1,7 +1,7 @@
-"""Back a store up, beside a running node or at rest: into a folder that holds all of it as it is at one moment.
+"""Back a store up, while a node runs or not: write a snapshot of it into a new folder.
 
-A backup is a store on SQLite without a mark, whatever the store is kept on. So whoever opens it, by `demaq restore` or
-directly, begins an epoch.
+A backup is a store on SQLite without a mark, also of a store on PostgreSQL. Because there is no mark, an epoch begins
+when it is opened, by `demaq restore` or directly.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Backup:
 
 
 def back_up(place: StoreLocation, destination: Path) -> Backup:
-    """Write a backup into a folder that is not there yet. Raises StoreDamaged if the store is damaged."""
-    with new_folder(destination) as unfinished:
+    """Write a backup into a new folder. Raises StoreDamaged if the store is damaged."""
+    with create_folder(destination) as unfinished:
         file = unfinished / FILE_NAME
         if place.is_on_server:
             server = ServerDatabase(Address(str(place.where)), read_only=True)
-            with closing(server), new_file(file, place.name) as target:
+            with closing(server), create_database(file, place.name) as target:
                 copy_from_server(server, target)
         else:
             copy_folder(place.folder, file)
@@ -63,21 +63,21 @@ def copy_folder(folder: Path, file: Path) -> None:
     """Copy the database of a store in a folder into a new file. Raises StoreDamaged if commits are missing."""
     if folder.is_dir():
         expect_database(folder)
-    with closing(Database(folder, read_only=True)) as source, new_file(file, str(folder)) as target:
+    with closing(Database(folder, read_only=True)) as source, create_database(file, str(folder)) as target:
         examine(folder)
         copy_from_folder(source, target)
 
 
 def expect_no_findings(report: VerificationReport, what: str, where: str) -> None:
-    """Raise StoreDamaged with what was found, if anything was."""
+    """Raise StoreDamaged if there are findings."""
     if report.findings:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
         raise StoreDamaged(f"{what}. {report.findings[0]}{more}. To see all of it: demaq verify {where}")
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write to, its owner's alone, which gets its name when the block has ended well."""
+def create_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, private to its owner, which is renamed if the block succeeds."""
     if os.path.lexists(folder):
         raise StoreError(f"{folder} exists already; give the name of a new folder")
     unfinished = None
@@ -97,8 +97,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_file(file: Path, source: str) -> Iterator[sqlite3.Connection]:
-    """Yield a new database to fill, which is durable when the block has ended well."""
+def create_database(file: Path, source: str) -> Iterator[sqlite3.Connection]:
+    """Yield a new database file, which is durable if the block succeeds."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     os.close(descriptor)
     try:

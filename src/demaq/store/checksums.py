@@ -1,10 +1,10 @@
-"""Checksums of stored rows, by which each can be told intact or not.
+"""Checksums of stored rows, to detect damage.
 
-CRC-32 of what a row holds, written in ASCII so that it is the same for every version of Python and every database. The
-checksum of a row that changes is a sum, with a term for each part that changes apart from the others: a statement that
-writes such a part adds the difference, and need not know the rest. A row that was damaged before stays so.
+A checksum is the CRC-32 of a row's values in ASCII, the same in every version of Python and in every database. The
+checksum of a row that changes is a sum with one term for each part that changes independently: a statement that changes
+a part adds the difference of its term and need not read the others. So a damaged row stays detectable.
 
-Nothing here is secret: a checksum notices faults, not forgers.
+Checksums detect faults, not deliberate changes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ MESSAGE_COLUMNS = (
     "seq", "queue", "created", "rule", "caused_by", "origin", "hops", "transient", "timer_due", "timer_target",
     "request",
 )  # fmt: skip
-"""What never changes in a row of `messages`."""
+"""The columns of `messages` that never change."""
 STATE_COLUMNS = ("processed", "retired", "retired_at", "undelivered", "slices", "entries")
-"""What becomes of a message."""
+"""The columns of `messages` with the state of a message."""
 ROW_TABLES: dict[str, tuple[str, ...]] = {
     "outbox": ("seq", "due", "attempts"),
     "attempts": (
@@ -32,7 +32,10 @@ ROW_TABLES: dict[str, tuple[str, ...]] = {
     "complete_indexes": ("name",),
     "epochs": ("first", "name"),
 }  # fmt: skip
-"""Tables whose rows have the checksum of these columns. The queue in the outbox is that of the message."""
+"""Tables whose rows have the checksum of these columns. The outbox leaves out the queue, which is the message's.
+
+`restated`, the migrated messages, is named as in stores on disk.
+"""
 
 Value = str | int | float | None
 
@@ -42,7 +45,7 @@ def checksum_of(*values: Value) -> int:
 
 
 def body_checksum(seq: int, body: str, properties: str) -> int:
-    # Without `ascii`, which takes longer for long texts: it is computed whenever a message is read.
+    # Without `ascii`, which is slow for long texts: this is computed whenever a message is read.
     return crc32(body.encode(), crc32(properties.encode(), seq & 0xFFFFFFFF))
 
 
@@ -58,13 +61,13 @@ def state_checksum(
     return checksum_of(seq, processed, retired, retired_at, undelivered, slices, entries)
 
 
-@lru_cache(maxsize=1024)  # of every message, and most have one of a few
+@lru_cache(maxsize=1024)  # computed for every message, and there are few priorities
 def priority_checksum(priority: int | None) -> int:
     return checksum_of("priority", priority)
 
 
 def message_checksum(fixed: tuple[Value, ...], state: int, priority: int | None) -> int:
-    """Of a row of `messages`: what never changes, the checksum of its state, and its priority."""
+    """Return the checksum of a row of `messages`: the sum for fixed columns, state and priority."""
     return checksum_of(*fixed) + state + priority_checksum(priority)
 
 

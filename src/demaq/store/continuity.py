@@ -1,7 +1,7 @@
-"""Whether a store in a folder goes on where it was: looked at before it is opened for writing, without changing it.
+"""Compare a store in a folder with its mark before it is opened for writing, without changing it.
 
-What was acknowledged and is gone makes a store be refused, until its operator accepts the loss. One that may have gone
-back, because it was copied or restored, begins a new epoch: see `epochs.py`.
+A store that has lost acknowledged commits is refused until the operator accepts the loss. One that may have gone back
+to an earlier state, because it was copied or restored, begins a new epoch: see `epochs.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import COUNTING_VERSION, FILE_NAME, LOG_NAME, Database
 
 SET_ASIDE = ".damaged"
-"""What the name of a log that was set aside ends with."""
+"""Suffix of a log that was set aside."""
 
 _SQL = load_statements("sqlite", "connection")
 
@@ -29,24 +29,24 @@ class Continuity:
     """How a store was left."""
 
     epoch_ends: str | None = None
-    """Why its messages need another name from now on, if they do."""
+    """Why a new epoch must begin; None if the current one goes on."""
     was_closed: bool = True
-    """Whether nothing was going on when it was left."""
+    """Whether it was closed cleanly."""
 
 
 def examine(folder: Path) -> Continuity:
     """Return how a store was left. Raises StoreDamaged if commits are missing."""
-    mark, fault = _mark_of(folder)  # first: what a running node commits meanwhile is not missing
+    mark, fault = _read_mark(folder)  # first: a running node may commit in between
     counted = _count(folder)
     if counted is None:
         if mark is not None and mark.commits:
-            raise StoreDamaged(_loss(folder, mark, 0, 0))  # all of it was in the log
-        return Continuity()  # new, or of a version that did not count
+            raise StoreDamaged(_describe_loss(folder, mark, 0, 0))  # all of it was in the log
+        return Continuity()  # new, or of a version without the count
     commits, newest = counted
     if mark is None:
         return Continuity(f"its {MARK_NAME} is {fault}, so that nobody knows whether it is complete", was_closed=False)
     if mark.commits > commits:
-        raise StoreDamaged(_loss(folder, mark, commits, newest))
+        raise StoreDamaged(_describe_loss(folder, mark, commits, newest))
     inode = (folder / FILE_NAME).stat().st_ino
     reason = None
     if mark.inode != inode or not mark.is_untouched or (mark.is_closed and mark.commits != commits):
@@ -55,13 +55,14 @@ def examine(folder: Path) -> Continuity:
 
 
 def accept_loss(folder: Path) -> str | None:
-    """Let a store be opened although commits are missing; the caller holds its lock. Return what was done.
+    """Let a store be opened although commits are missing. Return what was done; None if nothing. The caller holds its
+    lock.
 
-    A log that was damaged may hold older pages than the database, which has all of them up to the last checkpoint. So
-    the log is set aside if the database alone knows as much.
+    A damaged log may hold older pages than the database, which has all of them up to the last checkpoint. So the log is
+    set aside if the database alone has as many commits.
     """
     counted = _count(folder)
-    mark, _ = _mark_of(folder)
+    mark, _ = _read_mark(folder)
     if counted is None or mark is None or mark.commits <= counted[0]:
         return None
     alone = _count_without_log(folder)
@@ -75,7 +76,7 @@ def accept_loss(folder: Path) -> str | None:
     return f"went back by {missing:,} commits, from number {mark.newest:,} to {counted[1]:,}"
 
 
-def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
+def _describe_loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
     missing = mark.commits - commits
     numbers = f"with the numbers {newest + 1:,} to {mark.newest:,}" if mark.newest > newest else "which took no numbers"
     alone = _count_without_log(folder)
@@ -93,7 +94,7 @@ def _loss(folder: Path, mark: Mark, commits: int, newest: int) -> str:
     )
 
 
-def _mark_of(folder: Path) -> tuple[Mark | None, str]:
+def _read_mark(folder: Path) -> tuple[Mark | None, str]:
     try:
         return read_mark(folder), "missing"
     except ValueError:
@@ -101,10 +102,10 @@ def _mark_of(folder: Path) -> tuple[Mark | None, str]:
 
 
 def _count(folder: Path) -> tuple[int, int] | None:
-    """Return how many commits the database knows, and its newest number; None if it does not count them yet."""
+    """Return the database's number of commits and its newest number; None if it does not count commits."""
     if not os.path.getsize(folder / FILE_NAME):
         return None
-    # A connection that only reads leaves the log as it is, also when it is the last one.
+    # A read-only connection leaves the log as it is, also when it is the last one.
     with closing(Database(folder, read_only=True, any_version=True)) as database:
         if database.version < COUNTING_VERSION:
             return None

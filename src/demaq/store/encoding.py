@@ -1,7 +1,7 @@
-"""How times, properties and lists of names lie in a column: as numbers that sort, and as JSON.
+"""The encoding of values in columns: times as integers in microseconds, properties and lists as JSON.
 
-The JSON is put together by hand from quoted strings: every message is written and read this way, and `json.dumps` takes
-five times as long for texts this short.
+The JSON is concatenated from quoted strings, because `json.dumps` takes five times as long for such short texts, and
+every message is written this way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _decode = JSONDecoder().raw_decode
 
 
 def microseconds(time: datetime) -> int:
-    """A time as a number; a time without a zone is our mistake."""
+    """Return a time as microseconds since 1970. Raises TypeError for a time without a zone."""
     return (time - _EPOCH) // _MICROSECOND
 
 
@@ -61,7 +61,7 @@ def encode_entries(entries: Iterable[tuple[str, str]]) -> str | None:
 
 
 def decode_list(text: str | None) -> list[Any]:
-    """Slices or entries; a message that has none is the rule."""
+    """Return decoded slices or index entries; an empty list for None, the most frequent value."""
     if text is None:
         return []
     values: list[Any] = _decode(text)[0]
@@ -69,17 +69,17 @@ def decode_list(text: str | None) -> list[Any]:
 
 
 def encode_properties(properties: Mapping[str, PropertyValue]) -> str:
-    return f"{{{','.join([f'{quote(name)}:{_property(value)}' for name, value in properties.items()])}}}"
+    return f"{{{','.join([f'{quote(name)}:{_encode_property(value)}' for name, value in properties.items()])}}}"
 
 
-def _property(value: PropertyValue) -> str:
-    # The key is the text for strings and most numbers: it is written only where it differs.
+def _encode_property(value: PropertyValue) -> str:
+    # The key is written only if it differs from the text, as for some numbers and times.
     if value.key == value.text:
         return f"[{quote(value.type)},{quote(value.text)}]"
     return f"[{quote(value.type)},{quote(value.text)},{quote(value.key)}]"
 
 
 def decode_properties(text: str) -> dict[str, PropertyValue]:
-    if text == "{}":  # many have none
+    if text == "{}":  # the most frequent value
         return {}
     return {name: PropertyValue(parts[0], parts[1], parts[-1]) for name, parts in _decode(text)[0].items()}

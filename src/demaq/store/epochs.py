@@ -1,11 +1,11 @@
-"""What other nodes know the messages of a store by: the name of an epoch and the message's number.
+"""Globally unique names of messages: the name of an epoch and the message's number.
 
-A store that has gone back to an earlier state, because it was restored or copied or has lost the end of its log, gives
-numbers out again. Receivers would take the new messages for the old ones that they know. So such a store begins a new
-epoch: from the next number on its messages have another name. Those that were there before keep theirs, because they
-may have been sent already.
+A store that has gone back to an earlier state, because it was restored, copied or has lost the end of its log, assigns
+numbers again. Receivers would take the new messages for duplicates of those that they know. So such a store begins a
+new epoch: from the next number on, messages have another name. Older messages keep their names, because they may have
+been sent already.
 
-The first half of a name is the store's and stays, the second half is the epoch's.
+The first half of an epoch's name identifies the store and stays, the second half identifies the epoch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STORE_LENGTH = 16
 
 
 class Epochs:
-    """The epochs of a store, as they are while it is open."""
+    """The epochs of a store. They do not change while it is open."""
 
     def __init__(self, epochs: Sequence[tuple[int, str]]) -> None:
-        """From which number on each name holds, in that order."""
+        """`epochs` has the first number and the name of each epoch, in order."""
         self._firsts = [first for first, _ in epochs]
         self._names = [name for _, name in epochs]
 
@@ -33,13 +33,13 @@ class Epochs:
         """The name for new messages: 32 characters."""
         return self._names[-1]
 
-    def name_of(self, seq: int) -> str:
-        """Return the name that was the store's when the message was made."""
+    def epoch_name(self, seq: int) -> str:
+        """Return the name of the epoch in which a message was stored."""
         return self._names[max(bisect_right(self._firsts, seq) - 1, 0)]
 
     def message_name(self, seq: int) -> str:
-        """Return what others know a message by."""
-        return f"{self.name_of(seq)}/{seq}"
+        """Return the globally unique name of a message."""
+        return f"{self.epoch_name(seq)}/{seq}"
 
 
 def new_name() -> str:
@@ -47,12 +47,12 @@ def new_name() -> str:
 
 
 def next_name(current: str) -> str:
-    """Return a name for the epoch after this one."""
+    """Return a new name for the epoch after this one."""
     return current[:STORE_LENGTH] + uuid.uuid4().hex[STORE_LENGTH:]
 
 
 def begin_epoch(tables: Tables) -> str:
-    """Within a transaction: let new messages have another name, and return it."""
+    """Begin an epoch after the newest number and return its name. Within a transaction."""
     newest = int(tables.rows(tables.sql["newest_number"])[0][0])
     name = next_name(Epochs(tables.rows(tables.sql["epochs"])).current)
     write_epoch(tables, newest + 1, name)

@@ -1,7 +1,7 @@
-"""The folder of a store on SQLite: made for its owner alone, and refused where its database is gone.
+"""The folder of a store on SQLite: private to its owner, and refused if its database is missing.
 
-A node that found no database would make a new, empty store in its place, and nobody would notice before he missed his
-messages. So a folder that has held a store and has no database any more is refused.
+Without its database, a node would create a new, empty store, and the loss would go unnoticed. So a folder that has held
+a store and has no database any more is refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from demaq.store.sqlite_database import FILE_NAME, LOG_NAME
 _OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder where there is none, for its owner alone."""
+def create_store_folder(folder: Path) -> None:
+    """Create the folder if there is none, private to its owner."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     except OSError as error:
@@ -28,7 +28,7 @@ def make_folder(folder: Path) -> None:
 
 
 def expect_database(folder: Path) -> None:
-    """Refuse a folder whose database is gone while what belongs to it is still there."""
+    """Raise StoreDamaged if the database is missing but its log or mark is there."""
     if _size(folder / FILE_NAME):
         return
     remains = [name for name in (LOG_NAME, MARK_NAME) if _size(folder / name)]
@@ -41,8 +41,8 @@ def expect_database(folder: Path) -> None:
         )
 
 
-def make_file(folder: Path) -> None:
-    """Make an empty database where there is none, for its owner alone: SQLite gives its other files the same mode."""
+def create_database_file(folder: Path) -> None:
+    """Create an empty database file if there is none, private to its owner. SQLite creates its other files likewise."""
     try:
         os.close(os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
     except OSError as error:

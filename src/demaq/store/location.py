@@ -1,7 +1,7 @@
-"""Where a store is: for opening it, for naming it without secrets, and what of it lies on this machine.
+"""Where a store is: how to open it, its name without secrets, and its folder on this machine.
 
-A folder holds everything. For a store on a server, a node keeps what belongs to its machine, such as the way to its
-socket and Spark's log, in a folder of the user's, named after the address.
+The folder of a store on SQLite holds everything. For a store on a server, a node keeps what belongs to its machine,
+such as the path of its socket and Spark's log, in a folder of the user, named after the address.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ DIGEST_LENGTH = 12
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
     where: str | Path = field(repr=False)
-    """For opening it; an address may hold a password."""
+    """The folder, or the address of a database, which may hold a password."""
     name: str
-    """For whoever reads it."""
+    """For messages to people, without secrets."""
     folder: Path
-    """Where things are that belong to the store and to this machine."""
+    """Holds the files of the store that belong to this machine."""
 
     def __str__(self) -> str:
         return self.name
@@ -38,21 +38,21 @@ class StoreLocation:
 
 
 def place_of(store: str | os.PathLike[str]) -> StoreLocation:
-    """The place that somebody has given as a folder or as an address. Raises a StoreError where it is neither."""
+    """Return the location of a folder or an address. Raises StoreError if it is neither."""
     text = os.fspath(store)
     if not is_address(store if isinstance(store, Path) else text):
         return StoreLocation(Path(text), str(Path(text)), Path(text))
     address = Address(text)
-    return StoreLocation(text, str(address), state_folder() / _folder_name(address))
+    return StoreLocation(text, str(address), state_folder() / _make_folder_name(address))
 
 
 def store_argument(store: StoreLocation | Path) -> str:
-    """Return the argument that names a store, for a command that somebody may copy from what we say."""
+    """Return the command-line argument that names a store, for commands in messages."""
     return f"--store {shlex.quote(str(store))}"
 
 
-def _folder_name(address: Address) -> str:
-    """The same for all addresses of one store but for passwords and the like; readable, and of its own by a digest."""
+def _make_folder_name(address: Address) -> str:
+    """Return a readable, unique name, equal for all addresses of one store (which may differ in passwords)."""
     known = address.identity()
     digest = hashlib.sha256(repr(known).encode()).hexdigest()[:DIGEST_LENGTH]
     shown = " ".join([known.get(part, "") for part in ("user", "host", "dbname")])

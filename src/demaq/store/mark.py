@@ -1,14 +1,13 @@
-"""The mark: what the newest commit of a store is, known apart from its database.
+"""The mark: a small file with the number of a store's commits, independent of its database.
 
-SQLite ends its log at the first frame that is damaged, and so forgets every commit after it without a word. The mark, a
-small file, is written after each commit with the commit's number. A database that knows fewer commits than its mark
-has gone back.
+SQLite ends its log at the first damaged frame, and so silently drops every commit after it. The mark is written after
+each commit with the number of commits. A database with fewer commits than its mark has gone back.
 
-The mark is not synced with each commit, which would double its cost. It is written when the commit is durable, so it
-is never ahead of it: a killed process leaves it exact, power loss at most behind.
+Invariant: the mark is never ahead of the database. It is written after the commit is durable, and not synced with each
+commit, which would double the cost. So after a crash of the process it is exact, and after power loss it may be older.
 
-It also says which file the database was and when the mark was written. A copy has another inode, and whoever brings
-back an older file leaves a time of change that is later than what the file says.
+It also holds the inode of the database and the time at which it was written. A copy has another inode, and replacing
+the mark by an older one leaves a time of change later than the time in it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from demaq.files import PRIVATE_FILE
 
 MARK_NAME = "store.mark"
 TIME_SLACK_SECONDS = 2
-"""The system's times of change are somewhat coarse."""
+"""File systems have coarse times of change."""
 
 _LAYOUT = struct.Struct("<8s?7xQQQQ")
 _CHECKSUM = struct.Struct("<I")
@@ -36,7 +35,7 @@ _SIZE = _LAYOUT.size + _CHECKSUM.size
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a mark says."""
+    """The content of a mark."""
 
     is_closed: bool
     """Whether the store was closed after this commit."""
@@ -46,7 +45,7 @@ class Mark:
     inode: int
     """Of the database."""
     is_untouched: bool
-    """Whether nobody has written or copied the file since."""
+    """Whether the file was not changed or copied after it was written."""
 
 
 class MarkFile:
@@ -62,7 +61,7 @@ class MarkFile:
             raise StoreError(f"{path} cannot be opened for writing: {error.strerror}") from error
 
     def write(self, commits: int, newest: int) -> None:
-        """Note a commit, which is durable."""
+        """Note a commit. It must be durable."""
         self._last = commits, newest
         self._write(is_closed=False)
 
@@ -79,7 +78,7 @@ class MarkFile:
 
     def _write(self, is_closed: bool) -> None:
         data = _LAYOUT.pack(_KIND, is_closed, *self._last, self._inode, time.time_ns())
-        with suppress(OSError):  # the commit is stored all the same: a mark may be behind
+        with suppress(OSError):  # the commit is durable anyway: a mark may be older
             os.pwrite(self._file, data + _CHECKSUM.pack(crc32(data)), 0)
 
 

@@ -1,4 +1,4 @@
-"""Open a store by where it is: a folder, or the address of a database on a PostgreSQL server."""
+"""Open a store by its location: a folder, or the address of a database on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def open_store(
     now: Callable[[], datetime] = system_time,
     tell: Callable[[str], None] = lambda line: None,
 ) -> SqlStore:
-    """The store, for its only writer. With `wait`, one on a server is opened as soon as its writer is gone.
+    """Open a store for writing. With `wait`, wait until a store on a server has no other writer.
 
-    `tell` hears what is waited for, and what the operator should know about the store.
+    `tell` is called with lines for the operator.
     """
     if is_address(where):
         return PostgresqlStore(str(where), wait=wait, now=now, tell=tell)
@@ -34,24 +34,24 @@ def open_store(
 
 
 def address_for_executors(where: str | Path) -> str:
-    """What leads to the store from other processes, on this machine or others. It may hold secrets."""
+    """Return an address of the store for processes on this or other machines. It may hold secrets."""
     return Address(str(where)).for_others() if is_address(where) else str(Path(where).resolve())
 
 
 def open_store_readonly(where: str | Path) -> SqlStore:
-    """The reading half, for other processes."""
+    """Open a store for reading, also while another process writes."""
     if is_address(where):
         return PostgresqlStore.open_readonly(str(where))
     return SqliteStore.open_readonly(Path(where))
 
 
 def how_to_make(place: StoreLocation) -> str:
-    """Return how a store comes to be, for who has none yet."""
+    """Return the commands that create a store, for error messages."""
     return f"demaq run APP {store_argument(place)}, or demaq init to make the store alone"
 
 
 def program_on(store: Store, place: StoreLocation) -> tuple[int, str, dict[str, str]]:
-    """Return number, digest and files of the application that ran on a store last. Raise if there is none yet."""
+    """Return number, digest and files of the application that ran on a store last. Raises StoreMissing if none did."""
     known = store.program()
     if known is None:
         raise StoreMissing(f"there is no application on {place} yet: {how_to_make(place)}")
@@ -59,10 +59,10 @@ def program_on(store: Store, place: StoreLocation) -> tuple[int, str, dict[str, 
 
 
 def identify_file(where: str | Path) -> tuple[int, int] | None:
-    """Return what tells the file of a store from another one that is put in its place; None where it has none.
+    """Return device and inode of a store's file, None for a store on a server, to detect that it was replaced.
 
-    Who keeps a store open for reading asks again before it reads: a file that was replaced, by a backup that was
-    restored or after a crash in a test, stays open and never changes again. No other file gets its number meanwhile.
+    A process that keeps a store open for reading checks it before each read: a replaced file stays open and never
+    changes again. The inode is not reused while the file is open.
     """
     if is_address(where):
         return None

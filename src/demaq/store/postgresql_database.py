@@ -177,7 +177,7 @@ class ServerDatabase:
         try:
             yield
         except psycopg.Error as error:
-            said = self._address.without_secrets(_first_line(error))
+            said = self._address.remove_secrets(_first_line(error))
             if isinstance(error, psycopg.errors.DivisionByZero):  # only expect_term divides
                 raise StoreTakenOver(f"another writer has taken over the store {self.name}; start anew") from error
             if self._is_lost(error):
@@ -202,7 +202,7 @@ class ServerDatabase:
             for name in (*_ALWAYS, *(_FOR_READERS if self._read_only else ())):
                 connection.execute(_CONNECTION_SQL[name])
         except psycopg.Error as error:
-            said = self._address.without_secrets(_first_line(error))
+            said = self._address.remove_secrets(_first_line(error))
             raise StoreError(f"the store {self.name} cannot be reached: {said}") from error
         return connection
 

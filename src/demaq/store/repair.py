@@ -1,7 +1,7 @@
-"""Let a damaged store go on without what it has lost, because its operator says so.
+"""Repair a damaged store without what it has lost, if its operator accepts that.
 
-What is not certain is removed, what follows from the messages is written anew, and a new epoch begins: nobody knows
-which numbers were given out.
+Damaged rows are removed, rows that are derived from messages are rebuilt, and a new epoch begins, because it is not
+known which numbers were assigned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _SQL = load_statements("sqlite", "repair")
 
 
 def accept_loss(folder: Path) -> Iterator[str]:
-    """Make a store usable that has lost something; yield what was done. Raises StoreDamaged where it cannot be."""
+    """Make a store usable that has lost something, and yield what was done.
+
+    Raises StoreDamaged if that is impossible.
+    """
     if not (folder / FILE_NAME).exists():
         raise StoreError(f"there is no store in {folder}")
     lock = WriterLock(folder)
@@ -39,7 +42,7 @@ def accept_loss(folder: Path) -> Iterator[str]:
         if report.findings:
             yield from _repair(folder, report)
         if went_back is not None or report.findings:
-            (folder / MARK_NAME).unlink(missing_ok=True)  # so that a new epoch begins when it is opened
+            (folder / MARK_NAME).unlink(missing_ok=True)  # a store without a mark begins a new epoch
         else:
             yield "nothing is lost"
     finally:
@@ -54,7 +57,7 @@ def _repair(folder: Path, report: VerificationReport) -> Iterator[str]:
         with database.transaction():
             removed = _remove_messages(database, report)
             rows = _remove_rows(database)
-            _derive(database)
+            _rebuild(database)
     finally:
         database.close()
     yield f"removed {removed:,} damaged messages and {rows:,} other rows"
@@ -73,7 +76,7 @@ def _remove_messages(database: Database, report: VerificationReport) -> int:
 
 
 def _remove_rows(database: Database) -> int:
-    """Remove the rows of other tables that are not what was written."""
+    """Remove rows with wrong checksums from the other tables. Return how many there were."""
     removed = 0
     for table, columns in ROW_TABLES.items():
         key = ", ".join(columns)
@@ -82,9 +85,11 @@ def _remove_rows(database: Database) -> int:
         removed += len(rows) - len(intact)
         if len(intact) == len(rows):
             continue
-        if table == "outbox":  # whose checksums leave out the queue: rows that are missing follow from the messages
-            kept = {row[0] for row in intact}
-            database.execute_many(database.sql["delete_outbox"], [(row[0],) for row in rows if row[0] not in kept])
+        if table == "outbox":  # its rows are rebuilt from the messages, and their checksums leave out the queue
+            intact_seqs = {row[0] for row in intact}
+            database.execute_many(
+                database.sql["delete_outbox"], [(row[0],) for row in rows if row[0] not in intact_seqs]
+            )
         else:
             places = ", ".join("?" * (len(columns) + 1))
             database.execute(f"DELETE FROM {table}")
@@ -94,8 +99,8 @@ def _remove_rows(database: Database) -> int:
     return removed
 
 
-def _derive(database: Database) -> None:
-    """Write anew what follows from the messages."""
+def _rebuild(database: Database) -> None:
+    """Rebuild the rows that are derived from messages."""
     for name in ("clear_members", "clear_entries", "clear_counts", "clear_requests"):
         database.execute(_SQL[name])
     members, entries, requests = [], [], []

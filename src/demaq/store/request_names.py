@@ -1,10 +1,10 @@
-"""The names that requests are remembered by: what a sender calls a request, and a digest of what it said.
+"""Idempotency keys of requests: the name that a sender gives a request, and a digest of its content.
 
-A repeated request has the same name and the same digest, and is stored once. One with the name of another request and
-another digest is no repetition; a store does not keep it, and whoever stores it tells the sender.
+A repeated request has the same name and digest, and is stored once. A request with a known name and another digest is
+not a repetition: it is not stored, and the sender gets an error.
 
     http:orders::key-17 ␟ 5f3a…      name, separator, digest
-    replay:12:…                       a name alone: it is made by the system, and says all there is to know
+    replay:12:…                       a name alone, made by the system from the content
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import hashlib
 from collections.abc import Iterable
 
 SEPARATOR = "\x1f"
-"""No name that comes from outside has control characters."""
+"""Names from outside have no control characters."""
 _DIGEST_BYTES = 20
 
 
 def digest_of(parts: Iterable[str | bytes | None]) -> str:
-    """Return a digest of what a request says; where a part ends makes a difference."""
+    """Return a digest of the parts of a request; it depends on where each part ends."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -27,8 +27,8 @@ def digest_of(parts: Iterable[str | bytes | None]) -> str:
     return digest.hexdigest()
 
 
-def named(name: str, digest: str) -> str:
-    """Return the request of this name that says what the digest is of."""
+def make_request(name: str, digest: str) -> str:
+    """Return the idempotency key of a name and a digest."""
     return f"{name.replace(SEPARATOR, ' ')}{SEPARATOR}{digest}"
 
 
@@ -42,9 +42,9 @@ def has_digest(request: str) -> bool:
 
 
 def bounds_of(request: str) -> tuple[str, str]:
-    """Return between which requests, first included and last not, all those of the same name are.
+    """Return the range (first included, last not) of all requests of the same name.
 
-    One without a digest is there too: stores of earlier versions remember no digests.
+    It includes the one without a digest: stores of earlier versions have no digests.
     """
     name = name_of(request)
-    return name, f"{name} "  # the first character behind those of control
+    return name, f"{name} "  # the first character after the control characters

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from demaq.errors import StoreError
 from demaq.store.address import Address
-from demaq.store.backup import copy_folder, expect_no_findings, new_folder
+from demaq.store.backup import copy_folder, create_folder, expect_no_findings
 from demaq.store.copying import copy_to_server
 from demaq.store.epochs import Epochs
 from demaq.store.location import StoreLocation, store_argument
@@ -46,7 +46,7 @@ def restore(backup: Path, place: StoreLocation) -> Restored:
 
 
 def _restore_to_folder(backup: Path, place: StoreLocation) -> VerificationReport:
-    with new_folder(place.folder) as unfinished:
+    with create_folder(place.folder) as unfinished:
         copy_folder(backup, unfinished / FILE_NAME)
         store = SqliteStore(unfinished)
         try:

@@ -1,7 +1,7 @@
-"""Verify a store: is every row what was written, and does what lies in two places agree?
+"""Verify the rows of a store: their checksums, and that derived rows agree with the messages.
 
-Each row has its checksum. Members of slices, index entries and counts follow from the messages and are compared with
-them, so a row of those that changed, came or vanished is noticed as well, and so is a message without its body.
+Members of slices, index entries and counts are derived from the messages and compared with them, so that a changed,
+added or missing row is found, as is a message without its body.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from demaq.store.encoding import decode_list
 from demaq.store.tables import Tables
 
 LOOK_EVERY = 256
-"""After so many rows the time is looked at."""
+"""How many rows are read between two checks of the time."""
 NUMBERS_SHOWN_MAX = 10
 
 _COSTS = {
@@ -44,7 +44,7 @@ _COSTS = {
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that is damaged."""
+    """Something that is damaged, and what that costs."""
 
     what: str
     cost: str
@@ -65,12 +65,12 @@ class VerificationReport:
     messages: int = 0
     rows: int = 0
     without_checksum: int = 0
-    """Rows from a time before there were checksums."""
+    """Rows of versions before there were checksums."""
     newest: int = 0
     is_complete: bool = True
-    """Whether there was time to look at everything."""
+    """Whether there was time to verify everything."""
     damaged: list[int] = field(default_factory=list)
-    """Messages that are not what was stored."""
+    """Messages with wrong checksums."""
 
     def find(self, what: str, cost: str) -> None:
         self.findings.append(Damage(what, cost))
@@ -79,7 +79,7 @@ class VerificationReport:
 def verify_tables(
     tables: Tables, seconds_max: float | None = None, clock: Callable[[], float] = time.monotonic
 ) -> VerificationReport:
-    """Return what is damaged, looking for so many seconds at most."""
+    """Return what is damaged. The report is incomplete if it takes longer than `seconds_max`."""
     report = VerificationReport()
     with tables.reading():
         _Verification(tables, report, None if seconds_max is None else clock() + seconds_max, clock).run()
@@ -102,22 +102,22 @@ class _Verification:
 
     def run(self) -> None:
         try:
-            self._each("numbers", self._numbers, "numbers may be given out again")
-            self._each("messages", self._messages, "messages are lost")
-            self._each("members of slices", self._slices, "rules see other slices")
-            self._each("entries of indexes", self._indexes, "rules do not find what they look up")
-            self._each("requests", self._known_requests, "a repeated request may be taken for a new one")
-            self._each("counts of queues", self._counts, "what is shown of queues is wrong")
-            self._each("outbox", self._outbox, "messages may not be sent")
+            self._verify("numbers", self._numbers, "numbers may be given out again")
+            self._verify("messages", self._messages, "messages are lost")
+            self._verify("members of slices", self._slices, "rules see other slices")
+            self._verify("entries of indexes", self._indexes, "rules do not find what they look up")
+            self._verify("requests", self._known_requests, "a repeated request may be taken for a new one")
+            self._verify("counts of queues", self._counts, "what is shown of queues is wrong")
+            self._verify("outbox", self._outbox, "messages may not be sent")
             for table in ROW_TABLES:
-                self._each(table, lambda table=table: self._rows(table), _COSTS[table])  # type: ignore[misc]
+                self._verify(table, lambda table=table: self._rows(table), _COSTS[table])  # type: ignore[misc]
         except _NoTimeLeft:
             self._report.is_complete = False
 
-    def _each(self, name: str, look: Callable[[], None], cost: str) -> None:
-        """Look at one of the tables; where it cannot be read, the others still can."""
+    def _verify(self, name: str, check: Callable[[], None], cost: str) -> None:
+        """Verify one table. If it cannot be read, report that and go on with the others."""
         try:
-            look()
+            check()
         except StoreDamaged:
             self._report.find(f"{name} cannot be read", cost)
         except (ValueError, TypeError, AttributeError, LookupError):
@@ -160,17 +160,17 @@ class _Verification:
             if seq > report.newest:
                 beyond.append(seq)
         if report.damaged:
-            report.find(f"{_named(report.damaged)} not what was stored", "their content or state is lost")
+            report.find(f"{_list_messages(report.damaged)} not what was stored", "their content or state is lost")
         if bodiless:
-            report.find(f"{_named(bodiless)} without a body", "their content is lost")
+            report.find(f"{_list_messages(bodiless)} without a body", "their content is lost")
         if beyond:
-            report.find(f"{_named(beyond)} beyond the newest number", "numbers may be given out again")
+            report.find(f"{_list_messages(beyond)} beyond the newest number", "numbers may be given out again")
         alone = [seq for (seq,) in self._stream("verify_bodies_alone")]
         if alone:
-            report.find(f"{_named(alone)} only a body is there", "they are lost")
+            report.find(f"{_list_messages(alone)} only a body is there", "they are lost")
 
     def _is_intact(self, row: Any) -> bool:
-        """Whether a message is what was stored. What must follow from it elsewhere is noted."""
+        """Return whether the checksums of a message are right. Adds up what its derived rows must be."""
         (
             seq, queue, created, rule, caused_by, origin, hops, transient, timer_due, timer_target, request,
             processed, retired, retired_at, undelivered, slices, entries, priority, checksum,
@@ -227,7 +227,9 @@ class _Verification:
         alone = [seq for (seq,) in self._stream("verify_outbox_alone")]
         missing = [seq for (seq,) in self._stream("verify_not_to_be_sent")]
         if alone or missing:
-            self._report.find(f"{_named(alone + missing)} not in the outbox as they were", "they may not be sent")
+            self._report.find(
+                f"{_list_messages(alone + missing)} not in the outbox as they were", "they may not be sent"
+            )
         for _, _, _, _, priorities in self._stream("migration"):
             json.loads(priorities or "{}")
 
@@ -242,7 +244,7 @@ class _Verification:
             self._report.find(f"{damaged} rows of {table} are damaged", _COSTS[table])
 
 
-def _named(seqs: list[int]) -> str:
+def _list_messages(seqs: list[int]) -> str:
     shown = ", ".join([str(seq) for seq in sorted(seqs)[:NUMBERS_SHOWN_MAX]])
     more = f" and {len(seqs) - NUMBERS_SHOWN_MAX:,} more" if len(seqs) > NUMBERS_SHOWN_MAX else ""
     return f"{'message' if len(seqs) == 1 else 'messages'} {shown}{more}:"

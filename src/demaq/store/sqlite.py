@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from demaq.store.continuity import examine
-from demaq.store.folder import expect_database, make_file, make_folder, warn_about_mode
+from demaq.store.folder import create_database_file, create_store_folder, expect_database, warn_about_mode
 from demaq.store.location import store_argument
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite_database import Database
@@ -36,11 +36,11 @@ class SqliteStore(SqlStore):
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         """`tell` is called with lines for the operator."""
-        make_folder(folder)
+        create_store_folder(folder)
         self._lock = WriterLock(folder)
         try:
             expect_database(folder)
-            make_file(folder)
+            create_database_file(folder)
             left = examine(folder)
             if not left.was_closed:
                 self._verify(folder, tell)

@@ -1,4 +1,4 @@
-"""Verify a store wherever it is, beside a running node or at rest, without changing it."""
+"""Verify a store in a folder or on a server, while a node runs or not, without changing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SQL = load_statements("sqlite", "connection")
 
 
 def verify_store(where: str | Path, seconds_max: float | None = None) -> VerificationReport:
-    """Return what is damaged in a store, looking for so many seconds at most."""
+    """Return what is damaged in a store. The report is incomplete if it takes longer than `seconds_max`."""
     if is_address(where):
         with closing(ServerDatabase(Address(str(where)), read_only=True)) as server:
             return verify_tables(server, seconds_max)
@@ -34,7 +34,7 @@ def verify_store(where: str | Path, seconds_max: float | None = None) -> Verific
         expect_database(folder)
     if (folder / FILE_NAME).exists():
         try:
-            examine(folder)  # before the database is read: whatever is committed meanwhile is in both
+            examine(folder)  # before the database is read, because a node may commit in between
         except StoreDamaged as error:
             lost = str(error)
     report = verify_folder(folder, seconds_max)
@@ -56,7 +56,7 @@ def verify_folder(folder: Path, seconds_max: float | None = None) -> Verificatio
 
 
 def expect_intact(folder: Path, seconds_max: float) -> VerificationReport:
-    """Raise StoreDamaged if something is found damaged in so many seconds."""
+    """Raise StoreDamaged if damage is found within so many seconds."""
     report = verify_folder(folder, seconds_max)
     if report.findings:
         more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
@@ -69,7 +69,7 @@ def expect_intact(folder: Path, seconds_max: float) -> VerificationReport:
 
 
 def _verify_file(database: Database, report: VerificationReport, seconds_max: float | None) -> None:
-    """Whether SQLite's pages and indexes agree, and the tables are those that were made."""
+    """Check SQLite's pages and indexes, and that the schema is the expected one."""
     try:
         problems = database.check_pages(seconds_max)
     except TimeoutError:
@@ -77,12 +77,12 @@ def _verify_file(database: Database, report: VerificationReport, seconds_max: fl
         return
     if problems:
         report.find(f"the file {FILE_NAME} is damaged in {len(problems)} places", "messages may be lost or not found")
-    if database.read_schema() != _expected_schema():
+    if database.read_schema() != _make_expected_schema():
         report.find(f"the tables of {FILE_NAME} are not those that were made", "what is read from them is not certain")
 
 
 @cache
-def _expected_schema() -> tuple[tuple[str, ...], ...]:
+def _make_expected_schema() -> tuple[tuple[str, ...], ...]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for migration in MIGRATIONS:
             for statement in load_script(migration):

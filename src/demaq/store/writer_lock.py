@@ -1,9 +1,9 @@
-"""One process at a time may write: whoever holds the lock on the store's folder.
+"""The writer's lock on a store's folder: one process at a time may write.
 
-The kernel drops the lock with its holder, however that one ends, so a killed node leaves nothing to clean up. The lock
-is on the folder itself, because a file of locks can be removed and made anew, and then two processes could each lock a
-file of that name. The file `writer.lock` says who the holder is, and is locked too: by that nodes of older versions
-know, and it is all there is on file systems that lock no folders.
+The kernel releases the lock when its holder ends, for whatever reason, so a killed node leaves nothing to clean up. The
+folder itself is locked, because a lock file could be removed and created again, and then two processes could each lock
+a file of that name. The file `writer.lock` holds the holder's process id and is locked too: for nodes of older
+versions, and for file systems that cannot lock folders.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WriterLock:
         self._locks: list[int] = []
         try:
             file = self._open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT)
-            held = _is_held(self._open(folder, os.O_RDONLY), is_folder=True) or _is_held(file)
+            held = _is_locked_elsewhere(self._open(folder, os.O_RDONLY), is_folder=True) or _is_locked_elsewhere(file)
         except OSError as error:
             self.release()
             raise StoreError(f"the store {folder} cannot be opened for writing: {error.strerror}") from error
@@ -36,7 +36,7 @@ class WriterLock:
             holder = os.read(file, 20).decode("ascii", "replace").strip()
             self.release()
             raise StoreHeld(f"the store {folder} is held by {f'process {holder}' if holder else 'another process'}")
-        with suppress(OSError):  # on a full disk: the lock holds without its note
+        with suppress(OSError):  # on a full disk: the lock is held without the process id
             os.ftruncate(file, 0)
             os.write(file, b"%d\n" % os.getpid())
 
@@ -53,8 +53,11 @@ class WriterLock:
         return lock
 
 
-def _is_held(descriptor: int, is_folder: bool = False) -> bool:
-    """Lock it, and return whether somebody else has. A folder that cannot be locked at all is taken for free."""
+def _is_locked_elsewhere(descriptor: int, is_folder: bool = False) -> bool:
+    """Try to lock a file or folder. Return whether another process holds the lock;
+
+    False if folders cannot be locked.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -65,11 +68,11 @@ def _is_held(descriptor: int, is_folder: bool = False) -> bool:
     return False
 
 
-def _let_go_in_child() -> None:
-    """A forked child shares the lock and would hold it on after its parent was killed."""
+def _close_in_child() -> None:
+    """Close the descriptors that a forked child shares: it would hold the lock after its parent was killed."""
     for file in _held:
         os.close(file)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

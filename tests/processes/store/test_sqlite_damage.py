@@ -202,8 +202,8 @@ def test_a_store_without_the_end_of_its_log_is_refused_until_the_loss_is_accepte
     assert "begins a new epoch" in told[0]
     [seq] = store.append([new()])
     assert seq <= newest  # a number that was given out before, under another name now
-    assert store.epochs().name_of(seq) != identity
-    assert store.epochs().name_of(seq - 1) == identity
+    assert store.epochs().epoch_name(seq) != identity
+    assert store.epochs().epoch_name(seq - 1) == identity
     store.close()
     told.clear()
     SqliteStore(folder, tell=told.append).close()

@@ -66,7 +66,7 @@ def contents(where: str | Path) -> dict[str, list[Any]]:
         for migration in sqlite_database.MIGRATIONS:
             for statement in load_script(migration):
                 known.execute(statement)
-        tables = copying._tables(known)
+        tables = copying._list_columns(known)
     with closing(open_store_readonly(where)) as store, store.at_one_snapshot():
         found = {
             table: sorted(store._database.rows(copying._select(table, columns)), key=repr)

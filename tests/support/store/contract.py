@@ -26,7 +26,7 @@ from demaq.store.protocol import (
     Timer,
     Unsent,
 )
-from demaq.store.request_names import named
+from demaq.store.request_names import make_request
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -655,8 +655,8 @@ class StoreContract:
         first = store.identity()
         names = {store.begin_epoch() for _ in range(3)}
         assert len(names) == 3
-        assert store.epochs().name_of(1) == first
-        assert store.epochs().name_of(2) == store.identity() in names
+        assert store.epochs().epoch_name(1) == first
+        assert store.epochs().epoch_name(2) == store.identity() in names
 
     # timers
 
@@ -707,31 +707,38 @@ class StoreContract:
 
     def test_requests_of_one_name_are_one_whatever_their_digests(self, store: Store):
         long = "n" * 300
-        assert store.append([new(request=named("a", "1")), new(request=named("a", "2")), new(request="a b")]) == [
+        assert store.append(
+            [new(request=make_request("a", "1")), new(request=make_request("a", "2")), new(request="a b")]
+        ) == [
             1,
             1,
             2,
         ]
-        assert store.append([new(request=named("a", "2")), new(request=named("ab", "1")), new(request="old")]) == [
+        assert store.append(
+            [new(request=make_request("a", "2")), new(request=make_request("ab", "1")), new(request="old")]
+        ) == [
             1,
             3,
             4,
         ]
-        assert store.append([new(request=named("old", "1"))]) == [4], "known before there were digests"
-        assert store.append([new(request=named(long, "1")), new(request=named(f"{long}er", "2"))]) == [5, 6]
-        assert store.append([new(request=named(long, "3"))]) == [5]
-        assert store.requested("a\x1f") == {named("a", "1"): 1}
+        assert store.append([new(request=make_request("old", "1"))]) == [4], "known before there were digests"
+        assert store.append([new(request=make_request(long, "1")), new(request=make_request(f"{long}er", "2"))]) == [
+            5,
+            6,
+        ]
+        assert store.append([new(request=make_request(long, "3"))]) == [5]
+        assert store.requested("a\x1f") == {make_request("a", "1"): 1}
 
     def test_a_name_is_free_again_a_day_after_its_message_was_removed(self, store: Store, clock: Clock):
-        store.append([new(request=named("a", "1"))])
+        store.append([new(request=make_request("a", "1"))])
         store.commit([Step(processed=1)])
         assert store.collect_garbage(FOREVER, 9) == 1
         clock.time += DAY
         store.collect_garbage(FOREVER, 9)
-        assert store.append([new(request=named("a", "2"))]) == [1]
+        assert store.append([new(request=make_request("a", "2"))]) == [1]
         clock.time += timedelta(seconds=1)
         store.collect_garbage(FOREVER, 9)
-        assert store.append([new(request=named("a", "2"))]) == [3]
+        assert store.append([new(request=make_request("a", "2"))]) == [3]
 
     def test_requests_are_found_by_how_they_begin(self, store: Store):
         store.append([new(request=name) for name in ("a:1:x", "a:10", "a:1:", "a:1:\U0001f600", "a:", "b")])

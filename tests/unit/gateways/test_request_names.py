@@ -6,7 +6,7 @@ import itertools
 
 from demaq.gateways.idempotency import request_of
 from demaq.gateways.security.authentication import ANYBODY, Identity
-from demaq.store.request_names import bounds_of, digest_of, has_digest, name_of, named
+from demaq.store.request_names import bounds_of, digest_of, has_digest, make_request, name_of
 
 JOE = Identity(name="joe", kind="basic")
 SENDERS = [
@@ -56,8 +56,10 @@ def test_a_digest_tells_where_parts_end():
 
 
 def test_requests_of_a_name_lie_between_its_bounds_and_others_do_not():
-    first, end = bounds_of(named("k", "1"))
-    assert all([first <= request < end for request in ("k", named("k", "0"), named("k", "f" * 40))])
+    first, end = bounds_of(make_request("k", "1"))
+    assert all([first <= request < end for request in ("k", make_request("k", "0"), make_request("k", "f" * 40))])
     assert not [
-        request for request in ("j", "k ", "k!", "kk", named("k k", "1"), named("kk", "1")) if first <= request < end
+        request
+        for request in ("j", "k ", "k!", "kk", make_request("k k", "1"), make_request("kk", "1"))
+        if first <= request < end
     ]

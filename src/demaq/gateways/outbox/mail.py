@@ -49,7 +49,7 @@ class MailSender:
                 message.body,
                 recipient=to.address,
                 sender=sender.removeprefix("mailto:"),
-                message_id=f"{message.seq}@{self._epochs.name_of(message.seq)}.demaq.invalid",
+                message_id=f"{message.seq}@{self._epochs.epoch_name(message.seq)}.demaq.invalid",
                 date=message.created,
                 headers={HOPS_HEADER: str(message.hops + 1)},
             )
