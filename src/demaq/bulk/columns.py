@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from demaq.errors import OperatorError
@@ -153,9 +153,9 @@ def parse_value(type_: str, text: str) -> Any:
 
 
 def parse_decimal(text: str, digits: int, scale: int) -> Decimal:
-    """Return a number for a decimal column. Raises ArithmeticError if it has more digits before or after the point."""
+    """Return a number for a decimal column. Raises ValueError if it has more digits before or after the point."""
     number = Decimal(text)
     _, figures, exponent = number.as_tuple()
     if not isinstance(exponent, int) or -exponent > scale or len(figures) + exponent > digits - scale:
-        raise InvalidOperation(text)
+        raise ValueError(text)
     return number
