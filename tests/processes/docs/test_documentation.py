@@ -164,7 +164,7 @@ def test_statements_and_expressions_parse(page: Page) -> None:
 
 @every_page
 def test_code_says_what_it_is(page: Page) -> None:
-    """A misspelt word behind the language would take a block out of these tests."""
+    """A misspelt word after the language would take a block out of these tests."""
     for block in page.blocks():
         assert block.language in ("dmq", "xquery", "xml", "console", "json", "text", "ebnf", "python", "sh"), block
         known = [word for word in block.words if word in ("fragment", ELSEWHERE) or word.startswith("file=")]

@@ -7,13 +7,13 @@ What follows the language of a block says what the block is:
     ```dmq file=orders.dmq        a file of the reader's (of any language), there for the commands that follow
     ```xquery                     an expression: it must parse
     ```python                     a program: it is run, and then the tests in it
-    ```console                    commands behind `$ `; those of demaq are run, and answer what the page says
+    ```console                    commands after `$ `; those of demaq are run, and answer what the page says
     ```console elsewhere          the same, of other machines, or of programs that may be missing: not run
     ```sh                         commands that the reader adapts, without what they answer: not run
 
 The files and commands of a page share one folder, in the order of the page. `$ echo $?` shows the exit code of the
-command before it; what stands behind `>` is written to a file. `$ demaq run … &` starts a node beside the commands that
-follow, each of which is run when the node has nothing left to process, as somebody who types would; `$ kill %1` ends it.
+command before it; what follows `>` is written to a file. `$ demaq run … &` starts a node in the background of the commands
+that follow, each of which is run when the node has nothing left to process; `$ kill %1` ends it.
 A program of the page is run with the Python of the tests, and what it leads to is sent before the next command: `$
 …/python FILE`. `curl` is run as it is. `$ demaq load …` has a process of its own, because there is one Spark in a process at most. Times are
 compared by their form, because the clock goes on; ports from 8470 to 8479 stand for some that are free. Other commands

@@ -1,4 +1,4 @@
-"""A terminal in which a reader types what a page shows: a real shell, in an empty folder beside a clone.
+"""A terminal in which a reader types what a page shows: a real shell, in an empty folder next to a clone.
 
     somewhere/
       demaq/        the clone, whose command is on the PATH

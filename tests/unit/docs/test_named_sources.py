@@ -18,7 +18,8 @@ GLOSSARY = Page(PROJECT / "docs" / "reference" / "glossary.md")
 CONTRIBUTING = Page(PROJECT / "CONTRIBUTING.md")
 LIFE = Page(PROJECT / "docs" / "explanation" / "life-of-a-message.md")
 
-_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
+_FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py|(?:[\w-]+/)+[\w-]+\.(?:xq|sql))`")
+_FOLDER = re.compile(r"`((?:src/|bench/|tests/|docs/|language/|compiler/|store/|evaluation/)[\w/-]*/)`")
 _NAMES = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`((?:,? (?:and )?`(?!\w+\.py`)[\w.]+`)+)")
 """A file, and the names that follow it: `store/protocol.py`, `Step` and `Committed`."""
 _ROW = re.compile(r"^  +(\w+) +((?:[\w-]+/)*[\w-]+\.py)  ", re.MULTILINE)
@@ -30,6 +31,10 @@ WORDS_LEAST, WORDS_MOST = 40, 60
 def find_file(name: str) -> Path | None:
     """Return the file that a page names: below src/demaq, or else below the project."""
     return next((path for path in (SOURCES / name, PROJECT / name) if path.is_file()), None)
+
+
+def _is_folder(name: str) -> bool:
+    return (SOURCES / name).is_dir() or (PROJECT / name).is_dir()
 
 
 @functools.cache
@@ -66,6 +71,7 @@ def attributed(text: str) -> Iterator[tuple[str, str]]:
 def wrong(text: str) -> list[str]:
     """Return what a text says about sources and is not so."""
     found = [f"there is no {file}" for file in _FILE.findall(text) if find_file(file) is None]
+    found += [f"there is no {folder}" for folder in _FOLDER.findall(text) if not _is_folder(folder)]
     for file, name in attributed(text):
         path = find_file(file)
         if path is None or name not in names_in(path):
@@ -91,6 +97,10 @@ def test_a_wrong_name_and_a_missing_file_are_found():
     assert wrong("  pending   engine/engine.py   the line") == ["engine/engine.py has no pending"]
     assert wrong("`engine/engine.py`, `Engine` and `Motor`") == ["engine/engine.py has no Motor"]
     assert wrong("see `engine/motor.py`") == ["there is no engine/motor.py"]
+    assert wrong("`compiler/rewrites/`, `compiler/emit/run.xq`, `compiler/motors/`") == [
+        "there is no compiler/emit/run.xq",
+        "there is no compiler/motors/",
+    ]
 
 
 def test_the_life_of_a_message_names_the_function_of_each_step():
