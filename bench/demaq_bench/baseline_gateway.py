@@ -84,7 +84,7 @@ class Writer:
 def application(writer: Writer) -> Starlette:
     async def mailbox(request: Request) -> Response:
         body = await request.body()
-        if _parsed(body) is None:
+        if _parse(body) is None:
             return Response(status_code=400)
         number = await writer.store("mailbox", body.decode())
         return Response(f'<accepted message="{number}"/>', 202, media_type=XML)
@@ -92,36 +92,36 @@ def application(writer: Writer) -> Starlette:
     async def orders(request: Request) -> Response:
         """The conversation: the order is safe first, then its three steps and their answer."""
         body = await request.body()
-        order = _parsed(body)
+        order = _parse(body)
         if order is None:
             return Response(status_code=400)
         await writer.store("orders", body.decode())
-        confirmation = etree.tostring(_confirmed(_packed(_checked(order))), encoding="unicode")
+        confirmation = etree.tostring(_confirm(_pack(_check(order))), encoding="unicode")
         await writer.store("confirmations", confirmation)
         return Response(confirmation, 200, media_type=XML)
 
     return Starlette(routes=[Route(f"/{each.__name__}", each, methods=["POST"]) for each in (mailbox, orders)])
 
 
-def _parsed(body: bytes) -> etree._Element | None:
+def _parse(body: bytes) -> etree._Element | None:
     try:
         return etree.fromstring(body, file_parser())
     except etree.XMLSyntaxError:
         return None
 
 
-def _checked(order: etree._Element) -> etree._Element:
+def _check(order: etree._Element) -> etree._Element:
     lines = [line for line in order.iter("line") if int(line.findtext("quantity") or 0) > 0]
     return _element("checked", [*order.iter("orderID"), *lines])
 
 
-def _packed(checked: etree._Element) -> etree._Element:
+def _pack(checked: etree._Element) -> etree._Element:
     parcels = etree.Element("parcels")
     parcels.text = str(len(checked.findall("line")))
     return _element("packed", [*checked.iter("orderID"), parcels])
 
 
-def _confirmed(packed: etree._Element) -> etree._Element:
+def _confirm(packed: etree._Element) -> etree._Element:
     return _element("confirmation", [*packed.iter("orderID"), *packed.iter("parcels")])
 
 

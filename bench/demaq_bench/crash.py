@@ -118,7 +118,7 @@ class _Trials:
         starting = self._chance.random() < STARTING_SHARE
         seconds = self._chance.uniform(0.0, STARTING_SECONDS_MAX if starting else LOADED_SECONDS_MAX)
         alone = self._chance.random() < ALONE_SHARE
-        self._node = node = self._started()
+        self._node = node = self._start()
         stop = threading.Event()
         threads = [threading.Thread(target=s.run, args=(self._store, stop), daemon=True) for s in self._senders]
         try:
@@ -129,7 +129,7 @@ class _Trials:
             time.sleep(seconds)
             ran = running_node(self._store) is not None
         except RuntimeError as error:
-            self._found(Problems(otherwise_wrong=[str(error)]))
+            self._report(Problems(otherwise_wrong=[str(error)]))
             ran = False
         finally:
             node.kill(evaluator_too=not alone)
@@ -144,7 +144,7 @@ class _Trials:
 
     def finish(self) -> None:
         """Start once more, ask again where no answer came, and let everything come to its end."""
-        self._node = node = self._started()
+        self._node = node = self._start()
         try:
             remote = node.wait_until_running()
             for sender in self._senders:
@@ -152,12 +152,12 @@ class _Trials:
             self._wait_until_idle()
             code = node.stop()
         except (RuntimeError, StoreError, MessageError, OSError, subprocess.TimeoutExpired) as error:
-            self._found(Problems(otherwise_wrong=[f"the node did not come to its end: {error}"]))
+            self._report(Problems(otherwise_wrong=[f"the node did not come to its end: {error}"]))
             return
         if code:
-            self._found(Problems(otherwise_wrong=[f"the node ended with exit code {code}: {node.said()}"]))
+            self._report(Problems(otherwise_wrong=[f"the node ended with exit code {code}: {node.said()}"]))
         self._check(ran=True, finished=True)
-        self._found(Problems(otherwise_wrong=_damages(self._store)))
+        self._report(Problems(otherwise_wrong=_damages(self._store)))
 
     def end(self) -> None:
         """Leave no process behind, and add up."""
@@ -167,7 +167,7 @@ class _Trials:
         self._summary.acknowledged += len(ledger.acknowledged)
         self._summary.resent += sum([sender.resent for sender in self._senders])
 
-    def _started(self) -> NodeProcess:
+    def _start(self) -> NodeProcess:
         return NodeProcess(APPLICATION, self._store, *self._options)
 
     def _ledger(self) -> Ledger:
@@ -179,7 +179,7 @@ class _Trials:
 
     def _check(self, ran: bool, finished: bool) -> None:
         wrong = [problem for sender in self._senders for problem in sender.problems]
-        self._found(Problems(otherwise_wrong=wrong))
+        self._report(Problems(otherwise_wrong=wrong))
         if not (self._store / FILE_NAME).exists():
             return  # killed before there was one
         reader = SqliteStore.open_readonly(self._store) if _has_tables(self._store) else None
@@ -190,11 +190,11 @@ class _Trials:
             self._newest = reader.snapshot()
         finally:
             reader.close()
-        self._found(result.problems)
+        self._report(result.problems)
         if finished:
             self._summary.processed += result.done
 
-    def _found(self, problems: Problems) -> None:
+    def _report(self, problems: Problems) -> None:
         self._summary.missing += len(problems.missing)
         self._summary.doubled += len(problems.doubled)
         self._summary.otherwise_wrong += len(problems.otherwise_wrong)

@@ -63,9 +63,9 @@ class _Order:
                 self.counts["order waits"] += waits
                 self.number = message.seq
             case "checks":
-                self.counts[f"check {_part(message)} waits"] += waits
+                self.counts[f"check {_name_part(message)} waits"] += waits
             case "results":
-                self.counts[f"result {_part(message)} in the slice"] += bool(message.slices)
+                self.counts[f"result {_name_part(message)} in the slice"] += bool(message.slices)
                 self.counts["result waits"] += waits
                 self.counts["result processed in the slice"] += bool(message.slices) and not waits
             case "later":
@@ -96,7 +96,7 @@ def audit(store: SqliteStore, ledger: Ledger, transient_before: int, finished: b
             problems.otherwise_wrong.append(f"order {name} was never sent")
         _check(name, order, problems)
         if finished and (not order.counts["done"] or order.counts["result waits"]):
-            problems.missing.append(f"order {name} was not carried out to its end: {_told(order)}")
+            problems.missing.append(f"order {name} was not carried out to its end: {_describe_order(order)}")
     return Audit(problems, sum([bool(order.counts["done"] and order.counts["alarms"]) for order in orders.values()]))
 
 
@@ -123,7 +123,7 @@ def _check(name: str, order: _Order, problems: Problems) -> None:
         return
     if counts["order waits"]:
         if order.has_begun():
-            problems.doubled.append(f"order {name} waits although it has had effects: {_told(order)}")
+            problems.doubled.append(f"order {name} waits although it has had effects: {_describe_order(order)}")
         return
     balances = {
         "check or result a": counts["check a waits"] + counts["result a in the slice"] + counts["done"],
@@ -132,19 +132,19 @@ def _check(name: str, order: _Order, problems: Problems) -> None:
     }
     for what, count in balances.items():
         if count < 1:
-            problems.missing.append(f"order {name} has lost its {what}: {_told(order)}")
+            problems.missing.append(f"order {name} has lost its {what}: {_describe_order(order)}")
         elif count > 1:
-            problems.doubled.append(f"order {name} has its {what} twice: {_told(order)}")
+            problems.doubled.append(f"order {name} has its {what} twice: {_describe_order(order)}")
     if counts["glances"] > 1 or counts["seen"] > 1:
-        problems.doubled.append(f"order {name} has two glances: {_told(order)}")
+        problems.doubled.append(f"order {name} has two glances: {_describe_order(order)}")
     if counts["result processed in the slice"] > 1:
         problems.otherwise_wrong.append(f"the results of order {name} are processed, but were not joined")
 
 
-def _told(order: _Order) -> str:
+def _describe_order(order: _Order) -> str:
     return ", ".join([f"{name} {count}" for name, count in sorted(order.counts.items()) if count]) or "nothing"
 
 
-def _part(message: StoredMessage) -> str:
+def _name_part(message: StoredMessage) -> str:
     found = _PART.search(message.body)
     return found[1] if found else "?"

@@ -68,7 +68,7 @@ def rule(x1: float, y1: float, x2: float, y2: float, colour: str, width: float =
     )
 
 
-def titled(title: str, about: str) -> list[str]:
+def draw_title(title: str, about: str) -> list[str]:
     return [text(0, 14, title, 14, bold=True), text(0, 31, about, 11, MUTED)]
 
 
@@ -102,7 +102,7 @@ def lines_panel(
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points] + ([aim[0]] if aim else [])
     x_axis, y_axis = _Axis(xs, LEFT, WIDTH - RIGHT, 0.0), _Axis(ys, HEIGHT - BOTTOM, TOP, 0.12)
-    parts = titled(title, about)
+    parts = draw_title(title, about)
     for tick in y_axis.ticks():
         parts.append(rule(LEFT, y_axis.at(tick), WIDTH - RIGHT, y_axis.at(tick), GRID))
         parts.append(text(LEFT - 7, y_axis.at(tick) + 4, short(tick), 11, MUTED, "end"))
@@ -178,7 +178,7 @@ def bars_panel(title: str, about: str, bars: Sequence[Bar]) -> str:
     width = WIDTH - names - 74
     room = (HEIGHT - TOP - 10) / max(len(bars), 4)
     height = min(22.0, room * 0.7)
-    parts = titled(title, about)
+    parts = draw_title(title, about)
     parts.append(rule(names, TOP - 4, names, TOP + room * len(bars), GRID))
     for number, bar in enumerate(bars):
         y = TOP + number * room + (room - height) / 2
@@ -207,7 +207,7 @@ def stacks_panel(title: str, about: str, stacks: Sequence[tuple[str, Sequence[Pa
     most = max([sum([part.value for part in parts]) for _, parts in stacks]) or 1.0
     width = WIDTH - names - 60
     room = (HEIGHT - TOP - 6) / max(len(stacks), 3)
-    drawn = titled(title, about)
+    drawn = draw_title(title, about)
     for number, (name, parts) in enumerate(stacks):
         y, x = TOP + number * room, float(names)
         drawn.append(text(0, y + 18, name, 12, INK, bold=True))
@@ -216,11 +216,11 @@ def stacks_panel(title: str, about: str, stacks: Sequence[tuple[str, Sequence[Pa
             drawn.append(_rectangle(x, y + 2, max(length - 1, 0.5), 22, part.colour))
             x += length
         drawn.append(text(x + 6, y + 18, f"{sum([part.value for part in parts]):,.0f}", 12, INK, bold=True))
-        drawn += _named(parts, names, y + 39)
+        drawn += _draw_legend(parts, names, y + 39)
     return "\n".join(drawn)
 
 
-def _named(parts: Sequence[Part], left: float, y: float) -> list[str]:
+def _draw_legend(parts: Sequence[Part], left: float, y: float) -> list[str]:
     """Names and values beside each other, on as many lines as they need."""
     found: list[str] = []
     x = left

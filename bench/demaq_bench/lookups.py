@@ -23,7 +23,7 @@ from demaq_bench.comparison import Comparison, Runs
 from demaq_bench.figures import Figure, Place, WrongResult
 from demaq_bench.running_engine import RunningEngine
 from demaq_bench.running_node import RunningNode
-from demaq_bench.throughput import BY_HAND_NAME, PER_COMMIT_AIM, arrivals, node_name, started
+from demaq_bench.throughput import BY_HAND_NAME, PER_COMMIT_AIM, arrivals, count_started, node_name
 from demaq_bench.workloads import invoice, invoice_customer, questions_among
 
 LOOK_UPS = 1000
@@ -57,7 +57,7 @@ def measure(
             nodes = _nodes(size, tuple(dict.fromkeys(("inline", *others))), folder / f"W3-{size}", stack)
             if size == sizes[-1]:
                 for name, node in nodes.items():
-                    yield started(node, questions_among(size), name)
+                    yield count_started(node, questions_among(size), name)
             hand = _by_hand(size, folder / f"W3-{size}", stack)
             among[size] = Comparison(questions_among(size), {**nodes, BY_HAND_NAME: hand})
         say(f"W3 look-up, {runs} runs of {look_ups:,}, in turns")
@@ -113,13 +113,13 @@ def fill(engine: Engine, size: int) -> None:
     """So many invoices lie in the store of an engine."""
     now = datetime.now(UTC)
     received = engine.received("invoices", invoice(0))
-    if replace(received, created=now) != _stored(0, now):
-        raise WrongResult(f"the intake would have stored {received}, not {_stored(0, now)}")
+    if replace(received, created=now) != _make_message(0, now):
+        raise WrongResult(f"the intake would have stored {received}, not {_make_message(0, now)}")
     for first in range(0, size, FILL_BATCH):
-        engine.append([_stored(number, now) for number in range(first, min(first + FILL_BATCH, size))])
+        engine.append([_make_message(number, now) for number in range(first, min(first + FILL_BATCH, size))])
 
 
-def _stored(number: int, now: datetime) -> NewMessage:
+def _make_message(number: int, now: datetime) -> NewMessage:
     properties: dict[str, PropertyValue] = {}
     entries = (("invoices /invoice/customerID", f"s{invoice_customer(number)}"),)  # s: compared as a string
     return NewMessage(

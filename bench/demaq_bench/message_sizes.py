@@ -29,7 +29,7 @@ def measure(
     """With messages of about so many bytes."""
     for size in sizes:
         say(f"messages of {size / 1000:g} KB")
-        workload = of_size(size)
+        workload = make_workload(size)
         place = folder / f"size-{size}"
         with RunningNode(workload, place / "node") as node, TransformByHand(place / "hand") as hand:
             comparison = Comparison(workload, {node_name("inline"): node, BY_HAND_NAME: hand})
@@ -46,7 +46,7 @@ def measure(
                 yield Figure(RATIO, statistics.median(ratios), "", group=GROUP, at=at, runs=ratios)
 
 
-def of_size(size: int) -> Workload:
+def make_workload(size: int) -> Workload:
     """W1 with messages of about so many bytes, 500 at least."""
     if size < len(W1.message(1)):
         return replace(W1, message=small_transform_message)

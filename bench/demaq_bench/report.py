@@ -131,7 +131,7 @@ def tables(figures: Sequence[Figure]) -> Iterator[str]:
         rows = _rows(table, figures)
         if rows:
             yield ""
-            yield from _aligned([table.title, *rows[0]], rows[1:])
+            yield from _align([table.title, *rows[0]], rows[1:])
     yield from _latency(figures)
     yield from _conversations(figures)
     yield from _steps(figures)
@@ -150,7 +150,7 @@ def _rows(table: _Table, figures: Sequence[Figure]) -> list[list[str]]:
             ratio = ratios.get(tuple(figure.at.items()))
             text = f"{figure.value:,.{table.decimals}f}"
             columns[column] = None
-            name = ", ".join([_told(key, figure.at[key]) for key in table.below])
+            name = ", ".join([_format_value(key, figure.at[key]) for key in table.below])
             cells.setdefault(name, {})[column] = text if ratio is None else f"{text} ({ratio:.2f})"
     if not cells:
         return []
@@ -158,7 +158,7 @@ def _rows(table: _Table, figures: Sequence[Figure]) -> list[list[str]]:
     return [[table.heading(column) for column in columns], *rows]
 
 
-def _told(key: str, value: Column) -> str:
+def _format_value(key: str, value: Column) -> str:
     match key:
         case "per_commit":
             return f"{value:,} per commit"
@@ -169,7 +169,7 @@ def _told(key: str, value: Column) -> str:
     return str(value)
 
 
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     title, *columns = headings
     first = max([len(title), *[len(row[0]) + 2 for row in rows]])
     widths = [max([len(column), *[len(row[n + 1]) for row in rows]]) for n, column in enumerate(columns)]
@@ -223,4 +223,4 @@ _PLACES = ("workload", "system", "per_commit", "invoices", "bytes", "connections
 
 
 def _place(key: str, value: Column) -> str:
-    return f"{value:,} invoices" if key == "invoices" else _told(key, value)
+    return f"{value:,} invoices" if key == "invoices" else _format_value(key, value)

@@ -51,8 +51,8 @@ class RunningEngine:
         except BaseException:
             self.close()
             raise
-        evaluator: Any = _Timed(self._evaluator, self._timed, {"run": "evaluate"})
-        store: Any = _Timed(self.store, self._timed, {"append": "store arrivals", "commit": "commit"}, "read")
+        evaluator: Any = _Timed(self._evaluator, self._time, {"run": "evaluate"})
+        store: Any = _Timed(self.store, self._time, {"append": "store arrivals", "commit": "commit"}, "read")
         policy = replace(THROUGHPUT, ahead=False)
         self.engine = Engine(
             plan, evaluator, store, _utc_now, observe=self._count, receiver=self._evaluator, policy=policy
@@ -67,7 +67,7 @@ class RunningEngine:
     def receive(self, queue: str, bodies: Sequence[bytes]) -> None:
         """Messages arrive: they are checked and stored, a group at a time."""
         for start in range(0, len(bodies), ARRIVALS_PER_COMMIT):
-            with self._timed("receive"):
+            with self._time("receive"):
                 received = self.engine.received_all(
                     queue, [IncomingMessage(body) for body in bodies[start : start + ARRIVALS_PER_COMMIT]]
                 )
@@ -96,7 +96,7 @@ class RunningEngine:
         self.close()
 
     def _collect_garbage(self) -> int:
-        with self._timed("garbage"):
+        with self._time("garbage"):
             return self.engine.collect_garbage(limit=GARBAGE_STEP)
 
     def _count(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
@@ -107,7 +107,7 @@ class RunningEngine:
                 self.made[root[1]] += 1
 
     @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
+    def _time(self, part: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
             yield
@@ -120,7 +120,7 @@ class _Timed:
 
     def __init__(self, inner: object, timed: Callable[[str], Any], parts: dict[str, str], others: str = "") -> None:
         self._inner = inner
-        self._timed = timed
+        self._time = timed
         self._parts = parts
         self._others = others
 
@@ -131,7 +131,7 @@ class _Timed:
             return value
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            with self._timed(part):
+            with self._time(part):
                 return value(*args, **kwargs)
 
         self.__dict__[name] = call  # found at once the next time

@@ -46,7 +46,7 @@ class RunningNode:
         self.start_seconds = time.perf_counter() - started
         """What it took to be ready, with Spark where it is used."""
         if watched:
-            self.node.subscribe(workload.answers, self._answered)
+            self.node.subscribe(workload.answers, self._note_answer)
         tune_gc()  # as `demaq run` does
         self.node.start()
 
@@ -92,7 +92,7 @@ class RunningNode:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _answered(self, message: StoredMessage) -> None:
+    def _note_answer(self, message: StoredMessage) -> None:
         assert self._answers is not None, "only a node that is watched tells"
         self._answers.append(message.body)
 

@@ -51,7 +51,7 @@ def measure(
             node = stack.enter_context(RunningNode(workload, folder / f"{workload.name}-{pipeline}", pipeline))
             systems[name] = node
             prepare(workload, node)
-            yield started(node, workload, name)
+            yield count_started(node, workload, name)
         hand = stack.enter_context(BY_HAND[workload.name](folder / f"{workload.name}-hand"))
         if workload is W2:
             hand.receive("invoices", invoices(), PER_COMMIT_AIM)
@@ -93,6 +93,6 @@ def prepare(workload: Workload, node: RunningNode) -> None:
         node.receive("invoices", invoices(), PER_COMMIT_AIM)
 
 
-def started(node: RunningNode, workload: Workload, name: str) -> Figure:
+def count_started(node: RunningNode, workload: Workload, name: str) -> Figure:
     """What is not counted."""
     return Figure("ready", node.start_seconds, "s", group="start", at={"workload": workload.name, "system": name})

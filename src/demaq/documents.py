@@ -160,33 +160,33 @@ def parse_document(body: bytes | str) -> Document:
     """
     if isinstance(body, str):
         text = body.removeprefix("\ufeff").lstrip(_SPACE)  # before a declaration too: it is text already
-        data = _encoded(text)
+        data = _encode(text)
     else:
         encoding = encoding_of(body)
         text = decode_document(body, encoding)
-        data = body if encoding == "utf-8" else _encoded(text)
+        data = body if encoding == "utf-8" else _encode(text)
     if "\0" in text:  # where a parser takes it for the end, nobody looks at what follows
         raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
     refuse_second_mark(text)
     check_text(text)
     if "<!" not in text and "<?" not in text:  # most bodies: nothing stands beside the root
-        return _checked(text, _parsed(data))
+        return _check_document(text, _parse(data))
     end = declaration_end(text)
     refuse_doctype(text, end)
-    root = _parsed(_encoded(blank(text[:end]) + text[end:]) if end else data)
+    root = _parse(_encode(blank(text[:end]) + text[end:]) if end else data)
     if root.getroottree().docinfo.internalDTD is not None:
         raise MessageError("notWellFormed", DOCTYPE_REFUSED)
     if root.getprevious() is not None or root.getnext() is not None:
         _refuse_many_outside(root)
-        return _checked(_serialised(root), root)
-    return _checked(text[end:], root)
+        return _check_document(_serialise(root), root)
+    return _check_document(text[end:], root)
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # the parser says what is wrong with halves of characters
 
 
-def _parsed(data: bytes) -> _Element:
+def _parse(data: bytes) -> _Element:
     try:
         return parse_characters(data)
     except etree.XMLSyntaxError as error:
@@ -195,7 +195,7 @@ def _parsed(data: bytes) -> _Element:
         raise MessageError("notWellFormed", str(error)) from None
 
 
-def _checked(text: str, root: _Element) -> Document:
+def _check_document(text: str, root: _Element) -> Document:
     check_tree(text, root)
     check_names(text, root)
     if "\r" in text:
@@ -212,7 +212,7 @@ def _refuse_many_outside(root: _Element) -> None:
                 )
 
 
-def _serialised(root: _Element) -> str:
+def _serialise(root: _Element) -> str:
     """Root, comments and processing instructions with nothing between them."""
     before: list[str] = []
     node = root.getprevious()

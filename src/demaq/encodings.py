@@ -80,8 +80,8 @@ def decode_document(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         place = f"byte {error.start + 1}"
-        raise MessageError("notWellFormed", f"{place}: the document is not in {_shown(encoding)}") from None
+        raise MessageError("notWellFormed", f"{place}: the document is not in {_format_name(encoding)}") from None
 
 
-def _shown(encoding: str) -> str:
+def _format_name(encoding: str) -> str:
     return encoding.removesuffix("-sig").upper()

@@ -97,7 +97,7 @@ def expect_private(path: Path, mode: int) -> None:
         raise OperatorError(f"{path}: others may read or change it; chmod 600 {shlex.quote(str(path))}")
 
 
-def state_of(path: Path) -> tuple[int, ...] | None:
+def file_version(path: Path) -> tuple[int, ...] | None:
     """What is different once a file was changed or replaced; None where there is none."""
     try:
         state = path.stat()
@@ -129,7 +129,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 @contextmanager
-def alone_with(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """One process at a time changes this file."""
     lock = _lock(path)
     try:

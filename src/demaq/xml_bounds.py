@@ -66,7 +66,7 @@ def check_text(text: str) -> None:
     """Raise a MessageError of kind notWellFormed if a document holds more than it may. `check_tree` sees the rest."""
     marks = text.count("<") + text.count("=")
     if marks > NODES_MAX and _count_nodes(text) > NODES_MAX:
-        raise _too_much(f"it has more than {NODES_MAX:,} elements and attributes")
+        raise _make_error(f"it has more than {NODES_MAX:,} elements and attributes")
     if marks > NAMES_MAX or len(text) > NAME_CHARACTERS_MAX:
         _check_names(text, is_large=marks > NAMES_MAX)
     if text.count("xmlns") > NAMESPACES_MAX:
@@ -74,13 +74,13 @@ def check_text(text: str) -> None:
         for start, end in _pieces(text):
             found.update(NAMESPACE.findall(text, start, end))
             if len(found) > NAMESPACES_MAX:
-                raise _too_much(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
+                raise _make_error(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
 
 
 def check_tree(text: str, root: _Element) -> None:
     """Raise a MessageError of kind notWellFormed for what can be told of a tree alone."""
     if text.count("=") > ATTRIBUTES_MAX and root.xpath(_MANY_ATTRIBUTES):
-        raise _too_much(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
+        raise _make_error(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
     if text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
         _check_namespaces_in_scope(root)
 
@@ -124,11 +124,11 @@ def _check_names(text: str, is_large: bool) -> None:
     names: set[str] = set()
     for start, end in _pieces(text):
         if _LONG_ELEMENT_NAME.search(text, start, end) or _LONG_ATTRIBUTE_NAME.search(text, start, end):
-            raise _too_much(f"a name in it has more than {NAME_CHARACTERS_MAX:,} characters")
+            raise _make_error(f"a name in it has more than {NAME_CHARACTERS_MAX:,} characters")
         if is_large:
             names.update(_ELEMENT_NAME.findall(text, start, end), _ATTRIBUTE_NAME.findall(text, start, end))
             if len(names) > NAMES_MAX:
-                raise _too_much(f"it has more than {NAMES_MAX:,} different names of elements and attributes")
+                raise _make_error(f"it has more than {NAMES_MAX:,} different names of elements and attributes")
 
 
 def _check_namespaces_in_scope(root: _Element) -> None:
@@ -137,8 +137,8 @@ def _check_namespaces_in_scope(root: _Element) -> None:
     for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
         in_scope += 1 if event == "start-ns" else -1
         if in_scope > NAMESPACES_IN_SCOPE_MAX:
-            raise _too_much(f"more than {NAMESPACES_IN_SCOPE_MAX:,} namespaces are declared at one place")
+            raise _make_error(f"more than {NAMESPACES_IN_SCOPE_MAX:,} namespaces are declared at one place")
 
 
-def _too_much(what: str) -> MessageError:
+def _make_error(what: str) -> MessageError:
     return MessageError("notWellFormed", f"the document is more than a message may be: {what}")

@@ -79,17 +79,19 @@ def _parse_here(data: bytes) -> etree._Element:
     try:
         if b"xml" not in data and b"<?" not in data:  # without declarations nothing follows an error that hides it
             return etree.fromstring(data, _mine.parser)
-        return _judged(lambda parser: etree.fromstring(data, parser), _mine.parser, _tolerant, lambda: data)
+        return _parse_tolerantly(
+            lambda parser: etree.fromstring(data, parser), _mine.parser, _make_tolerant_parser, lambda: data
+        )
     except etree.XMLSyntaxError:
         names.characters += len(data)  # whatever it has taken for a name, such as that of an entity
         raise
 
 
-def _tolerant() -> etree.XMLParser:
+def _make_tolerant_parser() -> etree.XMLParser:
     return etree.XMLParser(encoding="utf-8", **TOLERANT)
 
 
-def _judged(
+def _parse_tolerantly(
     parse: Callable[[etree.XMLParser], _Parsed],
     parser: etree.XMLParser,
     make_tolerant: Callable[[], etree.XMLParser],
@@ -177,10 +179,15 @@ _replaceable = _ReplaceableThread()
 def parse_made(text: str) -> etree._Element:
     """Return the root of a document that rules have made, which may be deeper and longer than one from outside."""
     data = text.encode("utf-8")
-    return _judged(lambda parser: etree.fromstring(data, parser), _huge(OPTIONS), lambda: _huge(TOLERANT), lambda: data)
+    return _parse_tolerantly(
+        lambda parser: etree.fromstring(data, parser),
+        _make_huge_parser(OPTIONS),
+        lambda: _make_huge_parser(TOLERANT),
+        lambda: data,
+    )
 
 
-def _huge(options: Mapping[str, Any]) -> etree.XMLParser:
+def _make_huge_parser(options: Mapping[str, Any]) -> etree.XMLParser:
     return etree.XMLParser(encoding="utf-8", **{**options, "huge_tree": True})
 
 
@@ -202,7 +209,7 @@ def _file_parser(options: Mapping[str, Any], resolver: etree.Resolver | None) ->
 def parse_file(path: Path) -> etree._ElementTree:
     """Return a file of an application. Raises OSError and etree.XMLSyntaxError."""
     path.open("rb").close()  # lxml's own message for a missing file says less
-    return _judged_file(lambda parser: etree.parse(str(path), parser), path.read_bytes)
+    return _parse_file(lambda parser: etree.parse(str(path), parser), path.read_bytes)
 
 
 def parse_file_content(
@@ -212,17 +219,19 @@ def parse_file_content(
 
     Where it becomes a schema, `resolver` finds what it imports, and `base_url` is its own address.
     """
-    return _judged_file(lambda parser: _from_bytes(data, parser, base_url), lambda: data, resolver)
+    return _parse_file(lambda parser: _from_bytes(data, parser, base_url), lambda: data, resolver)
 
 
 def _from_bytes(data: bytes, parser: etree.XMLParser, base_url: str | None) -> etree._Element:
     return etree.fromstring(data, parser, base_url=base_url)  # type: ignore[arg-type]  # the stubs know no None
 
 
-def _judged_file(
+def _parse_file(
     parse: Callable[[etree.XMLParser], _Parsed], data: Callable[[], bytes], resolver: etree.Resolver | None = None
 ) -> _Parsed:
-    return _judged(parse, file_parser(resolver), lambda: _file_parser(TOLERANT, resolver), data, encoding=None)
+    return _parse_tolerantly(
+        parse, file_parser(resolver), lambda: _file_parser(TOLERANT, resolver), data, encoding=None
+    )
 
 
 def pull_parser(tag: str) -> etree.XMLPullParser:
@@ -230,7 +239,7 @@ def pull_parser(tag: str) -> etree.XMLPullParser:
     return etree.XMLPullParser(events=("start", "end"), tag=tag, encoding="utf-8", **OPTIONS)
 
 
-def real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[bytes]]) -> etree.XMLSyntaxError | None:
+def find_real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[bytes]]) -> etree.XMLSyntaxError | None:
     """Return what is wrong where a pull parser has raised an error; None if that is a namespace alone.
 
     `pieces` returns once more what the parser was fed.

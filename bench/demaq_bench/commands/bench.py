@@ -135,7 +135,7 @@ def bench(
     parts = parts or (*suite.WORKLOADS, *suite.CURVES, suite.LATENCY)
     sizes = suite.LARGE if large else suite.PipelineSizes()
     started = time.monotonic()
-    figures = _measured(suite.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
+    figures = _collect(suite.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
     settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
     _show_all(figures, settings, time.monotonic() - started, as_json, chart)
 
@@ -183,7 +183,7 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
     sizes = replace(
         LARGE if large else EngineSizes(), **{name: value for name, value in given.items() if value is not None}
     )
-    _show(_measured(measure(sizes, folder, _say)), as_json)
+    _show(_collect(measure(sizes, folder, _say)), as_json)
 
 
 @bench.command(cls=ExampleFirst, example="$ demaq bench gateways --runs 5 --chart gateways.svg")
@@ -199,7 +199,7 @@ def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as
     if chart is not None:
         _expect_writable(chart)
     started = time.monotonic()
-    figures = _measured(measure(LARGE if large else GatewaySizes(), runs, folder, _say))
+    figures = _collect(measure(LARGE if large else GatewaySizes(), runs, folder, _say))
     _show_all(figures, {"runs": runs, "large": large}, time.monotonic() - started, as_json, chart)
 
 
@@ -238,7 +238,7 @@ def _say(text: str) -> None:
     click.echo(f"measuring {text} …", err=True)
 
 
-def _measured(measured: Iterable[Figure]) -> list[Figure]:
+def _collect(measured: Iterable[Figure]) -> list[Figure]:
     from demaq_bench.figures import WrongResult
 
     try:

@@ -12,7 +12,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option
-from demaq.cli.stores import StoreOption, counted
+from demaq.cli.stores import StoreOption, format_count
 from demaq.errors import OperatorError, StoreError
 from demaq.server.control_server import ControlServer
 from demaq.spark.pipeline import PipelineName
@@ -75,13 +75,15 @@ def _is_in_use(place: StoreLocation) -> bool:
 def _print(result: DemoResult, why: str) -> None:
     rounds = result.rounds
     rate = result.steps / result.processed_seconds
-    click.echo(f"sent       {counted(result.requests, 'request')} in {result.sent_seconds:.1f} s, each of them durable")
     click.echo(
-        f"processed  {counted(result.steps, 'message')} in {result.processed_seconds:.1f} s: "
+        f"sent       {format_count(result.requests, 'request')} in {result.sent_seconds:.1f} s, each of them durable"
+    )
+    click.echo(
+        f"processed  {format_count(result.steps, 'message')} in {result.processed_seconds:.1f} s: "
         f"{rate:,.0f} a second, {result.requests / result.processed_seconds:,.0f} requests a second"
     )
     click.echo(
-        f"rounds     {rounds.spark_rounds:,} on Spark with {counted(rounds.spark_messages, 'message')}, "
+        f"rounds     {rounds.spark_rounds:,} on Spark with {format_count(rounds.spark_messages, 'message')}, "
         f"{rounds.inline_rounds:,} beside the node with {rounds.inline_messages:,}"
     )
     written = result.bytes_written

@@ -21,7 +21,7 @@ from lxml import etree
 
 from demaq.encodings import encoding_of
 from demaq.errors import MessageError, OperatorError
-from demaq.xml_parsers import pull_parser, real_error
+from demaq.xml_parsers import find_real_error, pull_parser
 from demaq.xml_prolog import blank, declaration_end, prolog_end, refuse_doctype, refuse_second_mark
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _events(data: BinaryIO, tag: str) -> Iterator[tuple[str, Any]]:
             else:
                 parser.feed(piece)
         except etree.XMLSyntaxError as error:
-            failure = real_error(error, lambda: _reread(data))
+            failure = find_real_error(error, lambda: _reread(data))
         yield from parser.read_events()  # what was parsed before the error
         if failure is not None:
             raise failure

@@ -15,31 +15,29 @@ from demaq.language.parser import decoded_source
 from demaq.language.program.program import Program
 
 
-def loaded(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
+def load_or_exit(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
     """The program the files make up. Ends the command where it has errors."""
-    checked = checked_application(paths, static_check)
+    checked = check_paths(paths, static_check)
     if checked.program is None:
         show(checked.errors)
         raise click.exceptions.Exit(1)
     return checked.program
 
 
-def checked_application(
-    paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None
-) -> CheckedProgram:
+def check_paths(paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None) -> CheckedProgram:
     """What is found in the files of an application, or in the one module on standard input."""
     if STDIN not in [str(path) for path in paths]:
         return check_application(paths, static_check)
     if len(paths) > 1:
         raise click.UsageError("- stands for the whole application, so give nothing else")
     try:
-        text = source_from_stdin()
+        text = read_module_from_stdin()
     except ProgramError as error:
         return CheckedProgram(None, [Diagnostic.of(error)])
     return check_text(text, STDIN_NAME, static_check)
 
 
-def source_from_stdin() -> str:
+def read_module_from_stdin() -> str:
     """The text of a module on standard input. Raises a ProgramError where it is not UTF-8."""
     return decoded_source(read_stdin(), STDIN_NAME)
 

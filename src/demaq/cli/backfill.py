@@ -13,8 +13,8 @@ import click
 from demaq.cli.applications import show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.progress_bar import progress
-from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
-from demaq.cli.stores import counted, json_option, report_errors, show_json, store_option
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, start_command_spark
+from demaq.cli.stores import format_count, json_option, report_errors, show_json, store_option
 from demaq.engine.migration.migrate_store import MigrationResult
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
@@ -65,19 +65,21 @@ def backfill(
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
     with report_errors():
-        done = filled_in(program, place, discard, pipeline, master, conf)
+        done = migrate_with_progress(program, place, discard, pipeline, master, conf)
     if as_json:
         counts = done or MigrationResult()
         show_json({"messages": counts.looked_at, "changed": counts.changed, "failed": counts.failed})
     elif done is None:
         click.echo("nothing has changed since the application ran last")
     else:
-        failed = f", {counted(done.failed, 'value')} could not be computed" if done.failed else ""
-        click.echo(f"{counted(done.looked_at, 'message')} looked at, {done.changed:,} with other properties{failed}")
+        failed = f", {format_count(done.failed, 'value')} could not be computed" if done.failed else ""
+        click.echo(
+            f"{format_count(done.looked_at, 'message')} looked at, {done.changed:,} with other properties{failed}"
+        )
     return 0
 
 
-def filled_in(
+def migrate_with_progress(
     program: Program,
     place: StoreLocation,
     discard: tuple[str, ...],
@@ -118,7 +120,7 @@ def _spark(
     with ExitStack() as opened:
         yield _BackfillSpark(
             pipeline,
-            lambda: opened.enter_context(started_spark(master, conf, folder)).session,
+            lambda: opened.enter_context(start_command_spark(master, conf, folder)).session,
             lambda messages: opened.enter_context(progress("filling in", messages)),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import StoreOption, counted, report_errors, store_option
+from demaq.cli.stores import StoreOption, format_count, report_errors, store_option
 from demaq.errors import OperatorError
 from demaq.store.backup import back_up
 from demaq.store.location import StoreLocation
@@ -23,5 +23,5 @@ def backup(destination: StoreLocation, place: StoreLocation) -> None:
         if destination.is_on_server:
             raise OperatorError("a backup is a folder: give the name of a new one")
         made = back_up(place, destination.folder)
-    sizes = f"{counted(made.messages, 'message')}, newest number {made.newest:,}, {made.size:,} bytes"
+    sizes = f"{format_count(made.messages, 'message')}, newest number {made.newest:,}, {made.size:,} bytes"
     click.echo(f"{place}: {sizes} in {destination}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from demaq.cli.answer_report import answers_of, describe_answers
-from demaq.cli.applications import checked_application
+from demaq.cli.applications import check_paths
 from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.planner import make_plan
 from demaq.evaluation.saxon.compiled import static_check
@@ -32,7 +32,7 @@ def check(application: tuple[Path, ...], as_json: bool) -> int:
     `-` reads one from standard input. Exit 0 when it can run, with or without warnings; 1 when it cannot. A warning is
     silenced by a comment on its line: (: demaq:ignore DQ1402 :)
     """
-    checked = checked_application(application, static_check)
+    checked = check_paths(application, static_check)
     name = " ".join([str(path) for path in application])
     if as_json:
         click.echo(json.dumps(_document(name, checked), indent=2, ensure_ascii=False))

@@ -8,17 +8,17 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
 from demaq.cli.stores import (
-    counted,
+    format_count,
     json_option,
-    more,
-    nothing,
+    open_for_reading,
+    open_for_writing,
     paged,
+    print_empty,
+    print_next_page,
     program_of,
-    reading,
     report_errors,
     show_json,
     store_option,
-    writing,
 )
 from demaq.documents import parse_document
 from demaq.errors import MessageError
@@ -38,12 +38,12 @@ def load(name: str, files: tuple[Path, ...], place: StoreLocation) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
     with report_errors():
-        node = writing(place)
+        node = open_for_writing(place)
         try:
             version = node.load_collection(name, documents)
         finally:
             node.close()
-    click.echo(f"collection {name}: {counted(len(files), 'document')}, version {version}")
+    click.echo(f"collection {name}: {format_count(len(files), 'document')}, version {version}")
 
 
 @collections.command(name="list", cls=ExampleFirst, example="$ demaq collections list --store orders")
@@ -52,7 +52,7 @@ def load(name: str, files: tuple[Path, ...], place: StoreLocation) -> None:
 @json_option
 def list_collections(place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """List the collections that are loaded or that the application declares, with version and documents."""
-    with reading(place) as store:
+    with open_for_reading(place) as store:
         known = {name: (version, documents) for name, version, documents in store.collections()}
         program = program_of(store)
     if program is not None:
@@ -63,11 +63,11 @@ def list_collections(place: StoreLocation, limit: int, after: str | None, as_jso
         show_json([{"collection": name, "version": version, "documents": count} for name, version, count in shown])
     else:
         for name, version, count in shown:
-            state = f"{counted(count, 'document')}, version {version}" if version else "not loaded"
+            state = f"{format_count(count, 'document')}, version {version}" if version else "not loaded"
             click.echo(f"{name}: {state}")
         if not shown:
-            nothing("no collections" if after is None else f"no further collections behind {after}")
-    more(found, limit, lambda item: item[0])
+            print_empty("no collections" if after is None else f"no further collections behind {after}")
+    print_next_page(found, limit, lambda item: item[0])
 
 
 def _document(file: Path) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from demaq.cli.parameters import Duration
-from demaq.cli.stores import nothing, report_errors, show_json
+from demaq.cli.stores import print_empty, report_errors, show_json
 from demaq.errors import OperatorError
 from demaq.gateways.security.credential_file import Entry, Kind, read_entries
 
@@ -70,12 +70,12 @@ def show_entries(file: Path, kind: Kind, as_json: bool) -> None:
         )
         return
     for item in entries:
-        click.echo(f"{item.name}: {_described(item, now)}")
+        click.echo(f"{item.name}: {_describe(item, now)}")
     if not entries:
-        nothing(f"no {kind.noun}s in {file}")
+        print_empty(f"no {kind.noun}s in {file}")
 
 
-def _described(item: Entry, now: datetime) -> str:
+def _describe(item: Entry, now: datetime) -> str:
     parts = ["all gateways" if item.queues is None else ", ".join(sorted(item.queues))]
     if item.expires is not None:
         parts.append(f"{'expired' if item.has_expired(now) else 'expires'} {item.expires:%Y-%m-%d %H:%M:%S}")

@@ -11,12 +11,12 @@ from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
 from demaq.cli.stores import (
     PAGE,
-    fitted,
+    fit_line,
     json_option,
-    nothing,
-    number,
+    open_for_reading,
+    parse_number,
+    print_empty,
     program_of,
-    reading,
     show_json,
     store_option,
 )
@@ -43,8 +43,8 @@ def deliveries(queue: str | None, message: str | None, place: StoreLocation, lim
 
     First the last attempts to send one, then what waits to be sent, with when it is due.
     """
-    asked = number(message, "--message") if message is not None else None
-    with reading(place) as store:
+    asked = parse_number(message, "--message") if message is not None else None
+    with open_for_reading(place) as store:
         tried = store.attempts(queue, asked, limit + 1)
         waiting = store.unsent(queue, asked, limit + 1)
         if not tried and not waiting and queue is not None:
@@ -58,7 +58,7 @@ def deliveries(queue: str | None, message: str | None, place: StoreLocation, lim
         for each in unsent:
             click.echo(_line(each.message, each.due, f"{each.queue}: waits for attempt {each.attempts + 1}"))
         if not attempts and not unsent:
-            nothing("nothing waits to be sent, and no attempt is remembered")
+            print_empty("nothing waits to be sent, and no attempt is remembered")
     for found, what in ((tried, "attempts"), (waiting, "messages that wait")):
         if len(found) > limit:
             click.echo(f"there are more {what}: --limit {2 * limit}", err=True)
@@ -74,7 +74,7 @@ def expect_outgoing(store: SqlStore, queue: str) -> None:
 
 def _line(message: int, time: datetime, text: str) -> str:
     head = f"{message:>8}  {time:%Y-%m-%d %H:%M:%S}  "
-    return head + fitted(text, len(head))
+    return head + fit_line(text, len(head))
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
@@ -84,7 +84,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     said = f"{attempt.queue}: attempt {attempt.number} {RESULTS[attempt.result]}{status}{to}"
     lines = [_line(attempt.message, attempt.at, said)]
     if attempt.reason is not None:
-        lines.append(" " * INDENT + fitted(f"{attempt.kind}: {mask_addresses(attempt.reason)}", INDENT))
+        lines.append(" " * INDENT + fit_line(f"{attempt.kind}: {mask_addresses(attempt.reason)}", INDENT))
     return lines
 
 

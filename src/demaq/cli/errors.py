@@ -8,19 +8,19 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
-from demaq.cli.messages import beginning, expect_queue, line
+from demaq.cli.messages import expect_queue, format_message, format_prefix
 from demaq.cli.stores import (
-    fitted,
+    fit_line,
     json_option,
-    more,
-    nothing,
-    number,
+    open_for_reading,
     paged,
+    parse_number,
+    print_empty,
+    print_next_page,
     program_of,
-    reading,
     show_json,
     store_option,
-    width,
+    terminal_width,
 )
 from demaq.control.message_json import as_json as message_json
 from demaq.engine.error_routing import error_head, error_queues
@@ -42,8 +42,8 @@ def errors(
     place: StoreLocation, queue: str | None, everything: bool, limit: int, after: str | None, as_json: bool
 ) -> None:
     """List the messages of error queues, oldest first."""
-    last = number(after, "--after")
-    with reading(place) as store:
+    last = parse_number(after, "--after")
+    with open_for_reading(place) as store:
         queues = [queue] if queue is not None else error_queues(program_of(store))
         read = store.stored if everything else store.visible
         found = [message for name in queues for message in read(name, last, limit + 1)]
@@ -57,24 +57,26 @@ def errors(
         for message in found[:limit]:
             click.echo("\n".join(error_lines(message, known[message.seq])))
         if not found:
-            nothing(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
-    more(found, limit, lambda message: message.seq)
+            print_empty(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
+    print_next_page(found, limit, lambda message: message.seq)
 
 
 def error_lines(message: StoredMessage, state: State) -> list[str]:
     """What kind of error lies where, and what is said about it. Messages that are no errors take one line."""
     root = error_head(message.body)
     if root is None:
-        return [line(message, state)]
+        return [format_message(message, state)]
     rule, about_id = root.findtext("rule"), root.findtext("messageId")
     # What was refused when it came from outside has no number.
     about = f"message {about_id}" if about_id is not None else f"a document for {root.findtext('queue')}"
     about = f"rule {rule}, {about}" if rule else about
     said = f"{about}: {root.findtext('code')}: {root.findtext('description')}"
-    head = beginning(message, state)
-    return [head + fitted(f"{root[0].tag} in {message.queue}", len(head)), *_wrapped(said)]
+    head = format_prefix(message, state)
+    return [head + fit_line(f"{root[0].tag} in {message.queue}", len(head)), *_wrap(said)]
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     blank = " " * INDENT
-    return wrap(text, width(), initial_indent=blank, subsequent_indent=blank, max_lines=SAID_LINES_MAX, placeholder="…")
+    return wrap(
+        text, terminal_width(), initial_indent=blank, subsequent_indent=blank, max_lines=SAID_LINES_MAX, placeholder="…"
+    )

@@ -7,7 +7,7 @@ import json
 import click
 
 from demaq.cli.answer_report import answers_of
-from demaq.cli.applications import loaded
+from demaq.cli.applications import load_or_exit
 from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
 from demaq.compiler.explain import explain_json
@@ -37,7 +37,7 @@ def explain(application: tuple[str, ...], rule: str | None, queue: str | None, a
     the senders of a gateway. APP is a .dmq file or
     a folder of them; `-` reads standard input.
     """
-    plan = make_plan(loaded(application))
+    plan = make_plan(load_or_exit(application))
     if rule is not None and rule not in plan.rules:
         raise click.UsageError(unknown("rule", rule, plan.rules))
     if queue is not None and queue not in plan.queues:

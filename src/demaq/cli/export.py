@@ -11,8 +11,8 @@ from demaq.bulk.export import create_export_folder, read_pages, write_parquet, w
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.messages import expect_queue
 from demaq.cli.progress_bar import progress
-from demaq.cli.shared_options import SparkOption, conf_option, master_option, started_spark
-from demaq.cli.stores import counted, program_of, reading, store_option
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, start_command_spark
+from demaq.cli.stores import format_count, open_for_reading, program_of, store_option
 from demaq.store.location import StoreLocation
 
 
@@ -37,7 +37,7 @@ def export(
 
     All of them as they are at one moment. Works beside a running node and on a store at rest.
     """
-    with reading(place) as store, store.at_one_snapshot(), create_export_folder(target) as unfinished:
+    with open_for_reading(place) as store, store.at_one_snapshot(), create_export_folder(target) as unfinished:
         program = program_of(store)
         visible = store.counts().get(queue, (0, 0))[0]
         if not visible:
@@ -49,6 +49,9 @@ def export(
                 written = write_xml(pages, unfinished, advance)
         else:
             columns = property_columns(program, queue)
-            with started_spark(master, conf, place.folder) as spark, progress(f"exporting {queue}", total) as advance:
+            with (
+                start_command_spark(master, conf, place.folder) as spark,
+                progress(f"exporting {queue}", total) as advance,
+            ):
                 written = write_parquet(spark.session, pages, columns, unfinished, advance)
-    click.echo(f"{counted(written, 'message')} of queue {queue} in {target}")
+    click.echo(f"{format_count(written, 'message')} of queue {queue} in {target}")

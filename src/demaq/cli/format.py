@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from demaq.cli.applications import show, source_from_stdin
+from demaq.cli.applications import read_module_from_stdin, show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import STDIN, STDIN_NAME
 from demaq.errors import ProgramError
@@ -27,7 +27,7 @@ def format(application: tuple[str, ...], write: bool, only_check: bool) -> int:
     """
     try:
         if application == (STDIN,):
-            sources = [(Path(STDIN_NAME), source_from_stdin())]
+            sources = [(Path(STDIN_NAME), read_module_from_stdin())]
         else:
             sources = [(path, read_source(path)) for path in application_files(application)]
     except ProgramError as error:

@@ -8,7 +8,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import Duration
-from demaq.cli.stores import counted, report_errors, store_option, writing
+from demaq.cli.stores import format_count, open_for_writing, report_errors, store_option
 from demaq.server.offline_node import StoreAtRest
 from demaq.store.location import StoreLocation
 
@@ -24,7 +24,7 @@ def gc(place: StoreLocation, keep: timedelta | None) -> None:
     A running node does so by itself, and has a --keep of its own.
     """
     with report_errors():
-        node = writing(place)
+        node = open_for_writing(place)
         try:
             if isinstance(node, StoreAtRest):
                 removed = node.collect_garbage(keep or timedelta(0))
@@ -34,4 +34,4 @@ def gc(place: StoreLocation, keep: timedelta | None) -> None:
                 removed = node.collect_garbage()
         finally:
             node.close()
-    click.echo(f"{counted(removed, 'message')} removed")
+    click.echo(f"{format_count(removed, 'message')} removed")

@@ -6,7 +6,7 @@ import click
 
 from demaq.cli.applications import show
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import counted, store_option
+from demaq.cli.stores import format_count, store_option
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.loader import load_program
@@ -28,6 +28,6 @@ def init(application: tuple[str, ...], place: StoreLocation) -> int:
     except ProgramError as error:
         show([Diagnostic.of(item) for item in (error, *error.others)])
         return 1
-    sizes = f"{counted(len(program.queues) - 1, 'queue')}, {counted(len(program.rules), 'rule')}"
+    sizes = f"{format_count(len(program.queues) - 1, 'queue')}, {format_count(len(program.rules), 'rule')}"
     click.echo(f"made a new store in {place}: {sizes}")
     return 0

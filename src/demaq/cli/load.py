@@ -9,8 +9,16 @@ from demaq.bulk.message_sink import BulkReport
 from demaq.bulk.sources import BODY_COLUMN, Layout, count_documents, find_files, read_documents
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.progress_bar import progress
-from demaq.cli.shared_options import SparkOption, conf_option, master_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, report_errors, show_json, store_option, writing
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, start_command_spark
+from demaq.cli.stores import (
+    format_count,
+    json_option,
+    open_for_reading,
+    open_for_writing,
+    report_errors,
+    show_json,
+    store_option,
+)
 from demaq.engine.intake import expect_queue, explicit_properties
 from demaq.language.loader import load_program_texts
 from demaq.spark.master import is_local
@@ -57,9 +65,12 @@ def load(
         digest, files = _program(place, queue, columns)
         sources = find_files(paths)
         total = count_documents(sources, layout)
-        target = writing(place)
+        target = open_for_writing(place)
         try:
-            with started_spark(master, conf, place.folder) as spark, progress(f"loading {queue}", total) as advance:
+            with (
+                start_command_spark(master, conf, place.folder) as spark,
+                progress(f"loading {queue}", total) as advance,
+            ):
                 work = Load(
                     session=spark.session,
                     target=target,
@@ -83,7 +94,7 @@ def load(
 
 def _program(place: StoreLocation, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
-    with reading(place) as store:
+    with open_for_reading(place) as store:
         _, digest, files = program_on(store, place)
     program = load_program_texts(files)
     expect_queue(program, queue)
@@ -97,9 +108,9 @@ def _show(queue: str, report: BulkReport, as_json: bool) -> None:
         show_json({"queue": queue, "stored": report.stored, "known": report.known, "refused": refused})
         return
     known = f", {report.known:,} known from an earlier load" if report.known else ""
-    click.echo(f"queue {queue}: {counted(report.stored, 'message')} stored{known}")
+    click.echo(f"queue {queue}: {format_count(report.stored, 'message')} stored{known}")
     if refused:
         kinds = ", ".join([f"{count:,} {kind}" for kind, count in refused.items()])
-        click.echo(f"{counted(report.refused.total(), 'document')} refused: {kinds}")
+        click.echo(f"{format_count(report.refused.total(), 'document')} refused: {kinds}")
         for example in report.examples:
             click.echo(f"  {example}", err=True)

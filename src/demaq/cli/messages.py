@@ -9,14 +9,14 @@ import click
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
 from demaq.cli.stores import (
-    fitted,
+    fit_line,
     json_option,
-    more,
-    nothing,
-    number,
+    open_for_reading,
     paged,
+    parse_number,
+    print_empty,
+    print_next_page,
     program_of,
-    reading,
     show_json,
     store_option,
 )
@@ -35,8 +35,8 @@ from demaq.store.sql_store import SqlStore
 @json_option
 def messages(queue: str, place: StoreLocation, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of a queue, oldest first."""
-    last = number(after, "--after")
-    with reading(place) as store:
+    last = parse_number(after, "--after")
+    with open_for_reading(place) as store:
         read = store.stored if everything else store.visible
         found = read(queue, last, limit + 1)
         if not found:
@@ -53,10 +53,10 @@ def list_messages(
         show_json([message_json(message) for message in found[:limit]])
     else:
         for message in found[:limit]:
-            click.echo(line(message, known[message.seq]))
+            click.echo(format_message(message, known[message.seq]))
         if not found:
-            nothing(empty)
-    more(found, limit, lambda message: message.seq)
+            print_empty(empty)
+    print_next_page(found, limit, lambda message: message.seq)
 
 
 def expect_queue(store: SqlStore, queue: str) -> None:
@@ -66,12 +66,12 @@ def expect_queue(store: SqlStore, queue: str) -> None:
         raise click.ClickException(unknown("queue", queue, program.queues))
 
 
-def line(message: StoredMessage, state: State) -> str:
+def format_message(message: StoredMessage, state: State) -> str:
     """A message on one line."""
-    head = beginning(message, state)
-    return head + fitted(message.body, len(head))
+    head = format_prefix(message, state)
+    return head + fit_line(message.body, len(head))
 
 
-def beginning(message: StoredMessage, state: State) -> str:
+def format_prefix(message: StoredMessage, state: State) -> str:
     """Of the line about a message, what is the same for all."""
     return f"{message.seq:>8}  {state:<5}  {message.created:%Y-%m-%d %H:%M:%S}  "

@@ -68,10 +68,10 @@ class TimeOrAge(click.ParamType):  # type: ignore[type-arg]  # generic only sinc
         try:
             time = datetime.fromisoformat(str(value))
         except ValueError:
-            return self._ago(str(value), param, ctx)
+            return self._parse_age(str(value), param, ctx)
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
-    def _ago(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def _parse_age(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         try:
             age = Duration().convert(value, param, ctx)
             assert isinstance(age, timedelta)
@@ -80,7 +80,7 @@ class TimeOrAge(click.ParamType):  # type: ignore[type-arg]  # generic only sinc
             self.fail(f"{value} is neither a time such as 2026-11-16T08:30 nor an age such as 2h", param, ctx)
 
 
-def given_properties(items: Iterable[str]) -> dict[str, str]:
+def parse_properties(items: Iterable[str]) -> dict[str, str]:
     """The properties that `--with NAME=VALUE` sets, each once."""
     given: dict[str, str] = {}
     for item in items:

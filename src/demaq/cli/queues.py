@@ -7,13 +7,13 @@ import click
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import processed_queues
 from demaq.cli.stores import (
-    counted,
+    format_count,
     json_option,
-    more,
-    nothing,
+    open_for_reading,
     paged,
+    print_empty,
+    print_next_page,
     program_of,
-    reading,
     show_json,
     store_option,
 )
@@ -27,7 +27,7 @@ from demaq.store.location import StoreLocation
 @json_option
 def queues(place: StoreLocation, everything: bool, limit: int, after: str | None, as_json: bool) -> None:
     """List the queues that hold messages, with how many, and how many of them wait to be processed."""
-    with reading(place) as store:
+    with open_for_reading(place) as store:
         counts = store.counts()
         program = program_of(store) if everything else None
         processed = processed_queues(store, counts)
@@ -43,7 +43,9 @@ def queues(place: StoreLocation, everything: bool, limit: int, after: str | None
         show_json([{"queue": name, "messages": count, "waiting": waiting} for name, count, waiting in shown])
     else:
         for name, count, waiting in shown:
-            click.echo(f"{name}: {counted(count, 'message')}{f', {waiting:,} waiting' if name in processed else ''}")
+            click.echo(
+                f"{name}: {format_count(count, 'message')}{f', {waiting:,} waiting' if name in processed else ''}"
+            )
         if not shown:
-            nothing("no queue holds messages" if after is None else f"no further queues behind {after}")
-    more(found, limit, lambda item: item[0])
+            print_empty("no queue holds messages" if after is None else f"no further queues behind {after}")
+    print_next_page(found, limit, lambda item: item[0])

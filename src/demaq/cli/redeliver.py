@@ -6,9 +6,17 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.deliveries import expect_outgoing
-from demaq.cli.stores import counted, nothing, number, reading, report_errors, store_option, writing
+from demaq.cli.stores import (
+    format_count,
+    open_for_reading,
+    open_for_writing,
+    parse_number,
+    print_empty,
+    report_errors,
+    store_option,
+)
 from demaq.server.offline_node import StoreAtRest
-from demaq.server.redelivery import given_up
+from demaq.server.redelivery import find_given_up
 from demaq.store.deliveries import ATTEMPTS_MAX
 from demaq.store.location import StoreLocation
 
@@ -25,20 +33,20 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: StoreLocation) -> 
     """
     if bool(ids) == (queue is not None):
         raise click.UsageError("say which messages: either their ids, or --failed QUEUE")
-    messages = list(dict.fromkeys([number(text, "ID") for text in ids]))
+    messages = list(dict.fromkeys([parse_number(text, "ID") for text in ids]))
     if queue is not None:
-        with reading(place) as store:
-            messages = given_up(store, queue, ATTEMPTS_MAX)
+        with open_for_reading(place) as store:
+            messages = find_given_up(store, queue, ATTEMPTS_MAX)
             if not messages:
                 expect_outgoing(store, queue)
         if not messages:
-            nothing(f"nothing that {queue} has given up is still stored")
+            print_empty(f"nothing that {queue} has given up is still stored")
             return
     with report_errors():
-        node = writing(place)
+        node = open_for_writing(place)
         try:
             node.redeliver(messages)
         finally:
             node.close()
     when = "when a node runs" if isinstance(node, StoreAtRest) else "now"
-    click.echo(f"{counted(len(messages), 'message')} will be sent again {when}")
+    click.echo(f"{format_count(len(messages), 'message')} will be sent again {when}")

@@ -18,12 +18,20 @@ from demaq.bulk.executors import ProgramOnStore
 from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult, is_outgoing
 from demaq.bulk.message_sink import BulkReport
 from demaq.bulk.replay import LocalBackend, Replay, ReplayBackend, SparkBackend
-from demaq.cli.backfill import filled_in
+from demaq.cli.backfill import migrate_with_progress
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import TimeOrAge
 from demaq.cli.progress_bar import progress
-from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, started_spark
-from demaq.cli.stores import counted, json_option, reading, report_errors, show_json, store_option, writing
+from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, start_command_spark
+from demaq.cli.stores import (
+    format_count,
+    json_option,
+    open_for_reading,
+    open_for_writing,
+    report_errors,
+    show_json,
+    store_option,
+)
 from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
 from demaq.control.client import RemoteNode, running_node
@@ -99,9 +107,9 @@ def replay(
         if application and node is not None:
             raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
         if application and not dry_run:
-            _bring_under(application, spark)
+            _migrate(application, spark)
         known = _program(place, application if dry_run else ())
-        with reading(place) as store:
+        with open_for_reading(place) as store:
             work = _Work(store, known, filters, name, spark)
             Finder(known.plan, filters).check()
             if dry_run:
@@ -110,7 +118,7 @@ def replay(
                 _show_plan(found, work.before(found.select_newest()), filters, as_json)
                 return 0
             found, report, numbers = work.run()
-        state = _processed(node, work.watch, numbers, known, spark)
+        state = _wait_for_copies(node, work.watch, numbers, known, spark)
     _show(found, report, state, filters, as_json)
     targets = {each.queue for each in found.select_newest()}
     if node is None and report.stored and any([is_outgoing(known.plan.program, target) for target in targets]):
@@ -141,7 +149,7 @@ class _Known:
 
 
 def _program(place: StoreLocation, application: Sequence[str]) -> _Known:
-    with reading(place) as store:
+    with open_for_reading(place) as store:
         _, digest, files = program_on(store, place)
     if not application:
         return _Known(make_plan(load_program_texts(files)), files, digest)
@@ -154,7 +162,7 @@ class _Work:
 
     def __init__(self, store: Store, known: _Known, filters: Filters, name: str, spark: _ReplaySpark) -> None:
         self._store = store
-        self._known = known
+        self._describe_count = known
         self._filters = filters
         self._name = name
         self._spark = spark
@@ -168,15 +176,15 @@ class _Work:
         with ExitStack() as opened:
             found = self.find(opened)
             newest = found.select_newest()
-            hands = self._hands(opened, len(newest), SPARK_COPIES_MIN)
-            target = writing(self._spark.place)
+            hands = self._choose_backend(opened, len(newest), SPARK_COPIES_MIN)
+            target = open_for_writing(self._spark.place)
             opened.callback(target.close)
             with progress("storing copies", len(newest)) as advance:
                 numbers = self._replay(target, advance).run(hands, newest, report)
         return found, report, numbers
 
     def find(self, opened: ExitStack) -> SearchResult:
-        hands = self._hands(opened, self._last, SPARK_NUMBERS_MIN)
+        hands = self._choose_backend(opened, self._last, SPARK_NUMBERS_MIN)
         with progress("looking for messages", self._last) as advance:
             return hands.find(self._filters, self._last, advance)
 
@@ -187,32 +195,32 @@ class _Work:
         return Replay(
             store=self._store,
             target=target,
-            digest=self._known.digest,
+            digest=self._describe_count.digest,
             name=self._name,
             watch=self.watch,
             advance=advance,
         )
 
-    def _hands(self, opened: ExitStack, count: int, minimum: int) -> ReplayBackend:
+    def _choose_backend(self, opened: ExitStack, count: int, minimum: int) -> ReplayBackend:
         """Spark where so much is to be done, and where it runs already; else a process beside this one."""
-        files, place = self._known.files, self._spark.place
+        files, place = self._describe_count.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
-            running = opened.enter_context(started_spark(self._spark.master, self._spark.conf, place.folder))
+            running = opened.enter_context(start_command_spark(self._spark.master, self._spark.conf, place.folder))
             self._on_spark = SparkBackend(running.session, ProgramOnStore.of(files, place.where))
         if self._on_spark is not None:
             return self._on_spark
         evaluator = ProcessEvaluator(files, place.where)
         opened.callback(evaluator.close)
-        return LocalBackend(self._known.plan, self._store, evaluator)
+        return LocalBackend(self._describe_count.plan, self._store, evaluator)
 
 
-def _bring_under(application: Sequence[str], spark: _ReplaySpark) -> None:
+def _migrate(application: Sequence[str], spark: _ReplaySpark) -> None:
     """Make this the application of a store at rest, as a run would."""
     program = load_program(application)
-    filled_in(program, spark.place, (), spark.pipeline, spark.master, spark.conf)
+    migrate_with_progress(program, spark.place, (), spark.pipeline, spark.master, spark.conf)
 
 
-def _processed(
+def _wait_for_copies(
     node: RemoteNode | None, watch: str, numbers: Sequence[int], known: _Known, spark: _ReplaySpark
 ) -> dict[str, Any]:
     """Wait until the copies are processed; what has become of them."""
@@ -234,12 +242,12 @@ def _processed(
     try:
         here.watch(watch, numbers)
         here.start()
-        return _wait(lambda: _alive(here).read_watch(watch))
+        return _wait(lambda: _expect_running(here).read_watch(watch))
     finally:
         here.stop()
 
 
-def _alive(node: Node) -> Node:
+def _expect_running(node: Node) -> Node:
     if node.failure is not None:
         raise StoreError(f"processing has stopped: {node.failure}")
     return node
@@ -280,7 +288,7 @@ def _show_plan(found: SearchResult, before: int, filters: Filters, as_json: bool
             }
         )
         return
-    click.echo(f"{counted(len(newest) - before, 'message')} would be run again{_known(before)}")
+    click.echo(f"{format_count(len(newest) - before, 'message')} would be run again{_describe_count(before)}")
     for (queue, rule, code), count in sorted(groups.items(), key=lambda group: -group[1]):
         by = f", rule {rule}" if rule else ""
         click.echo(f"  {count:,} of queue {queue}{by}{f', {code}' if code else ''}")
@@ -309,26 +317,26 @@ def _show(found: SearchResult, report: BulkReport, state: Mapping[str, Any], fil
     fine = state["processed"] - state["failed"]
     outcome = f": {fine:,} processed without errors" if state["processed"] else ""
     outcome += f", {state['failed']:,} failed again" if state["failed"] else ""
-    click.echo(f"{counted(report.stored, 'message')} run again{_known(report.known)}{outcome}")
+    click.echo(f"{format_count(report.stored, 'message')} run again{_describe_count(report.known)}{outcome}")
     for code, rule, count in state["errors"]:
-        click.echo(f"  {counted(count, 'error')} {code}{f' in rule {rule}' if rule else ''}")
+        click.echo(f"  {format_count(count, 'error')} {code}{f' in rule {rule}' if rule else ''}")
     for seq, code, rule in state["examples"]:
         click.echo(f"  message {seq}: {code}{f' in rule {rule}' if rule else ''}", err=True)
     if report.refused:
         kinds = ", ".join([f"{count:,} {kind}" for kind, count in sorted(report.refused.items())])
-        click.echo(f"{counted(report.refused.total(), 'message')} not taken by the application: {kinds}")
+        click.echo(f"{format_count(report.refused.total(), 'message')} not taken by the application: {kinds}")
         for example in report.examples:
             click.echo(f"  {example}", err=True)
     _show_impossible(found, filters)
 
 
-def _known(count: int) -> str:
+def _describe_count(count: int) -> str:
     return f", {count:,} run again before (--name NAME runs them once more)" if count else ""
 
 
 def _show_impossible(found: SearchResult, filters: Filters) -> None:
     for reason, count in sorted(found.impossible.items()):
-        click.echo(f"{counted(count, 'message')} cannot be run again: {reason}")
+        click.echo(f"{format_count(count, 'message')} cannot be run again: {reason}")
     if filters.codes and not found.found and not found.impossible and found.seen:
         patterns = [code for code in filters.codes if code not in found.seen]
         if patterns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import StoreOption, counted, report_errors, store_option
+from demaq.cli.stores import StoreOption, format_count, report_errors, store_option
 from demaq.errors import OperatorError
 from demaq.store import restore as restoring
 from demaq.store.location import StoreLocation
@@ -24,5 +24,5 @@ def restore(backup: StoreLocation, place: StoreLocation) -> None:
         if backup.is_on_server:
             raise OperatorError("a backup is a folder, as demaq backup makes it")
         restored = restoring.restore(backup.folder, place)
-    sizes = f"{counted(restored.messages, 'message')}, newest number {restored.newest:,}"
+    sizes = f"{format_count(restored.messages, 'message')}, newest number {restored.newest:,}"
     click.echo(f"{place}: {sizes} from {backup}; a new epoch begins")

@@ -25,7 +25,7 @@ from demaq.cli.shared_options import (
     master_option,
     pipeline_option,
 )
-from demaq.cli.stores import counted, store_option, tell
+from demaq.cli.stores import format_count, store_option, tell
 from demaq.control.client import running_node
 from demaq.engine.engine import HOPS_MAX
 from demaq.errors import OperatorError, ProgramError, StoreError, StoreHeld
@@ -183,7 +183,7 @@ def run(
             raise click.ClickException(str(error)) from None
     tune_gc()
     node.start()
-    sizes = f"{counted(len(node.program.queues) - 1, 'queue')}, {counted(len(node.program.rules), 'rule')}"
+    sizes = f"{format_count(len(node.program.queues) - 1, 'queue')}, {format_count(len(node.program.rules), 'rule')}"
     tell(f"running on {place}: {sizes}; stop with Ctrl-C")
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)

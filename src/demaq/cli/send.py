@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.parameters import STDIN, given_properties, read_stdin
-from demaq.cli.stores import json_option, report_errors, show_json, store_option, writing
+from demaq.cli.parameters import STDIN, parse_properties, read_stdin
+from demaq.cli.stores import json_option, open_for_writing, report_errors, show_json, store_option
 from demaq.errors import DemaqError, MessageError
 from demaq.store.location import StoreLocation
 
@@ -33,7 +33,7 @@ def send(
 
     The id of each is printed when it is stored for good. Works with a running node and on a store at rest.
     """
-    given = given_properties(properties)
+    given = parse_properties(properties)
     if request is not None and len(files) > 1:
         raise click.UsageError("--request names one message, so give one file")
     if request == "":
@@ -44,7 +44,7 @@ def send(
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
     with report_errors():
-        node = writing(place)
+        node = open_for_writing(place)
         try:
             for file, body in zip(files, bodies, strict=True):
                 try:

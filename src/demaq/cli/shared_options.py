@@ -72,6 +72,6 @@ conf_option = click.option(
 )
 
 
-def started_spark(master: str, conf: Iterable[SparkOption], folder: Path) -> RunningSpark:
+def start_command_spark(master: str, conf: Iterable[SparkOption], folder: Path) -> RunningSpark:
     """A session for one command, whose log is in the store's folder."""
     return start_spark(master, options=dict(conf), folder=folder, tell=lambda line: click.echo(line, err=True))

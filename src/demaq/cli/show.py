@@ -8,7 +8,16 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
-from demaq.cli.stores import counted, json_option, more, number, paged, reading, show_json, store_option
+from demaq.cli.stores import (
+    format_count,
+    json_option,
+    open_for_reading,
+    paged,
+    parse_number,
+    print_next_page,
+    show_json,
+    store_option,
+)
 from demaq.control.message_json import as_json as message_json
 from demaq.engine.replay import copies_of, first_number, is_copy
 from demaq.evaluation.state.snapshot_reader import system_properties
@@ -36,12 +45,12 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
 
     --limit and --after are about what it caused.
     """
-    behind = number(after, "--after")
-    with reading(place) as store:
-        message = store.message(number(message_id, "ID"))
+    behind = parse_number(after, "--after")
+    with open_for_reading(place) as store:
+        message = store.message(parse_number(message_id, "ID"))
         if message is None:
             raise click.ClickException(f"there is no message {message_id}: it never was, or it was removed")
-        causes = _causes(store, message)
+        causes = _read_causes(store, message)
         found = [seq for seq in store.caused_by(message.seq) if seq > behind]
         effects = [store.message(seq) for seq in found[:limit]]
         state = states(store, [message])[message.seq]
@@ -51,8 +60,8 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
         show_json(
             {
                 **message_json(message),
-                "causes": [_short(cause) for cause in causes],
-                "caused": [_short(effect) for effect in caused],
+                "causes": [_summarise(cause) for cause in causes],
+                "caused": [_summarise(effect) for effect in caused],
                 "copies": [str(seq) for seq in copies],
             }
         )
@@ -61,10 +70,10 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
         for line in (*_state(message, state), *_lineage(message, copies), *chain, *effects_told):
             click.echo(line)
         click.echo(message.body)
-    more(found, limit, lambda seq: seq)
+    print_next_page(found, limit, lambda seq: seq)
 
 
-def _causes(store: SqlStore, message: StoredMessage) -> list[StoredMessage]:
+def _read_causes(store: SqlStore, message: StoredMessage) -> list[StoredMessage]:
     """The message that caused it, the one that caused that, and so on, as far as they are still there."""
     found: list[StoredMessage] = []
     cause = message.trigger
@@ -74,7 +83,7 @@ def _causes(store: SqlStore, message: StoredMessage) -> list[StoredMessage]:
     return found
 
 
-def _short(message: StoredMessage) -> dict[str, Any]:
+def _summarise(message: StoredMessage) -> dict[str, Any]:
     return {"id": str(message.seq), "queue": message.queue, "rule": message.rule}
 
 
@@ -99,15 +108,15 @@ def _chain(message: StoredMessage, causes: list[StoredMessage]) -> list[str]:
     lines: list[str] = []
     maker = message.rule
     for cause in causes:
-        lines.append(f"  message {cause.seq} in queue {cause.queue}{_by(maker)}")
+        lines.append(f"  message {cause.seq} in queue {cause.queue}{_describe_rule(maker)}")
         maker = cause.rule
     first = causes[-1] if causes else message
     if first.trigger is not None:
-        removed = f"  message {first.trigger}{_by(maker)}, which was removed"
+        removed = f"  message {first.trigger}{_describe_rule(maker)}, which was removed"
         lines.append(removed if first.trigger == message.origin else f"{removed}; it began with {message.origin}")
     if len(lines) > CHAIN_SHOWN_MAX:
         between = len(lines) - CHAIN_SHOWN_MAX
-        lines[CHAIN_SHOWN_MAX - 1 : -1] = [f"  … and {counted(between, 'message')} between …"]
+        lines[CHAIN_SHOWN_MAX - 1 : -1] = [f"  … and {format_count(between, 'message')} between …"]
     return ["caused by", *lines]
 
 
@@ -123,9 +132,9 @@ def _lineage(message: StoredMessage, copies: list[int]) -> list[str]:
 def _effects(caused: list[StoredMessage], count: int) -> list[str]:
     if not caused:
         return ["caused nothing that is still there"]
-    lines = [f"  message {effect.seq} in queue {effect.queue}{_by(effect.rule)}" for effect in caused]
-    return [f"caused {counted(count, 'message')}", *lines]
+    lines = [f"  message {effect.seq} in queue {effect.queue}{_describe_rule(effect.rule)}" for effect in caused]
+    return [f"caused {format_count(count, 'message')}", *lines]
 
 
-def _by(rule: str | None) -> str:
+def _describe_rule(rule: str | None) -> str:
     return f", rule {rule}" if rule else ""

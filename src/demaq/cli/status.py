@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import counted, json_option, node_on, report_errors, show_json, store_option
+from demaq.cli.stores import format_count, json_option, node_on, report_errors, show_json, store_option
 from demaq.store.location import StoreLocation
 
 RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
@@ -30,16 +30,16 @@ def status(place: StoreLocation, as_json: bool) -> None:
         show_json(found)
         return
     click.echo(f"running    since {found['started']}, process {found['pid']}")
-    click.echo(f"processed  {counted(found['processed'], 'message')}, {found['waiting']:,} waiting")
+    click.echo(f"processed  {format_count(found['processed'], 'message')}, {found['waiting']:,} waiting")
     for where, name in (("inline", "beside the node"), ("spark", "on Spark")):
         rounds, messages = found["rounds"][where], found["messages"][where]
-        click.echo(f"rounds     {rounds:,} {name} with {counted(messages, 'message')}")
+        click.echo(f"rounds     {rounds:,} {name} with {format_count(messages, 'message')}")
     threshold = found["threshold"]
     shown = f"from {threshold:,} messages on" if threshold is not None else "not in use"
     click.echo(f"Spark      {found['pipeline']}: {shown} ({found['why']})")
     apart = found["apart"]
     if apart["queues"]:
-        click.echo(f"apart      {counted(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
+        click.echo(f"apart      {format_count(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
     for line in _native_lines(found["native"]):
         click.echo(line)
     for report in found["namespaces"]:
@@ -52,10 +52,10 @@ def status(place: StoreLocation, as_json: bool) -> None:
 def _native_lines(native: Mapping[str, Any]) -> Iterator[str]:
     """How native rules fare, where there are any."""
     if native["answers"] or native["fallbacks"]:
-        yield f"native     {counted(native['answers'], 'message')}, {native['fallbacks']:,} left to Saxon"
+        yield f"native     {format_count(native['answers'], 'message')}, {native['fallbacks']:,} left to Saxon"
     if native["checked"] or native["checks_failed"]:
         ended = "; there are no more, because one did not end" if native["checks_failed"] else ""
-        yield f"checked    {counted(native['checked'], 'answer')}, {native['differences']:,} different{ended}"
+        yield f"checked    {format_count(native['checked'], 'answer')}, {native['differences']:,} different{ended}"
     for queue, reason in native["withdrawn"].items():
         yield f"left       {queue} to Saxon: {reason}"
 
@@ -67,7 +67,7 @@ def _gateway_lines(gateways: Mapping[str, Any]) -> Iterator[str]:
         yield f"gateways   at {where}"
     accepted, refused = gateways["accepted"], gateways["refused"]
     for queue in sorted({*gateways["requests"], *accepted, *refused}):
-        yield f"received   {queue}: {_received(gateways, queue)}"
+        yield f"received   {queue}: {_format_received(gateways, queue)}"
     for queue in sorted({*gateways["to_send"], *gateways["attempts"]}):
         waiting = gateways["to_send"].get(queue, {"messages": 0})["messages"]
         attempts = gateways["attempts"].get(queue, {})
@@ -79,9 +79,9 @@ def _gateway_lines(gateways: Mapping[str, Any]) -> Iterator[str]:
         yield f"left out   {queue}: {reason}"
 
 
-def _received(gateways: Mapping[str, Any], queue: str) -> str:
+def _format_received(gateways: Mapping[str, Any], queue: str) -> str:
     refused = sum(gateways["refused"].get(queue, {}).values())
-    counts = f"{counted(gateways['accepted'].get(queue, 0), 'message')}, {refused:,} refused"
+    counts = f"{format_count(gateways['accepted'].get(queue, 0), 'message')}, {refused:,} refused"
     requests = gateways["requests"].get(queue, {})
     by_status = ", ".join([f"{count:,} x {status}" for status, count in sorted(requests.items())])
     return f"{counts} ({by_status})" if by_status else counts

@@ -17,7 +17,7 @@ from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.store.protocol import Store, StoredMessage
 
 
-def message_again(
+def recompute_message(
     program: Program,
     evaluator: PropertyEvaluator,
     stored: StoredMessage,
@@ -71,7 +71,7 @@ class StoredState(SnapshotReader):
         found = [
             message
             for queue in self._program.properties[name].values
-            for message, received in self._received(queue)
+            for message, received in self._receive_queue(queue)
             if name in received.properties and received.properties[name].key == key
         ]
         return sorted(found, key=lambda message: message.seq)
@@ -80,9 +80,11 @@ class StoredState(SnapshotReader):
         if index_name(index) in self._complete:
             return super().lookup(index, entries)
         wanted = {(index.number, entry) for entry in entries}
-        return [message for message, received in self._received(index.queue) if not wanted.isdisjoint(received.entries)]
+        return [
+            message for message, received in self._receive_queue(index.queue) if not wanted.isdisjoint(received.entries)
+        ]
 
-    def _received(self, queue: str) -> list[tuple[Message, PropertyResult]]:
+    def _receive_queue(self, queue: str) -> list[tuple[Message, PropertyResult]]:
         """The messages of a queue, each as this program would receive it; without those that it would refuse."""
         if queue not in self._computed:
             found: list[tuple[Message, PropertyResult]] = []

@@ -72,7 +72,7 @@ def paged(function: F) -> F:
 
 
 @contextmanager
-def reading(place: StoreLocation) -> Iterator[SqlStore]:
+def open_for_reading(place: StoreLocation) -> Iterator[SqlStore]:
     """The store for reading, beside a running node or at rest. A node that is starting is waited for."""
     with report_errors():
         store = _retry(place, lambda: open_store_readonly(place.where))
@@ -82,11 +82,11 @@ def reading(place: StoreLocation) -> Iterator[SqlStore]:
             store.close()
 
 
-def writing(place: StoreLocation) -> RemoteNode | StoreAtRest:
+def open_for_writing(place: StoreLocation) -> RemoteNode | StoreAtRest:
     """Return the node that runs on a store, or else the store at rest. A node that is starting is waited for."""
-    from demaq.server.offline_node import writable  # Saxon comes with it, which who reads does not need
+    from demaq.server.offline_node import open_writable  # Saxon comes with it, which who reads does not need
 
-    return _retry(place, lambda: writable(place))
+    return _retry(place, lambda: open_writable(place))
 
 
 def node_on(place: StoreLocation) -> RemoteNode:
@@ -141,7 +141,7 @@ def program_of(store: SqlStore) -> Program | None:
         return None
 
 
-def number(text: str | None, what: str) -> int:
+def parse_number(text: str | None, what: str) -> int:
     """The id of a message."""
     if text is None:
         return 0
@@ -154,29 +154,29 @@ def show_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def counted(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def more(found: list[T], limit: int, last: Callable[[T], object]) -> None:
+def print_next_page(found: list[T], limit: int, last: Callable[[T], object]) -> None:
     """Say how to go on behind the page that was shown. One thing more than that was asked for, to know."""
     if len(found) > limit:
         sys.stdout.flush()
         click.echo(f"there is more: --after {last(found[limit - 1])}", err=True)
 
 
-def nothing(text: str) -> None:
+def print_empty(text: str) -> None:
     """Say that a listing is empty, to people."""
     click.echo(text, err=True)
 
 
-def fitted(text: str, indent: int = 0) -> str:
+def fit_line(text: str, indent: int = 0) -> str:
     """The beginning of a text, as much as fits on a line behind an indent."""
-    room = max(width() - indent, ROOM_MIN)
+    room = max(terminal_width() - indent, ROOM_MIN)
     flat = " ".join(text.split())
     return flat if len(flat) <= room else flat[: room - 1] + "…"
 
 
-def width() -> int:
+def terminal_width() -> int:
     """How wide a line may be."""
     return max(shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH, 2 * ROOM_MIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import json_option, nothing, report_errors, show_json, store_option, writing
+from demaq.cli.stores import json_option, open_for_writing, print_empty, report_errors, show_json, store_option
 from demaq.store.location import StoreLocation
 
 
@@ -20,7 +20,7 @@ def take(queue: str, place: StoreLocation, limit: int, as_json: bool) -> None:
     They are printed and marked processed in one transaction, so that nobody else gets them.
     """
     with report_errors():
-        node = writing(place)
+        node = open_for_writing(place)
         try:
             taken = node.take(queue, limit)
         finally:
@@ -31,4 +31,4 @@ def take(queue: str, place: StoreLocation, limit: int, as_json: bool) -> None:
     for message in taken:
         click.echo(message["body"])
     if not taken:
-        nothing(f"no messages in queue {queue}")
+        print_empty(f"no messages in queue {queue}")

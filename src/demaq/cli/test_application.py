@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from demaq.cli.applications import loaded, show
+from demaq.cli.applications import load_or_exit, show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.shared_options import evaluator_option
 from demaq.errors import OperatorError
@@ -54,14 +54,14 @@ def test_application(
     names = [path for path in application if path.endswith(SUFFIXES)]
     if not paths or not names:
         raise click.UsageError("give the application and, behind it, files of scenarios (.yaml)")
-    files, mistakes = _read(names, loaded(paths, static_check))
+    files, mistakes = _read(names, load_or_exit(paths, static_check))
     if mistakes and not as_json:
         show(mistakes)
     if mistakes:
         if as_json:
             _print_json(paths, [], mistakes)
         return 1
-    selected = [ScenarioFile(file=file.file, scenarios=_selected(file, scenario)) for file in files]
+    selected = [ScenarioFile(file=file.file, scenarios=_select(file, scenario)) for file in files]
     if not any([file.scenarios for file in selected]):
         raise click.UsageError(f'no scenario has "{scenario}" in its name')
     try:
@@ -81,7 +81,7 @@ def _read(names: list[str], program: Program) -> tuple[list[ScenarioFile], list[
     return files, mistakes
 
 
-def _selected(file: ScenarioFile, name: str | None) -> tuple[Any, ...]:
+def _select(file: ScenarioFile, name: str | None) -> tuple[Any, ...]:
     return tuple([scenario for scenario in file.scenarios if name is None or name in scenario.name])
 
 
@@ -98,11 +98,11 @@ def _run(
                 _print_failure(result, result.failure)
         if not as_json:
             click.echo(f"{file.file}: {_summary(file, results)}")
-        if fail_fast and _failed(results):
+        if fail_fast and _count_failed(results):
             break
     if as_json:
         _print_json(paths, done, [])
-    return 1 if any([_failed(results) for _, results in done]) else 0
+    return 1 if any([_count_failed(results) for _, results in done]) else 0
 
 
 def _until_failure(results: Iterator[ScenarioResult], fail_fast: bool) -> Iterator[ScenarioResult]:
@@ -112,12 +112,12 @@ def _until_failure(results: Iterator[ScenarioResult], fail_fast: bool) -> Iterat
             return
 
 
-def _failed(results: list[ScenarioResult]) -> int:
+def _count_failed(results: list[ScenarioResult]) -> int:
     return len([result for result in results if result.failure is not None])
 
 
 def _summary(file: ScenarioFile, results: list[ScenarioResult]) -> str:
-    failed = _failed(results)
+    failed = _count_failed(results)
     if not failed:
         return f"{len(results)} scenario{'' if len(results) == 1 else 's'} passed"
     left = len(file.scenarios) - len(results)
@@ -147,8 +147,8 @@ def _print_json(
     results = [result for _, found in done for result in found]
     document = {
         "application": " ".join(paths),
-        "passed": len(results) - _failed(results),
-        "failed": _failed(results),
+        "passed": len(results) - _count_failed(results),
+        "failed": _count_failed(results),
         "files": [{"file": file.file, "scenarios": [_result_json(result) for result in found]} for file, found in done],
         "mistakes": [mistake.as_json() for mistake in mistakes],
     }

@@ -7,7 +7,17 @@ from datetime import datetime
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import fitted, json_option, more, nothing, number, paged, reading, show_json, store_option
+from demaq.cli.stores import (
+    fit_line,
+    json_option,
+    open_for_reading,
+    paged,
+    parse_number,
+    print_empty,
+    print_next_page,
+    show_json,
+    store_option,
+)
 from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
 
@@ -18,8 +28,8 @@ from demaq.store.sql_store import SqlStore
 @json_option
 def timers(place: StoreLocation, limit: int, after: str | None, as_json: bool) -> None:
     """List the messages of echo queues that have not come back yet, the next one first."""
-    with reading(place) as store:
-        found = store.timers(_place(store, number(after, "--after")), limit + 1)
+    with open_for_reading(place) as store:
+        found = store.timers(_place(store, parse_number(after, "--after")), limit + 1)
     shown = [(message, message.timer) for message in found[:limit] if message.timer is not None]
     if as_json:
         show_json(
@@ -31,10 +41,10 @@ def timers(place: StoreLocation, limit: int, after: str | None, as_json: bool) -
     else:
         for message, timer in shown:
             head = f"{message.seq:>8}  {timer.due:%Y-%m-%d %H:%M:%S}  "
-            click.echo(head + fitted(f"{message.queue} into {timer.target}", len(head)))
+            click.echo(head + fit_line(f"{message.queue} into {timer.target}", len(head)))
         if not shown:
-            nothing(f"no {'further ' if after else ''}timers")
-    more(found, limit, lambda message: message.seq)
+            print_empty(f"no {'further ' if after else ''}timers")
+    print_next_page(found, limit, lambda message: message.seq)
 
 
 def _place(store: SqlStore, after: int) -> tuple[datetime, int] | None:

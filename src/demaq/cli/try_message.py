@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from demaq.cli.applications import loaded, show
+from demaq.cli.applications import load_or_exit, show
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.parameters import STDIN, given_properties, read_stdin
+from demaq.cli.parameters import STDIN, parse_properties, read_stdin
 from demaq.cli.shared_options import evaluator_option
-from demaq.cli.stored_state import StoredState, message_again
-from demaq.cli.stores import number, program_of, reading, store_option
+from demaq.cli.stored_state import StoredState, recompute_message
+from demaq.cli.stores import open_for_reading, parse_number, program_of, store_option
 from demaq.documents import Document, parse_document
 from demaq.engine.intake import explicit_properties
 from demaq.engine.namespace_watch import missed_by_properties, missed_by_rules
@@ -84,7 +84,7 @@ def try_message(
     *paths, message_file = application
     if STDIN in paths and message_file == STDIN:
         raise click.UsageError("standard input is the application or the message, not both")
-    program = loaded(paths)
+    program = load_or_exit(paths)
     is_stored = message_file.isascii() and message_file.isdigit() and not Path(message_file).exists()
     if is_stored and (queue is not None or state is not None):
         raise click.UsageError("a stored message has its queue, and the store is its state: no --queue and no --state")
@@ -100,8 +100,8 @@ def try_message(
     rules = SaxonEvaluator(compiled, native=native_settings(evaluator).is_native)
     tried = _Tried(compiled, rules, properties, _time(now))
     if is_stored:
-        with reading(place) as store:
-            found = store.message(number(message_file, "MESSAGE"))
+        with open_for_reading(place) as store:
+            found = store.message(parse_number(message_file, "MESSAGE"))
             if found is None:
                 raise click.ClickException(f"there is no message {message_file} in {place}, and no such file")
             if found.queue not in program.queues:
@@ -111,7 +111,7 @@ def try_message(
         assert queue is not None, "asked for above"
         refused = tried.try_file(queue, message_file, state)
     if refused is not None:
-        return _refused(queue, refused, as_json)
+        return _print_refusal(queue, refused, as_json)
     message, outcome, missed = tried.message, tried.outcome, tried.missed()
     if as_json:
         click.echo(json.dumps(_json(compiled, message, outcome, missed), indent=2, ensure_ascii=False))
@@ -154,7 +154,7 @@ class _Tried:
         explicit = _explicit(self._program, stored.queue, self._properties)
         snapshot = store.snapshot() if stored.processed is None else stored.processed - 1
         try:
-            self.message = message_again(self._program, self._rules, stored, explicit, self._now)
+            self.message = recompute_message(self._program, self._rules, stored, explicit, self._now)
         except MessageError as error:
             return error
         self._evaluate(StoredState(self._program, program_of(store), self._rules, store, snapshot))
@@ -184,7 +184,7 @@ class _Tried:
 
 def _explicit(program: Program, queue: str, properties: tuple[str, ...]) -> dict[str, PropertyValue]:
     try:
-        return explicit_properties(program, queue, given_properties(properties))
+        return explicit_properties(program, queue, parse_properties(properties))
     except MessageError as error:
         raise click.UsageError(error.message) from None
 
@@ -228,7 +228,7 @@ def _document(file: Path) -> Document:
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-def _refused(queue: str, error: MessageError, as_json: bool) -> int:
+def _print_refusal(queue: str, error: MessageError, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"refused": {"kind": error.kind, "description": error.message}}, indent=2))
     else:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import counted, json_option, report_errors, show_json, store_option
+from demaq.cli.stores import format_count, json_option, report_errors, show_json, store_option
 from demaq.errors import OperatorError
 from demaq.store.location import StoreLocation, store_argument
 from demaq.store.repair import accept_loss
@@ -50,10 +50,11 @@ def _show(place: StoreLocation, report: VerificationReport) -> None:
     for finding in report.findings[:FINDINGS_SHOWN_MAX]:
         click.echo(str(finding))
     if report.without_checksum:
-        rows = counted(report.without_checksum, "row")
+        rows = format_count(report.without_checksum, "row")
         click.echo(f"{rows} from before there were checksums: nothing is known of them", err=True)
-    sizes = f"{counted(report.messages, 'message')}, {counted(report.rows, 'row')}, newest number {report.newest:,}"
-    result = counted(len(report.findings), "problem") if report.findings else "no damage"
+    counts = f"{format_count(report.messages, 'message')}, {format_count(report.rows, 'row')}"
+    sizes = f"{counts}, newest number {report.newest:,}"
+    result = format_count(len(report.findings), "problem") if report.findings else "no damage"
     click.echo(f"{place}: {sizes}: {result}")
     if report.findings:
         click.echo(_advice(place), err=True)

@@ -33,11 +33,11 @@ def find_answer_queues(plan: Plan, own_addresses: Mapping[str, str | None] | Non
     """Return which queues answer. `own_addresses` are those of outgoing gateways, where somebody knows them."""
     program = plan.program
     known = own_addresses if own_addresses is not None else _own_addresses(program)
-    receiving = [queue for queue in program.queues.values() if _receives(queue)]
+    receiving = [queue for queue in program.queues.values() if _takes_requests(queue)]
     ports = {_port(queue) for queue in receiving} - {None}
     candidates = {name for name, address in known.items() if address is None or _port(program.queues[name]) in ports}
     candidates -= {name for name in candidates if not _is_at_work(program.queues[name])}
-    answers = _reachable(plan, candidates)
+    answers = _find_reachable(plan, candidates)
     order = list(program.queues)
     return AnswerQueues({queue.name: tuple(sorted(answers[queue.name], key=order.index)) for queue in receiving})
 
@@ -58,7 +58,7 @@ def _own_addresses(program: Program) -> dict[str, str | None]:
     return found
 
 
-def _reachable(plan: Plan, candidates: set[str]) -> dict[str, set[str]]:
+def _find_reachable(plan: Plan, candidates: set[str]) -> dict[str, set[str]]:
     """For each queue, the candidates to which its messages may lead without a recipient."""
     leads_to: dict[str, set[str]] = {name: set() for name in plan.queues}
     answers: dict[str, set[str]] = {name: set() for name in plan.queues}
@@ -98,7 +98,7 @@ def _error_queues(plan: Plan, queue: str) -> set[str]:
     return {name for name in named if name is not None}
 
 
-def _receives(queue: Queue) -> bool:
+def _takes_requests(queue: Queue) -> bool:
     """Whether it takes requests: who sends a mail does not wait."""
     if queue.kind != "incomingGateway" or queue.gateway is None or not _is_at_work(queue):
         return False

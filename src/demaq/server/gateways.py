@@ -24,7 +24,7 @@ from demaq.gateways.admission import Admission, Bounds
 from demaq.gateways.connections import Connections
 from demaq.gateways.counters import Requests
 from demaq.gateways.http.incoming_gateway import IncomingGateway
-from demaq.gateways.http.request import identified
+from demaq.gateways.http.request import identify_sender
 from demaq.gateways.http.request_body import Held
 from demaq.gateways.http.responses import HttpAnswer
 from demaq.gateways.http.server import HttpServer, Page, listen
@@ -210,7 +210,7 @@ class Gateways:
         folder = None if self._node.place.is_on_server else self._node.folder
         reader = StoreReader(self._node.place.where)
         admission = Admission(engine, reader, folder, self._bounds, lambda: self._node.outage)
-        intake = self.intake = Intake(engine, admission, self._arrived)
+        intake = self.intake = Intake(engine, admission, self._notify_stored)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
@@ -260,14 +260,14 @@ class Gateways:
             )
             await self.listener.start()
         self._ready.set()
-        await _until(self._stop_receiving, [*tasks, *receiving])
+        await _wait_for_event(self._stop_receiving, [*tasks, *receiving])
         if self.server is not None:
             self.server.stop()
         self._loop.call_later(ANSWER_SECONDS_MAX, self.connections.give_up)
         if self.listener is not None:
             await self.listener.stop()
         await asyncio.gather(*receiving, return_exceptions=True)
-        await _until(self._stop, tasks)
+        await _wait_for_event(self._stop, tasks)
         await outbox.stop(SEND_SECONDS_MAX)
         await asyncio.gather(*tasks, return_exceptions=True)
         outbox.close()
@@ -306,7 +306,7 @@ class Gateways:
     def _outgoing_names(self) -> list[str]:
         return [queue.name for queue in self._node.program.queues.values() if queue.kind == "outgoingGateway"]
 
-    def _arrived(self, messages: Sequence[NewMessage]) -> None:
+    def _notify_stored(self, messages: Sequence[NewMessage]) -> None:
         """Wake who has something to do now. Messages of a mailbox only lie there."""
         if any([message.priority is not None for message in messages]):
             self._node.look_for_work()
@@ -324,22 +324,22 @@ class Gateways:
     # pages
 
     def _pages(self) -> dict[str, Page]:
-        pages: dict[str, Page] = {HEALTH: self._health, READINESS: self._readiness}
-        return pages if self._settings.metrics == "off" else {**pages, METRICS: self._figures}
+        pages: dict[str, Page] = {HEALTH: self._serve_health, READINESS: self._serve_readiness}
+        return pages if self._settings.metrics == "off" else {**pages, METRICS: self._serve_metrics}
 
-    async def _health(self, request: Request) -> HttpAnswer:
+    async def _serve_health(self, request: Request) -> HttpAnswer:
         return _text(200, "ok")
 
-    async def _figures(self, request: Request) -> HttpAnswer:
+    async def _serve_metrics(self, request: Request) -> HttpAnswer:
         assert self._metrics is not None, "it is made before the server"
         assert self.authenticator is not None, "it is made before the server"
         if self._settings.metrics == "authenticated":
-            identity = await identified(self.authenticator, METRICS, request)
+            identity = await identify_sender(self.authenticator, METRICS, request)
             if isinstance(identity, HttpAnswer):
                 return identity
         return HttpAnswer(status=200, body=await asyncio.to_thread(self._metrics.text), content_type=CONTENT_TYPE)
 
-    async def _readiness(self, request: Request) -> HttpAnswer:
+    async def _serve_readiness(self, request: Request) -> HttpAnswer:
         if self._stop_receiving is not None and self._stop_receiving.is_set():
             return _text(503, "stopping")
         if not self._node.is_running:
@@ -367,7 +367,7 @@ async def renew_until(renewal: Renewal, stop: asyncio.Event) -> None:
             renewal.renew()
 
 
-async def _until(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
+async def _wait_for_event(event: asyncio.Event, tasks: list[asyncio.Task[None]]) -> None:
     """Until it happens, or one of the tasks is over before. Raises what that raises."""
     happens = asyncio.create_task(event.wait())
     done, _ = await asyncio.wait([happens, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -381,14 +381,14 @@ def _text(status: int, text: str) -> HttpAnswer:
 
 
 def has_http_gateways(program: Program) -> bool:
-    return any([arrival.kind == "http" for arrival in _arrivals(program)])
+    return any([arrival.kind == "http" for arrival in _list_inbound_addresses(program)])
 
 
 def has_mail_gateways(program: Program) -> bool:
-    return any([arrival.kind == "mail" for arrival in _arrivals(program)])
+    return any([arrival.kind == "mail" for arrival in _list_inbound_addresses(program)])
 
 
-def _arrivals(program: Program) -> list[InboundAddress]:
+def _list_inbound_addresses(program: Program) -> list[InboundAddress]:
     return [
         arrival_at(queue.name, queue.gateway.endpoint)
         for queue in program.queues.values()

@@ -195,7 +195,7 @@ class Node:
                 self.store,
                 self._clock,
                 hops_max=hops_max,
-                observe=self._committed,
+                observe=self._note_commit,
                 receiver=Receiver(self._receiver, slow_receiver),
                 policy=THROUGHPUT if not keep else replace(THROUGHPUT, elide=False, fold=False),
                 lanes=self._lanes,
@@ -212,7 +212,7 @@ class Node:
         self.outages = OutageLog(_log)
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
         self._gateways_status: Callable[[], dict[str, Any]] | None = None
-        self._woken: list[Callable[[], None]] = []
+        self._wake_callbacks: list[Callable[[], None]] = []
         """Who is to hear when there may be something to send."""
         self._news: list[StoredMessage] = []
         """What subscribers are still to be told."""
@@ -265,7 +265,7 @@ class Node:
         `close` is called after the last message was processed, before the store is closed. `status` returns their part
         of the status.
         """
-        self._woken.append(wake)
+        self._wake_callbacks.append(wake)
         self._gateways_status = status
         self._opened.callback(close)
         wake()
@@ -299,7 +299,7 @@ class Node:
     ) -> int:
         """Store a message; durable on return. Raises a MessageError if it must be refused."""
         given = explicit_properties(self.program, queue, properties or {})
-        with self._looking_for_work():
+        with self._wake_after():
             return self.engine.enqueue(queue, body, given, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
@@ -308,7 +308,7 @@ class Node:
         One whose `request` is known already is not stored again. With `watch`, they are watched under that name.
         """
         expect_program(self.store, digest)
-        with self._looking_for_work():
+        with self._wake_after():
             return self.engine.append_checked(
                 messages, lambda seqs: self._watch(watch, seqs) if watch is not None else None
             )
@@ -332,12 +332,12 @@ class Node:
 
     def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
         """Store messages, all or none; durable on return. Raises a MessageError if one must be refused."""
-        with self._looking_for_work():
+        with self._wake_after():
             return self.engine.enqueue_all(queue, sent)
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Hand messages of a mailbox to a client and mark them processed, in one transaction."""
-        with self._looking_for_work():  # there may be garbage
+        with self._wake_after():  # there may be garbage
             return self.engine.take(queue, limit)
 
     def load_collection(self, name: str, documents: Sequence[bytes | str]) -> int:
@@ -349,7 +349,7 @@ class Node:
 
     def redeliver(self, messages: Sequence[int]) -> None:
         """Send messages of outgoing gateways again, all or none. Raises an OperatorError if one cannot be."""
-        with self._turn, self._looking_for_work():  # so that none is removed meanwhile
+        with self._turn, self._wake_after():  # so that none is removed meanwhile
             again = partial(send_again, self.store, self.program, messages, self._clock())
             self.engine.while_nothing_changes(again)
 
@@ -410,13 +410,13 @@ class Node:
             self._subscribers.setdefault(queue, []).append(listener)
 
     @contextlib.contextmanager
-    def _looking_for_work(self) -> Iterator[None]:
+    def _wake_after(self) -> Iterator[None]:
         """Wake the thread, also after a call that failed: what it was about may be stored all the same."""
         try:
             yield
         finally:
             self._work.set()
-            for wake in self._woken:
+            for wake in self._wake_callbacks:
                 wake()
 
     # the thread
@@ -427,7 +427,7 @@ class Node:
             self._work.clear()
             stopping = self._stopping.is_set()  # what came before that is seen by this turn
             try:
-                busy = self._turn_once()
+                busy = self._run_turn()
                 faults = 0
                 self.fault = self.outage = None
                 self.outages.note_success()
@@ -468,14 +468,14 @@ class Node:
         else:
             self._stopping.wait(seconds)
 
-    def _turn_once(self) -> bool:
+    def _run_turn(self) -> bool:
         """Run one round, fire timers or collect some garbage. Return whether there was anything to do."""
         try:
             with self._turn:
                 done = self.engine.fire_timers() + self.engine.run_round()
                 self.steps += done
         finally:
-            self._tell_subscribers()
+            self._call_subscribers()
         self._turns += 1
         if done and self._turns % GARBAGE_EVERY_TURNS:
             return True
@@ -495,7 +495,7 @@ class Node:
             longest = min(longest, TIMER_SECONDS_MAX)
         return longest if due is None else min(max((due - self._clock()).total_seconds(), 0.0), longest)
 
-    def _committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
+    def _note_commit(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
         for watch in self._watches.values():
             watch.committed(steps, committed)
         if not self.keep:  # what is done with is removed at once
@@ -505,8 +505,8 @@ class Node:
             kind = kind_of(new.body)
             if kind is not None:
                 self.errors[kind] += 1
-        if self._woken and any([new.undelivered for step in steps for new in step.created]):
-            for wake in self._woken:
+        if self._wake_callbacks and any([new.undelivered for step in steps for new in step.created]):
+            for wake in self._wake_callbacks:
                 wake()
         if not self._subscribers:
             return
@@ -515,7 +515,7 @@ class Node:
                 if new.queue in self._subscribers:
                     self._news.append(as_stored(new, seq))
 
-    def _tell_subscribers(self) -> None:
+    def _call_subscribers(self) -> None:
         news, self._news = self._news, []
         for message in news:
             for listener in self._subscribers.get(message.queue, ()):

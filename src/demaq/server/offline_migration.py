@@ -49,7 +49,7 @@ def fill_in(
     try:
 
         def choose_migrator(local: LocalMigrator, migration: Migration) -> Migrator:
-            concerned = _concerned(store, migration)
+            concerned = _count_concerned(store, migration)
             spark = session(concerned) if concerned else None
             if spark is None:
                 return local
@@ -71,7 +71,7 @@ def _expect_rest(folder: Path) -> None:
         raise StoreError("a node runs on the store; stop it first: what changes is filled in between two runs")
 
 
-def _concerned(store: Store, migration: Migration) -> int:
+def _count_concerned(store: Store, migration: Migration) -> int:
     counts = store.counts()
     return sum([counts[queue][0] for queue in migration.queues if queue in counts])
 

@@ -81,7 +81,7 @@ class StoreAtRest:
             gc.collect()  # Saxon ends the process where another thread frees what this one has made
 
 
-def writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
+def open_writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
     """The node that runs on a store, or the store itself where none does."""
     node = running_node(place)
     if node is not None:

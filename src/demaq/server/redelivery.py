@@ -19,10 +19,10 @@ def send_again(store: Store, program: Program, messages: Sequence[int], now: dat
         _expect_sendable(store, program, messages[first : first + READ_MAX])
     gone = store.send_again(messages, now)
     if gone:  # it was removed this very moment
-        raise OperatorError(_gone(store, gone[0]))
+        raise OperatorError(_describe_missing(store, gone[0]))
 
 
-def given_up(store: Store, queue: str, limit: int) -> list[int]:
+def find_given_up(store: Store, queue: str, limit: int) -> list[int]:
     """Messages of a gateway whose last attempt was the last one, and that are still stored, in order."""
     last: dict[int, str] = {}
     for attempt in store.attempts(queue, None, limit):  # the newest first
@@ -36,13 +36,13 @@ def _expect_sendable(store: Store, program: Program, messages: Sequence[int]) ->
     queues = {found.seq: found.queue for found in store.messages(messages)}
     for message in messages:
         if message not in queues:
-            raise OperatorError(_gone(store, message))
+            raise OperatorError(_describe_missing(store, message))
         queue = program.queues.get(queues[message])
         if queue is None or queue.kind != "outgoingGateway":
             raise OperatorError(f"message {message} is in queue {queues[message]}, which is no outgoing gateway")
 
 
-def _gone(store: Store, message: int) -> str:
+def _describe_missing(store: Store, message: int) -> str:
     tried = store.attempts(None, message, 1)
     if not tried:
         return f"there is no message {message}, or it has been removed"

@@ -154,11 +154,11 @@ class _ScenarioRun:
     def _perform(self, step: Step, following: Step | None) -> None:
         match step:
             case Arrives():
-                self._arrive(step)
+                self._enqueue_messages(step)
                 if not isinstance(following, Crash):  # a crash right behind comes before anything is processed
                     self._lab.run_until_idle()
             case ExpectRefusal():
-                self._be_refused(step)
+                self._check_refusal(step)
             case Passes():
                 self._lab.advance(step.seconds)
             case Crash():
@@ -180,13 +180,13 @@ class _ScenarioRun:
 
     # doing
 
-    def _arrive(self, step: Arrives) -> None:
+    def _enqueue_messages(self, step: Arrives) -> None:
         for message in step.messages:
             refusal = self._refusal(message)
             if refusal is not None:
                 raise _ScenarioFailed(f"queue {message.queue} refuses the message ({refusal.kind}): {refusal.message}")
 
-    def _be_refused(self, step: ExpectRefusal) -> None:
+    def _check_refusal(self, step: ExpectRefusal) -> None:
         refusal = self._refusal(step.message)
         if refusal is None:
             raise _ScenarioFailed(f"queue {step.message.queue} accepts the message")

@@ -9,7 +9,7 @@ from difflib import unified_diff
 from demaq.testing.lab import LabMessage
 from demaq.testing.scenarios_layout import layout, prefixes_of
 from demaq.testing.scenarios_steps import Expected
-from demaq.testing.scenarios_xml import WILDCARDS, ComparedDocument, filled, matches, read_body
+from demaq.testing.scenarios_xml import WILDCARDS, ComparedDocument, fill_wildcards, matches, read_body
 
 ALIGNED_MAX = 200
 """Longer lists are compared position by position: aligning takes the product of their lengths."""
@@ -23,7 +23,7 @@ def difference(expected: Sequence[Expected], messages: Sequence[LabMessage], any
         return _fits(expected[one], actual[other])
 
     if any_order:
-        pairs = _matching(len(expected), len(actual), fits)
+        pairs = _match_pairs(len(expected), len(actual), fits)
     else:
         pairs = _alignment(len(expected), len(actual), fits)
     if len(pairs) == len(expected) == len(actual):
@@ -79,7 +79,7 @@ def _alignment(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
     return pairs
 
 
-def _matching(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
+def _match_pairs(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
     """As many pairs as possible, whatever the order: a wildcard gives way to whom only one message fits."""
     holder: dict[int, int] = {}
 
@@ -101,7 +101,7 @@ def _matching(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
 
 
 def _diff(expected: Sequence[Expected], actual: Sequence[_Actual], pairs: dict[int, int], any_order: bool) -> str:
-    beside = _beside(len(expected), len(actual), pairs)
+    beside = _align_pairs(len(expected), len(actual), pairs)
     owner = {other: one for one, other in beside.items()}
     prefixes = prefixes_of([*[item.body for item in expected if item.body], *[item.body for item in actual]])
     left: list[str] = []
@@ -120,7 +120,7 @@ def _diff(expected: Sequence[Expected], actual: Sequence[_Actual], pairs: dict[i
     return "\n".join(unified_diff(left[:-1], right[:-1], "expected", "actual", lineterm=""))
 
 
-def _beside(expected: int, actual: int, pairs: dict[int, int]) -> dict[int, int]:
+def _align_pairs(expected: int, actual: int, pairs: dict[int, int]) -> dict[int, int]:
     """The pairs, and those that stand at the same place between pairs: the likeliest to have been meant."""
     found = dict(pairs)
     taken = set(pairs.values())
@@ -149,7 +149,7 @@ def _expected_lines(
         lines.append(_property_line(name, found if value in WILDCARDS and found is not None else value))
     if wanted.body is None:
         return [*lines, *(layout(partner.body.root, prefixes) if partner else ["…"]), ""]
-    root = filled(wanted.body.root, partner.body_for(wanted).root) if partner is not None else wanted.body.root
+    root = fill_wildcards(wanted.body.root, partner.body_for(wanted).root) if partner is not None else wanted.body.root
     return [*lines, *layout(root, prefixes), ""]
 
 

@@ -72,7 +72,7 @@ def matches(expected: Node, actual: Node) -> bool:
     return expected == actual
 
 
-def filled(expected: Element, actual: Element) -> Element:
+def fill_wildcards(expected: Element, actual: Element) -> Element:
     """What is expected, with the wildcards that match replaced by what they match: for a diff that shows the rest."""
     if expected.name != actual.name:
         return expected
@@ -80,7 +80,7 @@ def filled(expected: Element, actual: Element) -> Element:
         name: actual.attributes.get(name, value) if value in WILDCARDS else value
         for name, value in expected.attributes.items()
     }
-    return Element(expected.name, attributes, _filled_children(expected.children, actual.children))
+    return Element(expected.name, attributes, _fill_children(expected.children, actual.children))
 
 
 def _element(element: _Element, exact: bool) -> Element:
@@ -92,7 +92,7 @@ def _element(element: _Element, exact: bool) -> Element:
         elif not isinstance(child, etree._Comment):
             children.append(_element(child, exact))
         _add_text(children, child.tail)
-    kept = tuple(children) if exact else _without_space(tuple(children))
+    kept = tuple(children) if exact else _drop_whitespace(tuple(children))
     attributes = {str(name): str(value) for name, value in element.attrib.items()}
     return Element(str(element.tag), attributes, kept)
 
@@ -105,7 +105,7 @@ def _add_text(children: list[Node], text: str | None) -> None:
             children.append(text)
 
 
-def _without_space(children: tuple[Node, ...]) -> tuple[Node, ...]:
+def _drop_whitespace(children: tuple[Node, ...]) -> tuple[Node, ...]:
     if not any([isinstance(child, Element) for child in children]):
         return children
     return tuple([child for child in children if not isinstance(child, str) or child.strip()])
@@ -130,22 +130,22 @@ def _children_match(expected: Sequence[Node], actual: Sequence[Node]) -> bool:
     return len(actual) in reached
 
 
-def _filled_children(expected: tuple[Node, ...], actual: tuple[Node, ...]) -> tuple[Node, ...]:
+def _fill_children(expected: tuple[Node, ...], actual: tuple[Node, ...]) -> tuple[Node, ...]:
     if _children_match(expected, actual):
         return actual
     wild = [position for position, child in enumerate(expected) if is_wildcard(child)]
     if len(wild) == 1 and len(actual) >= len(expected) - 1:
         behind = len(expected) - wild[0] - 1
         end = len(actual) - behind
-        front = _filled_children(expected[: wild[0]], actual[: wild[0]])
-        return (*front, *actual[wild[0] : end], *_filled_children(expected[wild[0] + 1 :], actual[end:]))
+        front = _fill_children(expected[: wild[0]], actual[: wild[0]])
+        return (*front, *actual[wild[0] : end], *_fill_children(expected[wild[0] + 1 :], actual[end:]))
     result = list(expected)
     blocks = SequenceMatcher(None, [_label(c) for c in expected], [_label(c) for c in actual], autojunk=False)
     for start, other, size in blocks.get_matching_blocks():
         for offset in range(size):
             mine, theirs = expected[start + offset], actual[other + offset]
             if isinstance(mine, Element) and isinstance(theirs, Element):
-                result[start + offset] = filled(mine, theirs)
+                result[start + offset] = fill_wildcards(mine, theirs)
     return tuple(result)
 
 

@@ -179,10 +179,10 @@ def _shape(node: yaml.Node) -> str:
         return "a list"
     if isinstance(node, yaml.MappingNode):
         return "keys with values"
-    return "nothing" if node.tag == _NULL else f'"{_short(str(node.value))}"'
+    return "nothing" if node.tag == _NULL else f'"{_shorten(str(node.value))}"'
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 40 else line[:39] + "…"
 

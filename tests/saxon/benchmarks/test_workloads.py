@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from demaq_bench.baseline import BY_HAND
 from demaq_bench.comparison import canonical
-from demaq_bench.message_sizes import of_size
+from demaq_bench.message_sizes import make_workload
 from demaq_bench.workloads import (
     APPLICATIONS,
     RESTRICTIONS,
@@ -94,7 +94,7 @@ def test_messages_that_arrive_have_about_a_kilobyte(workload):
 
 @pytest.mark.parametrize("size", [500, 4_000, 256_000])
 def test_messages_of_w1_can_be_made_smaller_and_larger(size):
-    body = of_size(size).message(1)
+    body = make_workload(size).message(1)
 
     assert 0.9 * size <= len(body) <= 1.1 * size
     assert etree.fromstring(body).find("offerRequest/items/item") is not None

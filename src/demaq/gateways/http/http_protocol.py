@@ -16,7 +16,7 @@ from demaq.gateways.http.request_head import (
     BadHead,
     expect_small,
     expect_sound,
-    without_host,
+    remove_host,
 )
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -115,7 +115,7 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._asks_for_upgrade:
             return
         if host is not None:
-            self.headers[:] = [(b"host", host), *without_host(self.headers)]
+            self.headers[:] = [(b"host", host), *remove_host(self.headers)]
         if version == "1.0":
             self.expect_100_continue = False  # RFC 9110, 10.1.1
         super().on_headers_complete()
@@ -138,8 +138,8 @@ class CarefulProtocol(HttpToolsProtocol):
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         for name, value in self.headers:
             if name == b"connection":
-                value = b", ".join([word for word in map(bytes.strip, value.split(b",")) if not _asks(word)])
-            if not _asks(name):
+                value = b", ".join([word for word in map(bytes.strip, value.split(b",")) if not _is_upgrade(word)])
+            if not _is_upgrade(name):
                 lines.append(b"%s: %s" % (name, value))
         return b"\r\n".join([*lines, b"", b""])
 
@@ -153,14 +153,14 @@ class CarefulProtocol(HttpToolsProtocol):
         raise bad
 
     def _expect_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._too_slow)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._time_out)
 
     def _stop_waiting(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _too_slow(self) -> None:
+    def _time_out(self) -> None:
         self._head_timer = None
         if self._owes_an_answer():
             self._expect_head()
@@ -181,7 +181,7 @@ class CarefulProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _asks(name: bytes) -> bool:
+def _is_upgrade(name: bytes) -> bool:
     """Return whether a header, or a word of `Connection`, is about another protocol."""
     return name.lower() in (b"upgrade", b"http2-settings")
 

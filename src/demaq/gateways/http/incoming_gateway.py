@@ -19,7 +19,7 @@ from demaq.gateways.admission import Overloaded
 from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
-from demaq.gateways.http.request import address_of, identified
+from demaq.gateways.http.request import address_of, identify_sender
 from demaq.gateways.http.request_body import (
     Held,
     Reservation,
@@ -33,7 +33,15 @@ from demaq.gateways.http.request_body import (
     text_of,
     wait_seconds,
 )
-from demaq.gateways.http.responses import ID_HEADER, XML, HttpAnswer, Refusal, accepted, refusal, refused
+from demaq.gateways.http.responses import (
+    ID_HEADER,
+    XML,
+    HttpAnswer,
+    Refusal,
+    make_accepted,
+    make_refusal,
+    respond_to_error,
+)
 from demaq.gateways.idempotency import request_of
 from demaq.gateways.message_intake import Intake, Receipt
 from demaq.gateways.security.authentication import ANYBODY, Authenticator, Identity
@@ -126,29 +134,29 @@ class IncomingGateway:
             raise Refusal(405, "messages are sent with POST", {"Allow": self._allowed})
         identity = ANYBODY
         if self._settings.auth:
-            found = await identified(self._authenticator, self.queue, request)
+            found = await identify_sender(self._authenticator, self.queue, request)
             if isinstance(found, HttpAnswer):
                 return found
             identity = found
-        came_as = self._soap_said(request.headers)
+        came_as = self._find_soap_version(request.headers)
         try:
             expect_xml(request)
             key = idempotency_key(request.headers)
             settings = self._settings
             body = await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
         except Refusal as error:
-            await self._keep(error, await self._rest(request) if error.status == 415 else b"")
-            return _refused(came_as, error)
+            await self._keep(error, await self._read_rest(request) if error.status == 415 else b"")
+            return _respond_refused(came_as, error)
         try:
             reservation = self._held.reserve(body)
         except Refusal as error:
-            return _refused(came_as, error)
+            return _respond_refused(came_as, error)
         try:
             return await self._take(request, identity, body, key, came_as, reservation)
         finally:
             reservation.keep(0)
 
-    async def _rest(self, request: Request) -> bytes:
+    async def _read_rest(self, request: Request) -> bytes:
         """The body of a request that is refused, if it is not too large."""
         settings = self._settings
         try:
@@ -193,19 +201,19 @@ class IncomingGateway:
         version: str | None = None
         text: bytes | str = body
         is_large = len(body) > PARSE_BESIDE_BYTES
-        name = await _beside(is_large, lambda: self._request_name(request.headers, identity, key, body))
+        name = await _run_in_thread(is_large, lambda: self._request_name(request.headers, identity, key, body))
         try:
             try:
                 kind = request.headers.get("content-type")
-                text = await _beside(is_large, lambda: text_of(body, kind))
-                document = await _beside(is_large, lambda: parse_document(text))
+                text = await _run_in_thread(is_large, lambda: text_of(body, kind))
+                document = await _run_in_thread(is_large, lambda: parse_document(text))
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # whoever says it is an envelope hears what is wrong with it
                 if version is None and "soapaction" not in request.headers:
                     came_as = None  # it is no envelope, and nobody said so
                 taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
-                letter = await _beside(is_large, lambda: self._letter(request, document, version))
+                letter = await _run_in_thread(is_large, lambda: self._parse_request(request, document, version))
                 if letter.document is not document:
                     document.forget_tree()
                 if taken is not None:
@@ -216,14 +224,16 @@ class IncomingGateway:
             return await self._store_and_answer(request, identity, letter, name, body, reservation)
         except MessageError as error:
             version = version or came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
-            return _in_fault(refusal_for(version, error)) if version is not None else refused(error)
+            return _wrap_in_fault(refusal_for(version, error)) if version is not None else respond_to_error(error)
         except Refusal as error:
             await self._keep(error, body)
-            return _refused(version or came_as, error)
+            return _respond_refused(version or came_as, error)
         except Overloaded as error:
-            return _plain(Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))}))
+            return _respond_plain(
+                Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
+            )
 
-    def _letter(self, request: Request, document: Document, version: str | None) -> ParsedRequest:
+    def _parse_request(self, request: Request, document: Document, version: str | None) -> ParsedRequest:
         """What is in the request: the document itself, or what a SOAP envelope holds."""
         headers = header_properties(request.headers.items())
         if version is None:
@@ -285,7 +295,7 @@ class IncomingGateway:
         said = headers.get(_SENDER_HEADER)
         if said is not None and said.isprintable():
             properties["Sender"] = said
-        waits = self._waits(letter, headers)
+        waits = self._wants_reply(letter, headers)
         connection = ""
         if self._may_answer:
             connection = connection_name(self.queue, name)
@@ -304,14 +314,14 @@ class IncomingGateway:
             letter.document.forget_tree()  # the sender may wait for long
             reservation.keep(len(body))
             if reply is None:
-                return self._accepted(letter, receipt)
+                return self._respond_accepted(letter, receipt)
             if not receipt.is_new and name is not None:
                 known = await self._intake.read_answer(connection)
                 if known is not None:
-                    return self._replied(letter, _reply(known), receipt)
+                    return self._respond_reply(letter, _reply(known), receipt)
             seconds = wait_seconds(headers, self._settings.reply_seconds_max)
-            found = await _first_of(reply, request, seconds)
-            return self._late(letter, receipt) if found is None else self._replied(letter, found, receipt)
+            found = await _wait_for_reply(reply, request, seconds)
+            return self._respond_late(letter, receipt) if found is None else self._respond_reply(letter, found, receipt)
         finally:
             if reply is not None:
                 self._connections.leave(connection, reply)
@@ -323,7 +333,7 @@ class IncomingGateway:
             return lambda body: None
         return lambda body: interface.check_answer(Document(body).tree, operation)
 
-    def _waits(self, letter: ParsedRequest, headers: Headers) -> bool:
+    def _wants_reply(self, letter: ParsedRequest, headers: Headers) -> bool:
         """Whether the sender is to wait for an answer: there can be one, and he does not say that he wants none."""
         if not self._may_answer or prefers_no_answer(headers):
             return False
@@ -331,19 +341,19 @@ class IncomingGateway:
 
     # answers
 
-    def _accepted(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
-        answer = accepted(receipt.message)
+    def _respond_accepted(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+        answer = make_accepted(receipt.message)
         if letter.version is None:
             return answer
         return HttpAnswer(status=202, headers=answer.headers)
 
-    def _late(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+    def _respond_late(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
         if self._settings.late == "accepted":
-            return self._accepted(letter, receipt)
+            return self._respond_accepted(letter, receipt)
         reason = Refusal(504, "the application has not answered in time", {ID_HEADER: str(receipt.message)})
-        return _plain(reason, "timeout") if letter.version is None else _refused(letter.version, reason)
+        return _respond_plain(reason, "timeout") if letter.version is None else _respond_refused(letter.version, reason)
 
-    def _replied(self, letter: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
+    def _respond_reply(self, letter: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
         headers = {ID_HEADER: str(receipt.message)}
         version = letter.version
         if version is None:
@@ -359,7 +369,7 @@ class IncomingGateway:
         answer = answer_for(letter.operation, reply.body, version, blocks)
         return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
 
-    def _soap_said(self, headers: Mapping[str, str]) -> str | None:
+    def _find_soap_version(self, headers: Mapping[str, str]) -> str | None:
         """Return the version of SOAP that a request says it is in.
 
         Many say nothing: the content type of SOAP 1.1 is also that of plain XML, which has to be SOAP where there is
@@ -371,22 +381,22 @@ class IncomingGateway:
         return SOAP_1_1 if "soapaction" in headers or (self._interface is not None and kind == "text/xml") else None
 
 
-def _refused(version: str | None, error: Refusal) -> HttpAnswer:
+def _respond_refused(version: str | None, error: Refusal) -> HttpAnswer:
     """Return a fault where the request came in this version of SOAP and it is about what SOAP processes."""
     if version is None or error.status not in FAULT_STATUSES:
-        return _plain(error)
+        return _respond_plain(error)
     code = "Client" if error.status < 500 else "Server"
     data = write_fault(version, code, error.reason)
     status = fault_status(version, code)
     return HttpAnswer(status=status, body=data, content_type=content_type(version), headers=error.headers)
 
 
-def _in_fault(answer: SoapAnswer) -> HttpAnswer:
+def _wrap_in_fault(answer: SoapAnswer) -> HttpAnswer:
     return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
 
 
-def _plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
-    return refusal(error.status, kind, error.reason, error.headers)
+def _respond_plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
+    return make_refusal(error.status, kind, error.reason, error.headers)
 
 
 def _reply(known: StoredAnswer) -> Reply:
@@ -398,7 +408,7 @@ def _error_text(body: str) -> str:
     return description or "the request could not be processed"
 
 
-async def _beside(is_large: bool, act: Callable[[], T]) -> T:
+async def _run_in_thread(is_large: bool, act: Callable[[], T]) -> T:
     """What takes long is done beside the loop."""
     return await asyncio.to_thread(act) if is_large else act()
 
@@ -412,9 +422,12 @@ def _origin(request: Request) -> str:
     return f"{request.scope['scheme']}://{host}"
 
 
-async def _first_of(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:
+async def _wait_for_reply(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:
     """The answer, if it comes in time and while the sender is there."""
-    gone = [asyncio.ensure_future(_gone(request)), asyncio.ensure_future(request.scope["state"][HALF_CLOSED].wait())]
+    gone = [
+        asyncio.ensure_future(_wait_for_disconnect(request)),
+        asyncio.ensure_future(request.scope["state"][HALF_CLOSED].wait()),
+    ]
     all_of_it: list[asyncio.Future[Any]] = [reply, *gone]
     try:
         await asyncio.wait(all_of_it, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -424,6 +437,6 @@ async def _first_of(reply: asyncio.Future[Reply | None], request: Request, secon
     return reply.result() if reply.done() else None
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
-from demaq.gateways.http.responses import HttpAnswer, refusal
+from demaq.gateways.http.responses import HttpAnswer, make_refusal
 from demaq.gateways.security.authentication import Authenticator, Denied, Identity
 from demaq.gateways.security.client_certificates import PeerCertificate
 
@@ -49,7 +49,7 @@ class _QuickHeaders(Headers):
         return key in self._first
 
 
-async def identified(authenticator: Authenticator, place: str, request: Request) -> Identity | HttpAnswer:
+async def identify_sender(authenticator: Authenticator, place: str, request: Request) -> Identity | HttpAnswer:
     """Who it is, or the answer to somebody who may not. `place` is a gateway, or a page that asks too."""
     certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
     shown = request.headers.get("authorization")
@@ -57,7 +57,7 @@ async def identified(authenticator: Authenticator, place: str, request: Request)
     if not isinstance(found, Denied):
         return found
     await authenticator.hold(found)
-    return refusal(found.status, "authentication", found.message, _challenge(found))
+    return make_refusal(found.status, "authentication", found.message, _challenge(found))
 
 
 def _challenge(denied: Denied) -> dict[str, str]:

@@ -73,7 +73,7 @@ class Held:
 
     def add(self, count: int) -> None:
         if self.bytes + count > self._bytes_max:
-            raise _too_much()
+            raise _refuse_memory()
         self.bytes += count
 
     def reserve(self, body: bytes | str) -> Reservation:
@@ -89,7 +89,7 @@ class Held:
         """Raise a Refusal where there is no room for so much, of which whoever asks has some already."""
         bytes_max = self._bytes_max if count > LARGE_TREE_BYTES else 2 * self._bytes_max
         if self.trees + count > bytes_max and self.trees - own > LARGE_TREE_BYTES:
-            raise _too_much()
+            raise _refuse_memory()
 
 
 class Reservation:
@@ -115,7 +115,7 @@ class Reservation:
         self._count = kept
 
 
-def _too_much() -> Refusal:
+def _refuse_memory() -> Refusal:
     return Refusal(503, "too much is being sent at once", {"Retry-After": "1", "Connection": "close"})
 
 
@@ -124,7 +124,7 @@ async def read_body(request: Request, bytes_max: int, seconds_max: float, held: 
     held = held or Held()
     announced = request.headers.get("content-length")
     if announced is not None and announced.isdecimal() and int(announced[:20]) > bytes_max:
-        raise _too_large(bytes_max)
+        raise _refuse_size(bytes_max)
     try:
         if WHOLE in request.scope["state"]:  # nobody has to wait for it
             return await _read(request, bytes_max, held)
@@ -148,7 +148,7 @@ async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
             piece = message.get("body", b"")
             is_over = not message.get("more_body", False)
             if size + len(piece) > bytes_max:
-                raise _too_large(bytes_max)
+                raise _refuse_size(bytes_max)
             held.add(len(piece))
             size += len(piece)
             pieces.append(piece)
@@ -158,7 +158,7 @@ async def _read(request: Request, bytes_max: int, held: Held) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _too_large(bytes_max: int) -> Refusal:
+def _refuse_size(bytes_max: int) -> Refusal:
     return Refusal(413, f"a message for this gateway has at most {bytes_max:,} bytes", {"Connection": "close"})
 
 

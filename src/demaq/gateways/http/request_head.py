@@ -79,7 +79,7 @@ def expect_sound(method: bytes, target: bytes, version: str, headers: Sequence[H
     return _expect_target(method, target)
 
 
-def without_host(headers: Iterable[Header]) -> list[Header]:
+def remove_host(headers: Iterable[Header]) -> list[Header]:
     return [(name, value) for name, value in headers if name != b"host"]
 
 

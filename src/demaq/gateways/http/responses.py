@@ -37,7 +37,7 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
-def accepted(message: int) -> HttpAnswer:
+def make_accepted(message: int) -> HttpAnswer:
     return HttpAnswer(
         status=202,
         body=f'<accepted message="{message}"/>'.encode(),
@@ -46,7 +46,7 @@ def accepted(message: int) -> HttpAnswer:
     )
 
 
-def refusal(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+def make_refusal(status: int, kind: str, reason: str, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     text = refusal_text(kind, reason)
     return HttpAnswer(status=status, body=text.encode(), content_type=XML, headers=headers or {})
 
@@ -56,8 +56,8 @@ def refusal_text(kind: str, reason: str) -> str:
     return f"<error><{kind}/><code>demaq:{kind}</code><description>{escape(_plain(reason))}</description></error>"
 
 
-def refused(error: MessageError) -> HttpAnswer:
-    return refusal(status_of(error), error.kind, error.message)
+def respond_to_error(error: MessageError) -> HttpAnswer:
+    return make_refusal(status_of(error), error.kind, error.message)
 
 
 def status_of(error: MessageError) -> int:

@@ -19,7 +19,7 @@ from demaq.gateways.counters import Requests
 from demaq.gateways.http.http_protocol import CarefulProtocol
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import QuickRequest
-from demaq.gateways.http.responses import HttpAnswer, Refusal, refusal
+from demaq.gateways.http.responses import HttpAnswer, Refusal, make_refusal
 
 CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60
@@ -89,14 +89,14 @@ class HttpServer:
             elif path in self._pages:
                 answer = await self._page(request, path)
             else:
-                answer = refusal(404, "refused", "no gateway listens at this path")
+                answer = make_refusal(404, "refused", "no gateway listens at this path")
         except Refusal as error:
-            answer = refusal(error.status, "refused", error.reason, error.headers)
+            answer = make_refusal(error.status, "refused", error.reason, error.headers)
         except asyncio.CancelledError:
             raise
         except Exception:
             _log.exception("a request at %s failed", path)
-            answer = refusal(500, "systemError", "the node has failed; nothing is known about the message")
+            answer = make_refusal(500, "systemError", "the node has failed; nothing is known about the message")
         if gateway is not None:
             self._requests.add(gateway.queue, answer.status, time.perf_counter() - began)
         await _send(answer, request, body, send)

@@ -48,7 +48,7 @@ def is_mailto(uri: str) -> bool:
 def read_mailto(uri: str) -> Mailto:
     """Raises a MessageError of kind routing where nobody can be sent a mail so."""
     if not is_mailto(uri):
-        raise _wrong(f"{_shown(uri)} is no mail address: it must begin with mailto:")
+        raise _make_error(f"{_shorten(uri)} is no mail address: it must begin with mailto:")
     names, _, options = uri[len(_SCHEME) :].partition("?")
     to = list(_addresses(names))
     cc: list[str] = []
@@ -62,18 +62,20 @@ def read_mailto(uri: str) -> Mailto:
         elif name.lower() == "subject":
             subject = expect_one_line("the subject", unquote(value))
         else:
-            raise _wrong(f"{_shown(name)} is no part of a mailto: address that can be used: there are to, cc, subject")
+            raise _make_error(
+                f"{_shorten(name)} is no part of a mailto: address that can be used: there are to, cc, subject"
+            )
     if not to:
-        raise _wrong(f"{_shown(uri)} names nobody")
+        raise _make_error(f"{_shorten(uri)} names nobody")
     if len(to) + len(cc) > ADDRESSES_MAX:
-        raise _wrong(f"the mail has more than {ADDRESSES_MAX} recipients")
+        raise _make_error(f"the mail has more than {ADDRESSES_MAX} recipients")
     return Mailto(to=tuple(to), cc=tuple(cc), subject=subject)
 
 
 def expect_address(text: str) -> str:
     """The address as it is sent: its domain in letters that every mail server knows."""
     if not _ADDRESS.fullmatch(text) or len(text) > ADDRESS_CHARACTERS_MAX:
-        raise _wrong(f"{_shown(text)} is no mail address")
+        raise _make_error(f"{_shorten(text)} is no mail address")
     local, _, domain = text.rpartition("@")
     return f"{local}@{_ascii_domain(domain)}"
 
@@ -81,18 +83,18 @@ def expect_address(text: str) -> str:
 def expect_one_line(what: str, text: str) -> str:
     """A value of a header. Line breaks in it would begin another header of the sender's choice."""
     if _CONTROL.search(text):
-        raise _wrong(f"{what} of a mail must be one line without control characters")
+        raise _make_error(f"{what} of a mail must be one line without control characters")
     return text
 
 
-def same_address(address: str) -> str:
+def normalise_address(address: str) -> str:
     """What addresses have in common that are one: no matter of capitals, quotes, or how the domain is written."""
     local, _, domain = address.strip().rpartition("@")
     quoted = _QUOTED.fullmatch(local)
     return f"{(quoted.group(1) if quoted else local).casefold()}@{_ascii_domain(domain)}"
 
 
-def without_detail(address: str) -> str:
+def remove_detail(address: str) -> str:
     """The address without what stands behind a plus sign: `orders+x@example.org` is `orders@example.org`."""
     local, _, domain = address.rpartition("@")
     return f"{local.partition('+')[0] or local}@{domain}"
@@ -106,7 +108,7 @@ def queues_by_address(endpoints: Mapping[str, str]) -> dict[str, str]:
             addresses = read_mailto(endpoint).recipients
         except MessageError as error:
             raise OperatorError(f"queue {queue}: {error.message}") from None
-        for address in map(same_address, addresses):
+        for address in map(normalise_address, addresses):
             if found.setdefault(address, queue) != queue:
                 raise OperatorError(f"queues {found[address]} and {queue} have the same mail address {address}")
     return found
@@ -123,11 +125,11 @@ def _ascii_domain(domain: str) -> str:
         return domain.casefold()
 
 
-def _wrong(reason: str) -> MessageError:
+def _make_error(reason: str) -> MessageError:
     return MessageError("routing", reason)
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     masked = mask_address(text) if "://" in text else text
     shortened = masked if len(masked) <= 80 else f"{masked[:79]}…"
     return '"' + _CONTROL.sub("�", shortened) + '"'

@@ -63,7 +63,7 @@ def read_mail_form(root: etree._Element) -> MailForm:
     schema = _schema()
     if not schema.validate(root):
         first = cast(Any, schema.error_log)[0]
-        raise _wrong(f"line {first.line}: {first.message}")
+        raise _make_error(f"line {first.line}: {first.message}")
     found: dict[str, etree._Element] = {}
     attachments: list[Attachment] = []
     for child in root.iterchildren(tag=etree.Element):
@@ -73,7 +73,7 @@ def read_mail_form(root: etree._Element) -> MailForm:
         elif name in ("subject", "text", "html"):
             found[name] = child
         else:  # the schema lets in whatever is in the namespace of XHTML
-            raise _wrong(f"line {child.sourceline}: {name} is not expected; what people see as a page is in html")
+            raise _make_error(f"line {child.sourceline}: {name} is not expected; what people see as a page is in html")
     return MailForm(
         subject=" ".join(_string(found["subject"]).split()) or None if "subject" in found else None,
         text=_text(found["text"]) if "text" in found else None,
@@ -120,17 +120,17 @@ def _attachment(element: etree._Element) -> Attachment:
     children = list(element.iterchildren(tag=etree.Element))
     if element.get("encoding") is not None:
         if children:
-            raise _wrong(f"line {element.sourceline}: attachment {name} is no base64, but an element")
+            raise _make_error(f"line {element.sourceline}: attachment {name} is no base64, but an element")
         try:
             content = base64.b64decode("".join(_string(element).split()), validate=True)
         except (binascii.Error, ValueError):
-            raise _wrong(f"line {element.sourceline}: attachment {name} is no base64") from None
+            raise _make_error(f"line {element.sourceline}: attachment {name} is no base64") from None
         return Attachment(name=name, type=given or "application/octet-stream", content=content, is_text=False)
     if not children:
         text = _text(element).encode()
         return Attachment(name=name, type=given or "text/plain", content=text, is_text=True)
     if "".join([element.text or "", children[0].tail or ""]).strip():
-        raise _wrong(f"line {element.sourceline}: attachment {name} is text and an element: it is one of the two")
+        raise _make_error(f"line {element.sourceline}: attachment {name} is text and an element: it is one of the two")
     document = DECLARATION + etree.tostring(children[0], encoding="utf-8", with_tail=False)
     return Attachment(name=name, type=given or "application/xml", content=document, is_text=True)
 
@@ -140,5 +140,5 @@ def _string(element: etree._Element) -> str:
     return str(element.xpath("string()"))
 
 
-def _wrong(reason: str) -> MessageError:
+def _make_error(reason: str) -> MessageError:
     return MessageError("schemaViolation", f"the message is no mail as the form says: {reason}")

@@ -86,7 +86,7 @@ class _Refused(Exception):
 def read_mail(data: bytes, *, envelope_sender: str = "") -> ParsedMail:
     """Never fails: what cannot be read is a mail with a refusal."""
     try:
-        content_type, body = _message_part(_parsed(data), data)
+        content_type, body = _message_part(_parse(data), data)
         refusal = None
     except _Refused as refused:
         content_type, body, refusal = "message/rfc822", data, str(refused)
@@ -107,7 +107,7 @@ def read_mail(data: bytes, *, envelope_sender: str = "") -> ParsedMail:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _parsed(data: bytes) -> Part:
+def _parse(data: bytes) -> Part:
     if data.count(b"\n") > LINES_MAX:
         raise _Refused(f"the mail has more than {LINES_MAX:,} lines")
     return BytesParser(_Making().part, policy=compat32).parsebytes(data)
@@ -165,7 +165,7 @@ def _message_part(top: Part, data: bytes) -> tuple[str, bytes | str]:
     texts = [(part, _content(part)) for part in leaves if _is_text(part)] if not found else []
     found = found or [part for part, content in texts if _begins_as_xml(content)]
     if not found:
-        raise _Refused(f"the mail has no XML part: {_what_there_is(leaves)}")
+        raise _Refused(f"the mail has no XML part: {_list_content_types(leaves)}")
     if len(found) > 1:
         raise _Refused(f"the mail has {len(found)} XML parts and one message is expected: send each in its own mail")
     return found[0].get_content_type(), _content(found[0])
@@ -183,7 +183,7 @@ def _leaves(part: Part) -> Iterator[Part]:
 
 
 def _file_name(part: Part) -> str:
-    return _decoded(part.get_filename() or "")
+    return _decode_header(part.get_filename() or "")
 
 
 def _is_text(part: Part) -> bool:
@@ -196,7 +196,7 @@ def _begins_as_xml(content: bytes | str) -> bool:
     return content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<")
 
 
-def _what_there_is(leaves: list[Part]) -> str:
+def _list_content_types(leaves: list[Part]) -> str:
     types = list(dict.fromkeys([_clean(part.get_content_type()) for part in leaves]))
     if not types:
         return "it is empty"
@@ -206,7 +206,7 @@ def _what_there_is(leaves: list[Part]) -> str:
 
 def _content(part: Part) -> bytes | str:
     """The content of a part: as characters where only the mail knows its character set, else as bytes."""
-    encoding = _decoded(str(part.get("Content-Transfer-Encoding", ""))).lower()
+    encoding = _decode_header(str(part.get("Content-Transfer-Encoding", ""))).lower()
     if encoding not in _DECODED:
         raise _Refused(
             f"the part is encoded as {encoding[:ENCODING_SHOWN_MAX]}: base64 or quoted-printable is expected"
@@ -252,7 +252,7 @@ def _headers(top: Part) -> dict[str, str]:
             found[spelt] = str(value)
     ordered = [name for name in FIRST_HEADERS if name in found]
     ordered += [name for name in found if name not in FIRST_HEADERS]
-    return {name: _decoded(found[name]) for name in ordered[:HEADERS_MAX]}
+    return {name: _decode_header(found[name]) for name in ordered[:HEADERS_MAX]}
 
 
 def header_name(name: str) -> str:
@@ -261,7 +261,7 @@ def header_name(name: str) -> str:
     return known or "-".join([word.capitalize() for word in name.split("-")])
 
 
-def _decoded(value: str) -> str:
+def _decode_header(value: str) -> str:
     """The text of a header: encoded words (RFC 2047) as what they stand for, folded lines as one."""
     text = value[: 4 * HEADER_CHARACTERS_MAX].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     with suppress(Exception):  # the email package raises what it likes: then the value stays as it is written

@@ -72,13 +72,15 @@ async def send_mail(mail: EmailMessage, relay: Relay | None) -> Delivered | Deli
         async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
             return await _attempt(mail, relay)
     except SMTPRecipientRefused as refused:
-        return _refused(refused, f"the relay refuses {refused.recipient}, and nothing was sent")
+        return _classify_refusal(refused, f"the relay refuses {refused.recipient}, and nothing was sent")
     except SMTPAuthenticationError as error:
-        return _refused(error, "the relay does not accept the node's user name and password", kind="authentication")
+        return _classify_refusal(
+            error, "the relay does not accept the node's user name and password", kind="authentication"
+        )
     except SMTPResponseException as error:
-        return _refused(error, "the relay refuses the mail")
+        return _classify_refusal(error, "the relay refuses the mail")
     except (SMTPException, OSError, TimeoutError, ValueError) as error:
-        return _failed(error, relay)
+        return _classify_failure(error, relay)
 
 
 async def _attempt(mail: EmailMessage, relay: Relay) -> Delivered | DeliveryFailed:
@@ -125,7 +127,7 @@ async def _hand_over(mail: EmailMessage, client: SMTP) -> Delivered | DeliveryFa
         return DeliveryFailed(
             kind="refused", reason="the relay cannot send to addresses with such letters", again=False
         )
-    data = await asyncio.to_thread(_written, mail, needs_utf8)  # it may be large, and others do not wait for it
+    data = await asyncio.to_thread(_serialise, mail, needs_utf8)  # it may be large, and others do not wait for it
     options = ["SMTPUTF8"] if needs_utf8 else []
     if client.supports_extension("size"):
         options.append(f"SIZE={len(data)}")
@@ -158,21 +160,21 @@ def _addresses(mail: EmailMessage, header: str) -> list[str]:
     return [address for _, address in getaddresses([str(value) for value in mail.get_all(header, [])])]
 
 
-def _written(mail: EmailMessage, with_utf8: bool) -> bytes:
+def _serialise(mail: EmailMessage, with_utf8: bool) -> bytes:
     file = BytesIO()
     BytesGenerator(file, policy=MAIL_POLICY.clone(utf8=with_utf8)).flatten(mail)
     return file.getvalue()
 
 
-def _refused(error: SMTPResponseException, reason: str, kind: str = "refused") -> DeliveryFailed:
+def _classify_refusal(error: SMTPResponseException, reason: str, kind: str = "refused") -> DeliveryFailed:
     status = _one_line(f"{error.code} {error.message}")
     return DeliveryFailed(kind=kind, reason=f"{reason}: {status}", status=status, again=error.code not in _FINAL)
 
 
-def _failed(error: Exception, relay: Relay) -> DeliveryFailed:
+def _classify_failure(error: Exception, relay: Relay) -> DeliveryFailed:
     """What has gone wrong on the way: the first cause that we know decides."""
     place = f"{relay.host}:{relay.port}"
-    for cause in _causes(error):
+    for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"the certificate of the relay {place} is not trusted: {cause.verify_message}"
             return DeliveryFailed(kind="invalidCertificate", reason=_one_line(reason), again=False)
@@ -182,18 +184,20 @@ def _failed(error: Exception, relay: Relay) -> DeliveryFailed:
             return DeliveryFailed(kind="timeout", reason=f"the relay {place} has not answered in time")
     if isinstance(error, ConnectionError | OSError):
         return DeliveryFailed(
-            kind="disconnectedTransport", reason=f"no connection with the relay {place}: {_said(error)}"
+            kind="disconnectedTransport", reason=f"no connection with the relay {place}: {_quote_response(error)}"
         )
-    return DeliveryFailed(kind="refused", reason=f"the relay {place} cannot be used: {_said(error)}", again=False)
+    return DeliveryFailed(
+        kind="refused", reason=f"the relay {place} cannot be used: {_quote_response(error)}", again=False
+    )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
-def _said(error: Exception) -> str:
+def _quote_response(error: Exception) -> str:
     return _one_line(str(error)) or type(error).__name__
 
 

@@ -28,7 +28,7 @@ from demaq.gateways.http.headers import HOPS_HEADER, hops_of
 from demaq.gateways.http.request_body import Held
 from demaq.gateways.http.responses import Refusal
 from demaq.gateways.idempotency import request_of
-from demaq.gateways.mail.addresses import ADDRESSES_MAX, queues_by_address, same_address, without_detail
+from demaq.gateways.mail.addresses import ADDRESSES_MAX, normalise_address, queues_by_address, remove_detail
 from demaq.gateways.mail.parsed_mail import ParsedMail, read_mail
 from demaq.gateways.mail.smtp_session import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
 from demaq.gateways.security.authentication import ANYBODY, Identity
@@ -108,7 +108,9 @@ class MailListener:
         try:
             self._server = await asyncio.get_running_loop().create_server(self._protocol, self._host, self._port)
         except (OSError, OverflowError) as error:
-            raise OperatorError(f"cannot listen for mail on {self._host}:{self._port}: {_why(error)}") from None
+            raise OperatorError(
+                f"cannot listen for mail on {self._host}:{self._port}: {_describe_error(error)}"
+            ) from None
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -160,8 +162,8 @@ class _Handler:
         self._reading = asyncio.Semaphore(READING_AT_ONCE_MAX)
 
     def queue_of(self, address: str) -> str | None:
-        plain = same_address(address)
-        return self._queues.get(plain) or self._queues.get(without_detail(plain))
+        plain = normalise_address(address)
+        return self._queues.get(plain) or self._queues.get(remove_detail(plain))
 
     async def handle_EHLO(  # noqa: N802  # the name is aiosmtpd's
         self, server: Any, session: Any, envelope: Any, host_name: str, answers: list[str]
@@ -269,10 +271,10 @@ def _answer(stored: list[str], refused: dict[str, str]) -> str:
     said = _one_line("; ".join(reasons))
     if not stored:
         return f"554 5.6.0 {said}"
-    return f"554 5.6.0 stored for {_listed(stored)}, but not for {_listed(list(refused))}: {said}"
+    return f"554 5.6.0 stored for {_join_addresses(stored)}, but not for {_join_addresses(list(refused))}: {said}"
 
 
-def _listed(addresses: list[str]) -> str:
+def _join_addresses(addresses: list[str]) -> str:
     return addresses[0][:ADDRESS_CHARACTERS_SHOWN_MAX] + (
         f" and {len(addresses) - 1} more" if len(addresses) > 1 else ""
     )
@@ -282,7 +284,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:REASON_CHARACTERS_MAX]
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
         return "the name of the host is not known"
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

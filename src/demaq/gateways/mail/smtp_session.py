@@ -82,7 +82,7 @@ class Dialogue(SMTP):
             auth_required=settings.authenticate is not None,
             auth_require_tls=True,
             auth_exclude_mechanism=() if settings.authenticate else ("PLAIN", "LOGIN"),
-            authenticator=_told,
+            authenticator=_defer_auth,
             command_call_limit=COMMANDS_MAX,
         )
 
@@ -206,24 +206,24 @@ class Dialogue(SMTP):
             size += len(piece)
             if size > PATIENCE * self._settings.mail_bytes_max:
                 self._ends = True
-                return self._too_large()
+                return self._refuse_size()
             if size > self._settings.mail_bytes_max:
                 content.clear()
             else:
                 content += piece[1:] if not is_inside_line and piece[:1] == b"." else piece
             is_inside_line = not is_whole
-        return bytes(content) if size <= self._settings.mail_bytes_max else self._too_large()
+        return bytes(content) if size <= self._settings.mail_bytes_max else self._refuse_size()
 
-    def _too_large(self) -> str:
+    def _refuse_size(self) -> str:
         return f"552 5.3.4 the mail is larger than {self._settings.mail_bytes_max:,} bytes"
 
     async def auth_PLAIN(self, server: Any, args: list[str]) -> AuthResult:  # noqa: N802  # the name is aiosmtpd's
-        return await self._checked(await super().auth_PLAIN(server, args))
+        return await self._check_auth(await super().auth_PLAIN(server, args))
 
     async def auth_LOGIN(self, server: Any, args: list[str]) -> AuthResult:  # noqa: N802  # as above
-        return await self._checked(await super().auth_LOGIN(server, args))
+        return await self._check_auth(await super().auth_LOGIN(server, args))
 
-    async def _checked(self, result: AuthResult) -> AuthResult:
+    async def _check_auth(self, result: AuthResult) -> AuthResult:
         told = result.auth_data
         if not isinstance(told, LoginPassword) or self._settings.authenticate is None:
             return result
@@ -242,7 +242,7 @@ class TurnedAway(asyncio.Protocol):
         transport.close()
 
 
-def _told(server: Any, session: Any, envelope: Any, mechanism: str, told: Any) -> AuthResult:
+def _defer_auth(server: Any, session: Any, envelope: Any, mechanism: str, told: Any) -> AuthResult:
     """aiosmtpd asks for a decision at once; ours takes time, so it only keeps what the sender has told."""
     return AuthResult(success=False, handled=False, auth_data=told)
 

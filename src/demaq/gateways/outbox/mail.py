@@ -55,14 +55,14 @@ class MailSender:
             )
             is_large = len(message.body) > COMPOSE_BESIDE_CHARACTERS
             mail = await asyncio.to_thread(write) if is_large else write()
-            stranger = self._stranger(message.queue, to.address, settings)
+            stranger = self._find_forbidden_recipient(message.queue, to.address, settings)
         except MessageError as error:
             return DeliveryFailed(kind=error.kind, reason=error.message, again=False)
         if stranger is not None:
             return refuse_recipient(message.queue, f"mailto:{stranger}")
         return await send_mail(mail, self._relay)
 
-    def _stranger(self, queue: str, address: str, settings: OutgoingSettings) -> str | None:
+    def _find_forbidden_recipient(self, queue: str, address: str, settings: OutgoingSettings) -> str | None:
         """Return the first recipient that neither the gateway's endpoint nor the settings name."""
         own = self._own_addresses.get(queue)
         known = read_mailto(own).recipients if own is not None and is_mailto(own) else ()

@@ -81,7 +81,7 @@ class _Try(NamedTuple):
             number=self.number,
             at=self.at,
             seconds=round(self.seconds, 6),
-            destination=_shown(self.to),
+            destination=_describe_destination(self.to),
             result=outcome,
             status=result.status,
             kind=failed.kind if failed is not None else None,
@@ -122,7 +122,7 @@ class Outbox:
             for queue in engine.program.queues.values()
             if queue.kind == "outgoingGateway" and queue.name not in left_out
         }
-        self._flying: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._unread = 0
         self._characters = 0
         self._answering: set[str] = set()
@@ -169,9 +169,9 @@ class Outbox:
         """Let what is on its way arrive, but not for ever; what is not stored then is sent again by the next run."""
         self._stopping = True
         self._work.set()
-        if self._flying:
-            await asyncio.wait(list(self._flying), timeout=seconds)
-        left = list(self._flying)
+        if self._in_flight:
+            await asyncio.wait(list(self._in_flight), timeout=seconds)
+        left = list(self._in_flight)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
@@ -211,10 +211,10 @@ class Outbox:
         else:
             self._unread += 1
             task = asyncio.create_task(self._send(gateway, due, to, peer))
-        self._flying.add(task)
+        self._in_flight.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._flying.discard(task)
+            self._in_flight.discard(task)
             gateway.done(due)
             self._work.set()
             if not task.cancelled() and task.exception() is not None:
@@ -232,7 +232,7 @@ class Outbox:
         result: Delivered | DeliveryFailed | None = None
         try:
             try:
-                message = await self._text(due.seq)
+                message = await self._read_text(due.seq)
             finally:
                 self._unread -= 1
                 self._work.set()
@@ -243,7 +243,7 @@ class Outbox:
             at = self._engine.clock()
             began = time.perf_counter()
             if isinstance(to, Destination):
-                result = await self._tried(message, to)
+                result = await self._try_send(message, to)
             else:
                 result = to if isinstance(to, DeliveryFailed) else Delivered(status="answered")
             seconds = time.perf_counter() - began
@@ -272,7 +272,7 @@ class Outbox:
                 gateway.note_put_off(due.lane, due.seq, attempt.number, None)
             return
 
-    async def _text(self, seq: int) -> StoredMessage | None:
+    async def _read_text(self, seq: int) -> StoredMessage | None:
         faults = 0
         while True:
             try:
@@ -281,7 +281,7 @@ class Outbox:
                 faults += 1
                 await self._pause(fault, faults)
 
-    async def _tried(self, message: StoredMessage, to: Destination) -> Delivered | DeliveryFailed:
+    async def _try_send(self, message: StoredMessage, to: Destination) -> Delivered | DeliveryFailed:
         settings = self._settings.outgoing(message.queue)
         try:
             return await self._senders[to.kind].send(message, to, settings)
@@ -328,7 +328,7 @@ class Outbox:
                 gateway.note_put_off(tried.to.peer, message.seq, tried.number, not_before)
             return
         if isinstance(result, DeliveryFailed):
-            failure = (result.kind, _described(result, tried.number))
+            failure = (result.kind, _describe_failure(result, tried.number))
             ended = Ended(
                 message=message,
                 attempt=tried.attempt(result, "failed"),
@@ -419,13 +419,13 @@ def _is_about_other_side(result: DeliveryFailed) -> bool:
     return result.again and (result.kind in OTHER_SIDE or (result.status or "").startswith("5"))
 
 
-def _described(result: DeliveryFailed, attempts: int) -> str:
+def _describe_failure(result: DeliveryFailed, attempts: int) -> str:
     status = f" (status {result.status})" if result.status is not None else ""
     tried = f" after {attempts} attempts" if result.again else ""
     return f"{result.reason}{status}{tried}"
 
 
-def _shown(to: Destination | Answering | DeliveryFailed) -> str:
+def _describe_destination(to: Destination | Answering | DeliveryFailed) -> str:
     match to:
         case Destination():
             return mask_address(to.address)

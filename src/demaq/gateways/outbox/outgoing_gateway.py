@@ -58,7 +58,7 @@ class OutgoingGateway:
         self._peers: dict[str, Peer] = {}
         self._later: list[tuple[float, str]] = []
         """When lanes open again whose turn is a matter of time."""
-        self._flying = 0
+        self._in_flight = 0
         self._numbers: list[int] = []
         """What was known when it was decided to read."""
         self._are_more = False
@@ -83,7 +83,7 @@ class OutgoingGateway:
     def wants_reading(self, now: datetime) -> bool:
         """Whether the store is to be asked now; then it is, by `read`."""
         at = time.monotonic()
-        if at < self._quiet_until and len(self._waiting) > self._flying:
+        if at < self._quiet_until and len(self._waiting) > self._in_flight:
             return False
         is_wanted = (
             self._has_to_look(now)
@@ -166,9 +166,9 @@ class OutgoingGateway:
             if lane is None:
                 due = self._waiting.take(lane)
                 if due is not None:
-                    return self._begun(due, due.to, None)
+                    return self._begin(due, due.to, None)
                 continue
-            if self._flying >= FLYING_MAX:
+            if self._in_flight >= FLYING_MAX:
                 continue
             peer = self._peer(lane)
             wait = peer.wait_seconds()
@@ -183,9 +183,9 @@ class OutgoingGateway:
             self._waiting.to_the_end(lane)
             refusal = peer.refusal()
             if refusal is not None:
-                return self._begun(due, refusal, None)
+                return self._begin(due, refusal, None)
             peer.begin()
-            return self._begun(due, due.to, peer)
+            return self._begin(due, due.to, peer)
         return None
 
     def end(self, due: Due, peer: Peer, failure: DeliveryFailed | None) -> None:
@@ -200,13 +200,13 @@ class OutgoingGateway:
 
     def done(self, due: Due) -> None:
         """What became of a message is noted."""
-        self._flying -= 1
+        self._in_flight -= 1
         self._waiting.done(due)
 
-    def _begun(
+    def _begin(
         self, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
     ) -> tuple[Due, Destination | Answering | DeliveryFailed, Peer | None]:
-        self._flying += 1
+        self._in_flight += 1
         return due, to, peer
 
     def _peer(self, name: str) -> Peer:

@@ -103,12 +103,12 @@ class Waiting:
     def done(self, due: Due) -> None:
         """A message that was taken is dealt with, for now or for ever: those behind it may go."""
         del self._known[due.seq]
-        for following in self._left(due):
+        for following in self._remaining(due):
             following.behind -= 1
             if not following.behind:
                 self._is_ready(following)
 
-    def _left(self, due: Due) -> Iterable[Due]:
+    def _remaining(self, due: Due) -> Iterable[Due]:
         for slice in due.slices:
             members = self._slices[slice]
             first = members.popleft()

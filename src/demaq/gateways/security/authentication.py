@@ -140,7 +140,7 @@ class Authenticator:
         self._failing_users = Throttle(clock)
         self._guessing_addresses = Throttle(clock)
         # Somebody who is not there takes as long as somebody who is: names cannot be found out by the clock.
-        self._nobody = password_hash(secrets.token_urlsafe()) if self._user_files else ""
+        self._dummy_hash = password_hash(secrets.token_urlsafe()) if self._user_files else ""
         self._pool: ThreadPoolExecutor | None = None
         self._hashing: dict[bytes, asyncio.Future[bool]] = {}
         self._hashing_for: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class Authenticator:
         found = self._look(queue, authorization, certificate, address)
         if not isinstance(found, _SlowCheck):
             return found
-        return self._judge(queue, found, found.matches(), address)
+        return self._conclude(queue, found, found.matches(), address)
 
     async def decide(
         self, queue: str, authorization: str | None, certificate: PeerCertificate | None, address: str
@@ -167,10 +167,10 @@ class Authenticator:
             network = network_of(address)
             is_busy = len(self._hashing) >= HASHES_WAITING_MAX
             if is_busy or self._hashing_for[network] >= HASHES_PER_ADDRESS_MAX:
-                return self._too_early(queue, "busy", 1.0)
+                return self._throttle(queue, "busy", 1.0)
             matches = self._start(found, network)
         # Whoever gives up waiting does not take the answer away from the others.
-        return self._judge(queue, found, await asyncio.shield(matches), address)
+        return self._conclude(queue, found, await asyncio.shield(matches), address)
 
     async def hold(self, denied: Denied) -> None:
         """Wait as long as an answer should, unless very many are waiting."""
@@ -229,11 +229,11 @@ class Authenticator:
             return self._admit(queue, entry, "basic", address)
         wait = self._guessing_addresses.remaining_seconds(network_of(address))
         if wait > 0:
-            return self._too_early(queue, "slowed", wait)
+            return self._throttle(queue, "slowed", wait)
         entry = file.by_name(shown.user)
-        return _SlowCheck(key, shown, entry, entry.hash if entry is not None else self._nobody)
+        return _SlowCheck(key, shown, entry, entry.hash if entry is not None else self._dummy_hash)
 
-    def _judge(self, queue: str, check: _SlowCheck, matches: bool, address: str) -> Identity | Denied:
+    def _conclude(self, queue: str, check: _SlowCheck, matches: bool, address: str) -> Identity | Denied:
         entry = check.entry
         if entry is None or not matches:
             self._guessing_addresses.note_failure(network_of(address))
@@ -268,7 +268,7 @@ class Authenticator:
         challenge = _challenge(self._gateways[queue].auth) if status == 401 else None
         return Denied(status=status, reason=reason, message=message, www_authenticate=challenge, delay_seconds=delay)
 
-    def _too_early(self, queue: str, reason: Literal["slowed", "busy"], seconds: float) -> Denied:
+    def _throttle(self, queue: str, reason: Literal["slowed", "busy"], seconds: float) -> Denied:
         self.failures[queue, reason] += 1
         message = "too many attempts; try again later"
         return Denied(status=429, reason=reason, message=message, retry_after_seconds=math.ceil(seconds))

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.errors import OperatorError
-from demaq.files import alone_with, read_private, state_of, write_private
+from demaq.files import file_version, lock_file, read_private, write_private
 from demaq.gateways.security.passwords import is_password_hash
 from demaq.gateways.security.tokens import is_token_hash
 from demaq.language.resolving.suggestions import unknown
@@ -87,7 +87,7 @@ def read_entries(path: Path, kind: Kind) -> list[Entry]:
 def add_entry(path: Path, kind: Kind, entry: Entry, *, replace: bool = False) -> None:
     """Put somebody into a file, which is made where there is none."""
     expect_name(entry.name)
-    with alone_with(path):
+    with lock_file(path):
         entries = read_entries(path, kind) if path.exists() else []
         known = entry.name in [other.name for other in entries]
         if known and not replace:
@@ -101,7 +101,7 @@ def add_entry(path: Path, kind: Kind, entry: Entry, *, replace: bool = False) ->
 
 
 def remove_entry(path: Path, kind: Kind, name: str) -> None:
-    with alone_with(path):
+    with lock_file(path):
         names = [entry.name for entry in read_entries(path, kind)]
         if name not in names:
             raise OperatorError(f"{path}: {unknown(kind.noun, name, names)}")
@@ -116,7 +116,7 @@ class CredentialFile:
         self.path = path
         self._kind = kind
         self._clock = clock
-        self._state = state_of(path)
+        self._state = file_version(path)
         entries = read_entries(path, kind)
         self._looked = clock()
         self._set(entries)
@@ -138,7 +138,7 @@ class CredentialFile:
         if now - self._looked < LOOK_EVERY_SECONDS:
             return
         self._looked = now
-        state = state_of(self.path)
+        state = file_version(self.path)
         if state == self._state:
             return
         self._state = state

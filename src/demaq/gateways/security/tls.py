@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.errors import OperatorError
-from demaq.files import expect_private, state_of
+from demaq.files import expect_private, file_version
 from demaq.gateways.security.certificate_dates import certificates_in, validity
 from demaq.gateways.security.secrets import Secret
 
@@ -39,7 +39,7 @@ def server_context(
     context.minimum_version = TLS_MIN
     _show(context, own, now)
     if client_ca is not None:
-        _believe(context, client_ca, now)
+        _load_authorities(context, client_ca, now)
         context.verify_mode = ssl.CERT_REQUIRED if clients_must else ssl.CERT_OPTIONAL
     return context
 
@@ -53,7 +53,7 @@ def client_context(
     if not (ca_only and ca is not None):
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if ca is not None:
-        _believe(context, ca, now)
+        _load_authorities(context, ca, now)
     if own is not None:
         _show(context, own, now)
     return context
@@ -84,7 +84,7 @@ class Renewal:
             _log.warning("%s; the former certificate stays", error)
 
     def _look(self) -> list[tuple[int, ...] | None]:
-        return [state_of(path) for path in (self._own.certificate, self._own.key) if path is not None]
+        return [file_version(path) for path in (self._own.certificate, self._own.key) if path is not None]
 
 
 def _show(context: ssl.SSLContext, own: OwnCertificate, now: datetime | None) -> None:
@@ -95,12 +95,12 @@ def _show(context: ssl.SSLContext, own: OwnCertificate, now: datetime | None) ->
     try:
         context.load_cert_chain(own.certificate, own.key, password=_key_password(key, own.key_password))
     except ssl.SSLError as error:
-        raise OperatorError(_what_is_wrong(error, own)) from None
+        raise OperatorError(_describe_fault(error, own)) from None
     except OSError as error:
         raise OperatorError(f"{key}: {error.strerror}") from None
 
 
-def _believe(context: ssl.SSLContext, ca: Path, now: datetime | None) -> None:
+def _load_authorities(context: ssl.SSLContext, ca: Path, now: datetime | None) -> None:
     certificates = _certificates(ca)
     if len(certificates) == 1:  # of several, those that are still valid go on being of use
         _expect_valid(ca, certificates[0], now)
@@ -155,7 +155,7 @@ def _key_password(key: Path, password: Secret | None) -> Callable[[], str]:
     return answer
 
 
-def _what_is_wrong(error: ssl.SSLError, own: OwnCertificate) -> str:
+def _describe_fault(error: ssl.SSLError, own: OwnCertificate) -> str:
     key = own.key or own.certificate
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"{key}: this is not the key of the certificate in {own.certificate}"

@@ -148,7 +148,7 @@ class Settings:
     def with_ca(self, ca: Path) -> Settings:
         """With the authorities of the command line wherever the file names none."""
 
-        def believing(outgoing: OutgoingSettings) -> OutgoingSettings:
+        def trust_authority(outgoing: OutgoingSettings) -> OutgoingSettings:
             return outgoing if outgoing.ca is not None else replace(outgoing, ca=ca)
 
         relay = self.mail.relay
@@ -157,8 +157,8 @@ class Settings:
         return replace(
             self,
             mail=replace(self.mail, relay=relay),
-            outgoing_default=believing(self.outgoing_default),
-            outgoing_by_queue={queue: believing(outgoing) for queue, outgoing in self.outgoing_by_queue.items()},
+            outgoing_default=trust_authority(self.outgoing_default),
+            outgoing_by_queue={queue: trust_authority(outgoing) for queue, outgoing in self.outgoing_by_queue.items()},
         )
 
     def server_context(self) -> ssl.SSLContext | None:

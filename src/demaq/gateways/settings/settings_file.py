@@ -127,7 +127,7 @@ class _File:
             outgoing_default=self._outgoing("outgoing", all_outgoing),
             incoming_by_queue={queue: replace(beside, **{**node, **own}) for queue, own in own_incoming.items()},
             outgoing_by_queue={
-                queue: self._outgoing(f"outgoing.{queue}", _inherited(all_outgoing, own))
+                queue: self._outgoing(f"outgoing.{queue}", _inherit(all_outgoing, own))
                 for queue, own in own_outgoing.items()
             },
         )
@@ -252,7 +252,7 @@ class _File:
         raise OperatorError(f"{place} {problem}".replace("\n", " "))  # names in quotes may have any character
 
 
-def _inherited(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """What holds for one gateway: its own settings, and those for all that it does not replace."""
     replaced = {name for group in TOGETHER if own.keys() & set(group) for name in group}
     return {**{name: value for name, value in common.items() if name not in replaced}, **own}
