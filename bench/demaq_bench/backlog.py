@@ -64,7 +64,7 @@ def measure_backlogs(
 def measure_cores(
     steps: int, systems: Mapping[str, Sequence[str]], folder: Path, say: Callable[[str], None]
 ) -> Iterator[Figure]:
-    """W2, beside the node and on Spark with one core and with two."""
+    """W2, in a worker process and on Spark with one core and with two."""
     size = max(1, steps // W2.steps)
     filled = folder / "cores"
     fill(W2, filled, size)
@@ -92,7 +92,7 @@ def fill(workload: Workload, store: Path, size: int) -> None:
 
 
 def work_off(workload: Workload, filled: Path, size: int, options: Sequence[str], folder: Path) -> WorkedOff:
-    """A copy of a filled store is worked off by a new node."""
+    """Let a new node work off a copy of a filled store."""
     store = Path(shutil.copytree(filled, folder / "store"))
     started = time.perf_counter()
     node = NodeProcess(workload.application, store, *options)

@@ -1,9 +1,9 @@
-"""The workloads as somebody would write them by hand, with lxml and SQLite, for no other purpose than these.
+"""Hand-written programs for the workloads, with lxml and SQLite, for no other purpose than these.
 
 Meant to be good: durable like the engine's store (write-ahead log, synchronous FULL), prepared statements, group
 commits, no queries that an index does not answer, parsed documents handed on in memory as long as they are in work.
-What is done with is deleted at once. It promises as much as the engine does: a message is checked before its sender is
-told yes, and processing it, its effects and its mark are one transaction.
+What is done with is deleted at once. It promises as much as the engine does: a message is checked before it is
+acknowledged, and processing it, its effects and its mark are one transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from demaq.xml_parsers import file_parser
 from demaq_bench.workloads import RESTRICTIONS
 
 WAITING, KEPT = 0, 1
-"""A message waits to be processed, or stays: somebody takes it one day, or it belongs to a slice."""
+"""A message waits to be processed, or stays: to be taken from a mailbox, or because it belongs to a slice."""
 
 _TABLES = """
 PRAGMA journal_mode = WAL;
@@ -66,7 +66,7 @@ class ByHand(ABC):
         """Documents of messages that are in work. After a restart they would be parsed again."""
 
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
-        """Messages arrive in groups, each of which is processed at once; the answer is how many were processed."""
+        """Messages arrive in groups, each of which is processed at once. Return how many were processed."""
         steps = 0
         for start in range(0, len(bodies), per_commit):
             self.receive(queue, bodies[start : start + per_commit], per_commit)
@@ -74,7 +74,7 @@ class ByHand(ABC):
         return steps
 
     def new_answers(self) -> list[str]:
-        """What has come out since it was last asked."""
+        """Return what has come out since it was last asked."""
         found, self._answers = self._answers, []
         return found
 
@@ -86,7 +86,7 @@ class ByHand(ABC):
             self._do("COMMIT")
 
     def work(self, per_commit: int) -> int:
-        """Process until nothing is left; the answer is how many messages it were."""
+        """Process until nothing is left. Return how many messages there were."""
         steps = 0
         while waiting := self._do(_WAITING, (per_commit,)).fetchall():
             self._do("BEGIN IMMEDIATE")
@@ -113,7 +113,7 @@ class ByHand(ABC):
         """What becomes of a message."""
 
     def arrived(self, seq: int, queue: str, message: _Element) -> int:
-        """Whether a new message waits to be processed or stays; what else is to be noted about it."""
+        """Return whether a new message waits to be processed or stays; what else is to be noted about it."""
         return WAITING
 
     def make(self, queue: str, message: _Element) -> None:
@@ -127,7 +127,7 @@ class ByHand(ABC):
         self._do(_KEEP, (seq,))
 
     def drop(self, seq: int) -> None:
-        """Processed, and nobody needs it any more."""
+        """Processed, and no longer needed."""
         self._trees.pop(seq, None)
         self._do(_DELETE, (seq,))
 
@@ -278,7 +278,7 @@ class LookUpByHand(ByHand):
 
 
 def _about(name: str, message: _Element, *parts: str) -> _Element:
-    """A new element with copies of the request's ID and other parts of a message."""
+    """Return a new element with copies of the request's ID and other parts of a message."""
     made = etree.Element(name)
     for part in ("requestID", *parts):
         _copy_into(made, message.iter(part))

@@ -1,4 +1,4 @@
-"""What somebody would write who needs this one gateway and no other: Starlette, lxml, SQLite.
+"""A hand-written baseline for this one gateway: Starlette, lxml, SQLite.
 
 It promises what a node promises: a request is accepted when it is parsed and safe on the disk, and requests that come
 together share a commit. It knows no encodings, no bounds, no senders, no repeated requests, and no rules.
@@ -90,7 +90,7 @@ def application(writer: Writer) -> Starlette:
         return Response(f'<accepted message="{number}"/>', 202, media_type=XML)
 
     async def orders(request: Request) -> Response:
-        """The conversation: the order is safe first, then its three steps and their answer."""
+        """Return the conversation: the order is safe first, then its three steps and their answer."""
         body = await request.body()
         order = _parse(body)
         if order is None:

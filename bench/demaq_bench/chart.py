@@ -82,7 +82,7 @@ def chart(figures: Sequence[Figure], facts: Mapping[str, str | int]) -> str:
 
 
 def _ratios(figures: Sequence[Figure]) -> str | None:
-    """Speed beside code by hand, W3 too: its cost turned over."""
+    """Speed relative to hand-written code; for W3 the inverse of its cost."""
     bars: list[Bar] = []
     for figure in _of(figures, throughput.GROUP, throughput.RATIO):
         if figure.target:
@@ -247,7 +247,7 @@ def _of(figures: Sequence[Figure], group: str, name: str) -> list[Figure]:
 
 
 def _lines(title: str, about: str, figures: Sequence[Figure], key: str, across: str) -> str | None:
-    """A line for each system."""
+    """Return a line for each system."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for figure in figures:
         lines.setdefault(str(figure.at["system"]), []).append((float(figure.at[key]), figure.value))

@@ -23,7 +23,7 @@ class System(Protocol):
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int: ...
 
     def new_answers(self) -> list[str] | None:
-        """What has come out since it was last asked; None where that cannot be told."""
+        """Return what has come out since it was last asked; None if that is unknown."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Runs:
     """Bytes for each step."""
 
     def times(self, other: Runs) -> tuple[float, ...]:
-        """How many times as long as another one it took, turn by turn: what disturbs one turn disturbs both."""
+        """Return how many times as long as another one it took, turn by turn: what disturbs one turn disturbs both."""
         return tuple([mine / theirs for mine, theirs in zip(self.microseconds, other.microseconds, strict=True)])
 
     @property

@@ -1,6 +1,6 @@
 """A real node under load is killed with SIGKILL at random moments, started again, and checked message by message.
 
-Whoever sends counts what it was told yes to, and asks again where it was told nothing. After each kill the store is
+The sender counts what was acknowledged, and sends again what was not answered. After each kill the store is
 read as it lies there, and accounts must balance (`crash_audit`). The seed decides who sends what, when the node is
 killed and how; what the node is doing at that moment it cannot decide.
 """
@@ -214,11 +214,11 @@ class _Trials:
 
 
 class _Sender:
-    """Sends orders one after the other, each under a name of its own, and remembers what it was told."""
+    """Sends orders one after the other, each under a name of its own, and remembers what was answered."""
 
     def __init__(self, name: str, seed: float) -> None:
         self.acknowledged: dict[str, int] = {}
-        """Names of orders with the numbers they were told to have."""
+        """Names of orders with the numbers that were answered."""
         self.unanswered: list[str] = []
         self.resent = 0
         self.problems: list[str] = []
@@ -227,7 +227,7 @@ class _Sender:
         self._count = 0
 
     def run(self, store: Path, stop: threading.Event) -> None:
-        """Send until told to stop, or until the node is gone."""
+        """Send until `stop` is called, or until the node has ended."""
         while not stop.is_set():
             remote = running_node(store)
             if remote is None:
@@ -265,7 +265,7 @@ class _Sender:
 
 
 def _has_tables(store: Path) -> bool:
-    """A node that was killed while it made its store has promised nothing yet."""
+    """Return False if a node was killed while it made its store: it has acknowledged nothing yet."""
     connection = sqlite3.connect((store / FILE_NAME).absolute().as_uri() + "?mode=ro", uri=True)
     try:
         return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -274,7 +274,7 @@ def _has_tables(store: Path) -> bool:
 
 
 def _damages(store: Path) -> list[str]:
-    """What SQLite itself finds wrong with the file."""
+    """Return what SQLite itself finds wrong with the file."""
     connection = sqlite3.connect((store / FILE_NAME).absolute().as_uri() + "?mode=ro", uri=True)
     try:
         found = [row[0] for row in connection.execute("PRAGMA integrity_check")]

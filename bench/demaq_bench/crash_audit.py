@@ -29,7 +29,7 @@ class Ledger:
     """What the senders know."""
 
     acknowledged: dict[str, int] = field(default_factory=dict)
-    """Names of orders, and the numbers they were told to have."""
+    """Names of orders, and the numbers that were answered."""
     unanswered: set[str] = field(default_factory=set)
 
 

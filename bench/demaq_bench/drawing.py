@@ -1,6 +1,6 @@
 """Draw panels of lines and bars as SVG: axes, direct labels, and nothing that has to be looked up in a legend.
 
-Written by hand because it is little, and so that a picture needs nothing that Demaq does not have anyway.
+Hand-written because it is little, and so that a picture needs nothing that Demaq does not have anyway.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Bar:
     colour: str
     value: float
     told: str
-    """What stands behind it."""
+    """What follows it."""
     aim: float | None = None
     group: str = ""
-    """What it is about; told once for bars that follow each other."""
+    """What it is about; shown once for bars that follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def draw_title(title: str, about: str) -> list[str]:
 
 
 def page(panels: Sequence[str], columns: int, title: str, lines: Sequence[str]) -> str:
-    """A whole picture: panels beside and below each other, under a title."""
+    """Return a whole picture: panels in rows and columns, under a title."""
     margin, gap = 28, 26
     head = 40 + 16 * len(lines)
     rows = -(-len(panels) // columns)
@@ -98,7 +98,7 @@ def page(panels: Sequence[str], columns: int, title: str, lines: Sequence[str]) 
 def lines_panel(
     title: str, about: str, lines: Sequence[Line], across: str, aim: tuple[float, str] | None = None
 ) -> str:
-    """Lines over a logarithmic axis, on a logarithmic axis, with their names where they end."""
+    """Return lines over a logarithmic axis, on a logarithmic axis, with their names where they end."""
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points] + ([aim[0]] if aim else [])
     x_axis, y_axis = _Axis(xs, LEFT, WIDTH - RIGHT, 0.0), _Axis(ys, HEIGHT - BOTTOM, TOP, 0.12)
@@ -221,7 +221,7 @@ def stacks_panel(title: str, about: str, stacks: Sequence[tuple[str, Sequence[Pa
 
 
 def _draw_legend(parts: Sequence[Part], left: float, y: float) -> list[str]:
-    """Names and values beside each other, on as many lines as they need."""
+    """Return names and values side by side, on as many lines as they need."""
     found: list[str] = []
     x = left
     for part in parts:

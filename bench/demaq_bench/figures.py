@@ -26,7 +26,7 @@ class Figure:
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether it is what it is to be; None where nobody has said what that is, or only in words."""
+        """Whether it is what it is to be; None if there is no target, or only one in words."""
         for words, holds in (("at least ", self.value.__ge__), ("at most ", self.value.__le__)):
             if self.target.startswith(words):
                 return bool(holds(float(self.target.removeprefix(words))))
@@ -47,17 +47,17 @@ class WrongResult(Exception):
 
 
 def resident_megabytes(pid: int | str = "self") -> float:
-    """The memory that a process has now; 0 where the system does not tell."""
+    """Return the memory that a process has now; 0 where the system does not tell."""
     return _field(f"/proc/{pid}/status", "VmRSS:") / 1000
 
 
 def most_resident_megabytes(pid: int | str = "self") -> float:
-    """The most memory that a process has ever had; 0 where the system does not tell."""
+    """Return the most memory that a process has ever had; 0 where the system does not tell."""
     return _field(f"/proc/{pid}/status", "VmHWM:") / 1000
 
 
 def written_bytes() -> float:
-    """What this process has caused to be written to disks so far; 0 where the system does not tell."""
+    """Return what this process has caused to be written to disks so far; 0 where the system does not tell."""
     return _field("/proc/self/io", "write_bytes:")
 
 

@@ -1,6 +1,6 @@
-"""What a node takes in over HTTP in a second, and how long a sender waits, beside a handler written by hand.
+"""What a node takes in over HTTP in a second, and how long a sender waits, compared with a hand-written handler.
 
-The node, the server by hand and whoever asks them are processes of their own. They are asked in turns, every other time
+The node, the hand-written server and the clients are separate processes. They are asked in turns, every other time
 backwards: what else the machine does is shared by all. Every request that was accepted must be in the store.
 """
 
@@ -56,7 +56,7 @@ LARGE_BODY_SHARE = 4
 
 
 def measure(sizes: GatewaySizes, runs: int, folder: Path | None, say: Callable[[str], None]) -> Iterator[Figure]:
-    """Everything is made in one folder, which is removed in the end."""
+    """Make everything in one folder, which is removed in the end."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own, ExitStack() as stack:
         place = Path(own)
         store, file = place / "node", place / "by-hand.db"

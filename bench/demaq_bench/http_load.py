@@ -51,7 +51,7 @@ class Answered:
 
 
 def run(task: Task) -> Answered:
-    """In a process of its own. Raises WrongResult where an answer is not what it must be."""
+    """In a process of its own. Raises WrongResult if an answer is not what it must be."""
     asked = subprocess.run(
         [sys.executable, "-m", "demaq_bench.http_load"],
         input=json.dumps(asdict(task)).encode(),

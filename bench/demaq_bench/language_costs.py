@@ -27,7 +27,7 @@ NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
 def measure(rules: tuple[int, ...], messages: int, say: Callable[[str], None]) -> Iterator[Figure]:
-    """All figures of the language, one after the other. `say` is told what is going on."""
+    """Yield all figures of the language, one after the other. `say` gets what is going on."""
     for count in rules:
         say(f"an application of {count:,} rules")
         yield from _reading(count, paper_application(count), "like the paper's")
@@ -116,7 +116,7 @@ def _reading(rules: int, text: str, shape: str) -> Iterator[Figure]:
 
 
 def _choosing() -> Iterator[Figure]:
-    """One of n rules on a queue fires: what a message costs beyond being parsed."""
+    """Yield what a message costs beyond being parsed if one of n rules on a queue fires."""
     few, many = _cost_of_choice(10), _cost_of_choice(1000)
     yield Figure("one of 10 rules fires", few, "µs a message")
     yield Figure("one of 1,000 rules fires", many, "µs a message")
@@ -164,7 +164,7 @@ def _evaluating(count: int) -> Iterator[Figure]:
     memory: list[float] = []
     batch = 1000
     for start in range(0, count + batch, batch):
-        # Bodies arrive as text: a document that somebody has parsed before would flatter us.
+        # Bodies arrive as text: a document that was parsed before would flatter us.
         messages = [
             Message(id=str(n), queue="orders", document=Document(document.text), properties={}, created=NOW)
             for n, document in enumerate(documents)
@@ -213,7 +213,7 @@ LINES_PER_ORDER = 6
 
 
 def _changing_copies() -> Iterator[Figure]:
-    """What a copy with updates costs more than the message as it is."""
+    """Yield what a copy with updates costs more than the message as it is."""
     orders = [_order(-1, n) for n in range(200)]
     plain, changed = [_evaluator(text) for text in (AS_IT_IS, THREE_CHANGES)]
     more: list[float] = []
@@ -229,7 +229,7 @@ def _changing_copies() -> Iterator[Figure]:
 
 
 def _evaluate_all(evaluator: SaxonEvaluator, program: Program, documents: list[Document]) -> float:
-    """How many seconds it takes."""
+    """Return how many seconds it takes."""
     messages = [
         Message(id=str(n), queue="orders", document=Document(document.text), properties={}, created=NOW)
         for n, document in enumerate(documents)
@@ -242,7 +242,7 @@ def _evaluate_all(evaluator: SaxonEvaluator, program: Program, documents: list[D
 
 
 def _order(kind: int, number: int) -> Document:
-    """An order of about 1 KB. Kind -1 is a standard one."""
+    """Return an order of about 1 KB. Kind -1 is a standard one."""
     type_ = "standard" if kind < 0 else f"t{kind}"
     lines = "".join(
         [
@@ -271,7 +271,7 @@ def _no_state(evaluator: SaxonEvaluator, program: Program) -> MemoryState:
 
 
 def _seconds(action: Callable[[], object]) -> float:
-    """The median of three runs."""
+    """Return the median of three runs."""
     times: list[float] = []
     for _ in range(3):
         gc.collect()

@@ -1,6 +1,6 @@
 """How long one message takes in an idle node: from enqueue to the last effect of a chain of three steps.
 
-The last effect is committed, and a subscriber has been told.
+The last effect is committed, and a subscriber was called.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class EngineSizes:
     """How much of everything."""
 
     retained: int = 100_000
-    """So many messages are there when the node starts."""
+    """How many messages are there when the node starts."""
     memory: int = 20_000
     """Over so many messages memory is watched."""
 
@@ -25,7 +25,7 @@ LARGE = EngineSizes(retained=1_000_000, memory=500_000)
 
 
 def measure(sizes: EngineSizes, folder: Path | None, say: Callable[[str], None]) -> Iterator[Figure]:
-    """All figures of the engine, one after the other. Stores are made in `folder`, and removed again."""
+    """Yield all figures of the engine, one after the other. Stores are made in `folder`, and removed again."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own:
         stores = Path(own)
         yield from memory_growth.measure(sizes.memory, stores, say)  # first: what others leave behind would be counted

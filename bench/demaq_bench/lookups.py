@@ -30,7 +30,7 @@ LOOK_UPS = 1000
 """So many messages in each run."""
 FILL_BATCH = 5_000
 COST_TARGET = 2.0
-"""How many times what it costs by hand."""
+"""How many times the cost of hand-written code."""
 FLAT_TARGET = 1.5
 """How many times the cost among the fewest it may cost among the most."""
 GROUP = "look-ups"

@@ -1,4 +1,4 @@
-"""W1 by the size of messages: what a step costs in a node and by hand."""
+"""W1 by the size of messages: what a step costs in a node and in hand-written code."""
 
 from __future__ import annotations
 

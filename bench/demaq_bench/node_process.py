@@ -60,7 +60,7 @@ class NodeProcess:
         self._log.close()
 
     def stop(self) -> int:
-        """SIGTERM; the answer is the exit code."""
+        """SIGTERM. Return the exit code."""
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(timeout=STOP_SECONDS_MAX)
         self._log.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 from demaq_bench.figures import most_resident_megabytes
 
 ROLES = ("node", "evaluator", "java", "worker")
-"""The node's own process, one that evaluates beside it, Spark's, and one that evaluates on Spark."""
+"""The node's own process, a worker process, Spark's, and one that evaluates on Spark."""
 
 
 class PeakMemory:
@@ -25,7 +25,7 @@ class PeakMemory:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes that a process, or one of those, has started and that still run."""
+    """Return all processes that a process, or one of those, has started and that still run."""
     found: list[int] = []
     for child in _children(pid):
         found += [child, *descendants(child)]

@@ -1,4 +1,4 @@
-"""Figures as tables to read: systems below each other, sizes beside each other."""
+"""Figures as tables to read: systems below each other, sizes side by side."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class _Table:
     group: str
     name: str
     across: str
-    """What is beside each other."""
+    """What is side by side."""
     heading: Callable[[Column], str]
     decimals: int = 0
     ratio: str = ""
-    """A figure of the same place that stands behind the value."""
+    """A figure of the same place that follows the value."""
     below: tuple[str, ...] = ("system",)
     """What is below each other."""
 
@@ -126,7 +126,7 @@ TABLES = (
 
 
 def tables(figures: Sequence[Figure]) -> Iterator[str]:
-    """Lines of text."""
+    """Yield lines of text."""
     for table in TABLES:
         rows = _rows(table, figures)
         if rows:

@@ -31,7 +31,7 @@ PER_SLICE = 4
 RUNS = 5
 """The figures are medians of so many."""
 PER_RUN = 40
-"""So many messages are processed in each run. Every slice is used once only, and grows no further."""
+"""How many messages are processed in each run. Every slice is used once only, and grows no further."""
 SMALLEST = PER_SLICE * PER_RUN * (RUNS + 1)
 """As many retained messages as the runs need slices."""
 FILL_BATCH = 5_000
@@ -61,7 +61,7 @@ def measure(sizes: Sequence[int], folder: Path, say: Callable[[str], None]) -> I
 
 
 def measure_starts(retained: int, folder: Path, say: Callable[[str], None]) -> Iterator[Figure]:
-    """How long a node takes to start when nothing is there, and when so many messages are retained."""
+    """Yield how long a node takes to start when nothing is there, and when so many messages are retained."""
     store = _store(folder, retained)
     say(f"a store in which {retained:,} messages are retained: filling it")
     with RunningEngine(APPLICATION, store) as engine:

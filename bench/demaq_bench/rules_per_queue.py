@@ -1,6 +1,6 @@
 """What a message costs by how many rules its queue has, one of which fires.
 
-Rules are told apart by an element that each looks for, which the compiler can tell from the message alone; or by a
+Rules are distinguished by an element that each looks for, which the compiler can tell from the message alone; or by a
 value that each compares, for which every rule must be asked.
 """
 
@@ -54,7 +54,7 @@ def application(rules: int, how: str) -> str:
 
 
 def order(number: int, rules: int, how: str) -> bytes:
-    """An order that one of the rules is for."""
+    """Return an order that one of the rules is for."""
     lines = "".join([f"<line><article>A-{n}</article><quantity>{n}</quantity></line>" for n in range(16)])
     kind = KINDS[how].format(n=number % rules)
     return f"<order><orderID>O{number}</orderID>{kind}{lines}</order>".encode()

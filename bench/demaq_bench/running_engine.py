@@ -1,7 +1,7 @@
 """The engine as a benchmark drives it: on a store in a folder, with its evaluator process, and with a watch in hand.
 
-What a node's thread does between messages (rounds, and some garbage every few of them) is done here by whoever
-measures, so that nothing else runs meanwhile.
+What a node's thread does between messages (rounds, and some garbage every few of them) is done here by the
+benchmark, so that nothing else runs meanwhile.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RunningEngine:
             self.engine.append(received)
 
     def work(self) -> int:
-        """Process until nothing is left, and remove what is done with; the answer is how many messages it were."""
+        """Process until nothing is left, and remove what is done with. Return how many messages there were."""
         steps = rounds = 0
         while done := self.engine.run_round():
             steps += done

@@ -51,9 +51,9 @@ class RunningNode:
         self.node.start()
 
     def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
-        """Messages arrive in groups while others are processed; one at a time comes when the last one is done.
+        """Let messages arrive in groups while others are processed; one at a time comes when the last one is done.
 
-        The answer is how many were processed. What is done with is removed in the end.
+        Return how many were processed. What is done with is removed in the end.
         """
         before = self.node.steps
         if per_commit == 1:
@@ -67,7 +67,7 @@ class RunningNode:
         return self.node.steps - before
 
     def new_answers(self) -> list[str] | None:
-        """What has come out since it was last asked; None where that cannot be told."""
+        """Return what has come out since it was last asked; None if that is unknown."""
         if self._answers is not None:
             found, self._answers = self._answers, []
             return found

@@ -1,4 +1,4 @@
-"""What a node does in a second beside code written by hand, how that grows, and how long one message takes.
+"""What a node does in a second compared with hand-written code, how that grows, and how long one message takes.
 
 Everything is made in one folder, which is removed in the end, and measured one thing at a time.
 """
@@ -60,7 +60,7 @@ def measure(
     folder: Path | None,
     say: Callable[[str], None],
 ) -> Iterator[Figure]:
-    """The figures of those parts: workloads, curves, latency."""
+    """Yield the figures of those parts: workloads, curves, latency."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own:
         stores = Path(own)
         for part in (LATENCY, *WORKLOADS, *CURVES):

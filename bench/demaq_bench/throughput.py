@@ -1,4 +1,4 @@
-"""How many steps a second, and how many bytes written for each: a node beside code written by hand.
+"""How many steps a second, and how many bytes written for each: a node compared with hand-written code.
 
 A step is one message processed; the time includes that messages arrive durably and that what is done with is removed.
 """
@@ -25,9 +25,9 @@ PER_COMMIT_AIM = 100
 ALONE_SHARE = 20
 """Where each message comes alone, one in so many will do."""
 CHECKED = 231
-"""So many messages are enough to meet all cases of W2."""
+"""How many messages are enough to meet all cases of W2."""
 TARGETS = {"W1": 0.5, "W2": 1.0}
-"""How fast a node is to be, by hand = 1."""
+"""How fast a node is to be; hand-written code = 1."""
 SPEED, RATIO, WRITTEN = "speed", "ratio", "written"
 GROUP = "throughput"
 
@@ -40,7 +40,7 @@ def measure(
     folder: Path,
     say: Callable[[str], None],
 ) -> Iterator[Figure]:
-    """So many messages are processed in each run."""
+    """How many messages are processed in each run."""
     say(f"{workload.name} {workload.about}, {runs} runs of {messages:,} steps, in turns")
     if not workload.answers_stay:
         check_answers(workload, folder / f"{workload.name}-checked")
@@ -70,7 +70,7 @@ def measure(
 
 
 def check_answers(workload: Workload, folder: Path) -> None:
-    """A node that is watched comes to the same answers as the code by hand. Raises WrongResult."""
+    """A node that is watched comes to the same answers as the hand-written code. Raises WrongResult."""
     with RunningNode(workload, folder / "node", watched=True) as node, BY_HAND[workload.name](folder / "hand") as hand:
         prepare(workload, node)
         hand.receive("invoices", invoices(), PER_COMMIT_AIM)
@@ -82,7 +82,7 @@ def node_name(pipeline: PipelineName) -> str:
 
 
 def arrivals(messages: int) -> dict[int, int]:
-    """How many messages arrive in a run, by how many come in one transaction."""
+    """Return how many messages arrive in a run, by how many come in one transaction."""
     return {n: max(1, messages // ALONE_SHARE if n == 1 else messages) for n in PER_COMMIT}
 
 
@@ -94,5 +94,5 @@ def prepare(workload: Workload, node: RunningNode) -> None:
 
 
 def count_started(node: RunningNode, workload: Workload, name: str) -> Figure:
-    """What is not counted."""
+    """Return what is not counted."""
     return Figure("ready", node.start_seconds, "s", group="start", at={"workload": workload.name, "system": name})

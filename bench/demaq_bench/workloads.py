@@ -27,7 +27,7 @@ ITEM_BYTES = 57
 INVOICES_EACH = 4
 """So many invoices of W3 belong to one customer."""
 STRIDE = 7919
-"""A prime: who is asked about lies next to nobody who was asked about just before."""
+"""A prime: consecutive questions are about customers far from each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Workload:
     answers: str
     """The queue of what comes out in the end."""
     steps: int
-    """So many messages are processed for each that arrives."""
+    """How many messages are processed for each that arrives."""
     answers_stay: bool = True
-    """Whether what comes out lies there until somebody takes it."""
+    """Whether results stay in a mailbox until they are taken."""
 
 
 def transform_message(number: int) -> bytes:
@@ -59,7 +59,7 @@ def request_message(number: int) -> bytes:
 
 
 def invoices() -> list[bytes]:
-    """What lies in the queue of unpaid invoices when W2 begins."""
+    """Return what lies in the queue of unpaid invoices when W2 begins."""
     return [
         f"<invoice><customerID>{_customer(number)}</customerID><total>{number + 100}</total></invoice>".encode()
         for number in range(0, CUSTOMERS, UNPAID_EVERY)
@@ -67,12 +67,12 @@ def invoices() -> list[bytes]:
 
 
 def is_refused(number: int) -> bool:
-    """Whether the request of a number must be refused."""
+    """Return whether the request of a number must be refused."""
     return number % CUSTOMERS % UNPAID_EVERY == 0 or number % RESTRICTED_EVERY == 0
 
 
 def refused_requests(requests: int) -> int:
-    """How many of the first requests of W2 must be refused."""
+    """Return how many of the first requests of W2 must be refused."""
     return sum([is_refused(number) for number in range(requests)])
 
 
@@ -88,7 +88,7 @@ def large_transform_message(number: int, size: int) -> bytes:
 
 
 def small_transform_message(number: int) -> bytes:
-    """W1, half as large: without what nobody asks for."""
+    """W1, half as large: without what no rule reads."""
     items = "".join([f'<item name="{_item(number, n)}" kilograms="{n}" price="{n}.25"/>' for n in range(1, 8)])
     parts = f"<requestID>R{number}</requestID><customerID>{_customer(number)}</customerID><items>{items}</items>"
     kind = "statusRequest" if number % OTHER_EVERY == 0 else "offerRequest"

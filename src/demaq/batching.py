@@ -5,7 +5,7 @@ There is a front for threads and one for an event loop. Both promise the same:
 
 - items are acted on in the order in which they were submitted, one batch at a time;
 - a batch has at most `items_max` items, and no more than `size_max` together unless the first one alone is larger;
-- if a batch fails because of one item, each of its items is acted on alone, so that one that is wrong does not fail the
+- if a batch fails because of one item, each of its items is acted on alone, so that one wrong item does not fail the
   others; a fault of the store, the disk or the evaluator fails all of them at once.
 """
 

@@ -1,8 +1,8 @@
-"""One XML document with representations that are made when somebody needs them: text, lxml tree, Saxon node.
+"""One XML document with representations that are made on demand: text, lxml tree, Saxon node.
 
 A body that comes from outside is checked once, here: well-formed XML 1.0 with namespaces, no document type
-declaration, within the bounds on what one document may hold. From then on it is only text and trees, and nobody checks
-it again.
+declaration, within the bounds on what one document may hold. From then on it is only text and trees, and is not
+checked again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Document:
 
     @staticmethod
     def made(saxon: Processor, node: Any, number: int) -> Document:
-        """What a rule has made: a node that is written as text when somebody needs that."""
+        """Return the result of a rule: a node that is serialised when its text is needed."""
         document = Document(None)
         document.keep_node(saxon, node, number)
         return document
@@ -92,7 +92,7 @@ class Document:
             return None
         try:
             return self.tree.getroot()
-        except etree.XMLSyntaxError:  # deeper or larger than whoever comes from outside may be
+        except etree.XMLSyntaxError:  # deeper or larger than a document from outside may be
             self._is_plain = False
             return None
 
@@ -109,7 +109,7 @@ class Document:
         return self._has_namespaces
 
     def node(self, saxon: object) -> tuple[Any, int] | None:
-        """The document node in a Saxon processor and its number in document order, if one is kept."""
+        """Return the document node in a Saxon processor and its number in document order, if one is kept."""
         if self._node is None or self._node[0] is not saxon:
             return None
         return self._node[1], self._node[2]
@@ -131,7 +131,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _has_one_prefix_each(text: str) -> bool:
-    """Whether every namespace in a text has one prefix, and every prefix one namespace."""
+    """Return whether every namespace in a text has one prefix, and every prefix one namespace."""
     found = {(match[1], match[2] or match[3]) for match in NAMESPACE.finditer(text)}
     prefixes, namespaces = {prefix for prefix, _ in found}, {namespace for _, namespace in found}
     return len(prefixes) == len(namespaces) == len(found) and not namespaces & {"", None}
@@ -165,11 +165,11 @@ def parse_document(body: bytes | str) -> Document:
         encoding = encoding_of(body)
         text = decode_document(body, encoding)
         data = body if encoding == "utf-8" else _encode(text)
-    if "\0" in text:  # where a parser takes it for the end, nobody looks at what follows
+    if "\0" in text:  # a parser that takes it for the end would not look at what follows
         raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
     refuse_second_mark(text)
     check_text(text)
-    if "<!" not in text and "<?" not in text:  # most bodies: nothing stands beside the root
+    if "<!" not in text and "<?" not in text:  # most bodies: there is nothing but the root
         return _check_document(text, _parse(data))
     end = declaration_end(text)
     refuse_doctype(text, end)

@@ -1,7 +1,7 @@
 """Encodings of text from outside: which ones a sender may use, and which one the bytes of a document are in.
 
 Python and libxml2 know more encodings than the world does: some are no encodings of text, some take the square of a
-text's length, and a document type hides in some from whoever looks for it. So a name is looked for in a list first,
+text's length, and some can hide a document type from a search for it. So a name is looked for in a list first,
 and everything from outside becomes text here before any parser sees it.
 """
 
@@ -35,15 +35,15 @@ _DETECTED = (
     (b"<\0", "utf-16-le"),
     (b"\0<", "utf-16-be"),
 )
-"""How a document begins, by a byte order mark or its first character, in an encoding that nobody needs to declare
+"""How a document begins, by a byte order mark or its first character, in an encoding that need not be declared
 (appendix F of XML 1.0)."""
 _DECLARED = re.compile(rb"""<\?xml[ \t\r\n][^>]*?[ \t\r\n]encoding[ \t\r\n]*=[ \t\r\n]*(?:"([^"<>]*)"|'([^'<>]*)')""")
 _UNITS = ("utf-16", "utf-32")
-"""No declaration in them can be read as ASCII: whoever says so there is wrong."""
+"""No declaration in them can be read as ASCII: one that does is wrong."""
 
 
 def encoding_named(name: str) -> str | None:
-    """Python's name of an encoding; None where nobody knows it."""
+    """Python's name of an encoding; None if it is unknown."""
     if _MARKS.sub("", name.strip().lower()) not in KNOWN:
         return None
     try:

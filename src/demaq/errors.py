@@ -30,7 +30,7 @@ ERROR_KINDS = (
 
 
 class DemaqError(Exception):
-    """Something went wrong that somebody outside can mend. The code never changes its meaning."""
+    """Something went wrong that a user can mend. The code never changes its meaning."""
 
     code = "DQ0000"
 

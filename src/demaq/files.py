@@ -65,7 +65,7 @@ def state_folder() -> Path:
 
 PRIVATE = 0o600
 FORBIDDEN = stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP
-"""Others may not read such a file, and nobody but its owner may write it. Its group may read it, if it shall."""
+"""Others may not read such a file, and only its owner may write it. Its group may read it, if it shall."""
 PRIVATE_BYTES_MAX = 16 * 1024 * 1024
 """A file that is longer is none of these."""
 FOLDER_SECONDS_MAX = 5.0
@@ -73,7 +73,7 @@ FOLDER_SECONDS_MAX = 5.0
 
 
 def read_private(path: Path) -> str:
-    """The text of a file that others may not read. Raises OperatorError, which never shows what is in it."""
+    """Return the text of a file that others may not read. Raises OperatorError, which never shows what is in it."""
     try:
         with path.open("rb") as file:
             state = os.fstat(file.fileno())
@@ -98,7 +98,7 @@ def expect_private(path: Path, mode: int) -> None:
 
 
 def file_version(path: Path) -> tuple[int, ...] | None:
-    """What is different once a file was changed or replaced; None where there is none."""
+    """Return what is different once a file was changed or replaced; None if there is none."""
     try:
         state = path.stat()
     except OSError:

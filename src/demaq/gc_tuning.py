@@ -22,7 +22,7 @@ _bytes = 0
 def tune_gc(objects: int = NODE_OBJECTS) -> None:
     """Look among what comes from now on, each time there are so many new objects. What is there stays.
 
-    For whoever owns the process.
+    For the program that owns the process.
     """
     gc.collect()
     gc.freeze()
@@ -30,13 +30,13 @@ def tune_gc(objects: int = NODE_OBJECTS) -> None:
 
 
 def note_received_bytes(size: int) -> None:
-    """A body of this size was read from somebody outside, whatever becomes of it.
+    """Count a body of this size that was read from outside, and collect garbage after enough of them.
 
-    An exception that somebody waits for is in a circle with the frames that it went through, and these hold the body.
+    An exception that a caller awaits is in a reference cycle with its frames, and these hold the body.
     """
     global _bytes
     _bytes += size
     if _bytes >= BODIES_BYTES:
         _bytes = 0
-        if gc.isenabled():  # else somebody wants to say himself when
+        if gc.isenabled():  # otherwise the program decides itself when
             gc.collect(YOUNG)

@@ -39,7 +39,7 @@ _TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:conten
 
 
 def transport_properties(properties: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:
-    """Those of how a message came here, which all that it leads to has too."""
+    """Return those of how a message came here, which all that it leads to has too."""
     return {name: value for name, value in properties.items() if name.startswith(_TRANSPORT)}
 
 

@@ -9,7 +9,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def duration_of(text: str) -> timedelta:
-    """The length of time that a text means. Raises ValueError, which says what is wrong."""
+    """Return the length of time that a text means. Raises ValueError, which says what is wrong."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text, re.ASCII)
     if match is None:
         raise ValueError(f"{text} is not a duration such as 90s, 10m, 12h, 7d")
@@ -24,7 +24,7 @@ _SIZE = re.compile(rf"(\d{{1,15}}(?:\.\d{{1,3}})?) ?({'|'.join(_SIZE_UNITS)})", 
 
 
 def size_of(text: str) -> int:
-    """Return how many bytes a size has. Raises ValueError where it is none."""
+    """Return how many bytes a size has. Raises ValueError if it is none."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a size such as 500KB, 16MB, 2GB")

@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def record(cls: type[T]) -> type[T]:
-    """A dataclass that nobody changes, named fields only.
+    """Return a dataclass that is never changed, with named fields only.
 
-    The type checker sees to it that nobody does. To have Python do so too makes it three times as slow to make one.
+    The type checker rejects assignments. If Python did so too, making one would take three times as long.
     """
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)

@@ -1,6 +1,6 @@
-"""Where text came from: a source knows its lines, a place knows its source.
+"""Where text came from: a source knows its lines, a location knows its source.
 
-A place is two offsets. Line and column are computed when somebody asks, because nobody asks for most of them.
+A location is two offsets. Line and column are computed on demand, because most are never needed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Source:
         return self.text[start:] if end < 0 else self.text[start:end]
 
     def offset_of(self, line: int, column: int) -> int:
-        """The offset of a line and column, both from 1 and both forced into the text."""
+        """Return the offset of a line and column, both from 1 and both forced into the text."""
         line = min(max(line, 1), len(self._line_starts))
         return min(self._line_starts[line - 1] + max(column, 1) - 1, len(self.text))
 

@@ -1,4 +1,4 @@
-"""The properties every message has without anybody declaring them, and those a transport or a timer asks for."""
+"""The properties every message has without a declaration, and those a transport or a timer asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ HEADER = "demaq:header."
 """What an HTTP or mail header is called as a property: `demaq:header.Content-Language`."""
 
 ERROR_LEVEL = "demaq:errorLevel"
-"""What an error message knows besides: how far up it has come, see `demaq.engine.error_routing`."""
+"""What an error message has in addition: how far up it has come, see `demaq.engine.error_routing`."""
 
 REPLAY_OF = "demaq:replayOf"
 """On a message that is run again: the number of the one it is a copy of, and of the first one where that is a copy."""
@@ -50,12 +50,12 @@ UNSUITABLE_TARGETS = {
 
 
 def is_system_property(name: str) -> bool:
-    """Whether the system sets this property."""
+    """Return whether the system sets this property."""
     return name in SYSTEM_PROPERTIES or (name.startswith(HEADER) and len(name) > len(HEADER))
 
 
 def transport_properties(kind: str | None) -> tuple[str, ...]:
-    """What may be set on a message for a queue of this kind without being declared."""
+    """Return what may be set on a message for a queue of this kind without being declared."""
     if kind in ("incomingGateway", "outgoingGateway"):
         return GATEWAY_PROPERTIES
     return ECHO_PROPERTIES if kind == "echo" else ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 DEPTH_MAX = 256
-"""How deeply elements may be nested: as deep as libxml2 goes unless told otherwise."""
+"""How deeply elements may be nested: as deep as libxml2 goes by default."""
 
 NODES_MAX = 1_500_000
 """How many elements, attributes, comments and processing instructions a document may have. A tree of so many takes from
@@ -78,7 +78,7 @@ def check_text(text: str) -> None:
 
 
 def check_tree(text: str, root: _Element) -> None:
-    """Raise a MessageError of kind notWellFormed for what can be told of a tree alone."""
+    """Raise a MessageError of kind notWellFormed for what a tree alone shows."""
     if text.count("=") > ATTRIBUTES_MAX and root.xpath(_MANY_ATTRIBUTES):
         raise _make_error(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
     if text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
@@ -132,7 +132,7 @@ def _check_names(text: str, is_large: bool) -> None:
 
 
 def _check_namespaces_in_scope(root: _Element) -> None:
-    """Many declarations are harmless one beside the other, and costly one inside the other."""
+    """Many declarations are harmless side by side, and costly if nested."""
     in_scope = 0
     for event, _ in etree.iterwalk(root, events=("start-ns", "end-ns")):
         in_scope += 1 if event == "start-ns" else -1

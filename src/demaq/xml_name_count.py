@@ -6,7 +6,7 @@ the thread lives, and refuses more than some hundred megabytes of them. So proce
 are replaced after some thousand names.
 
 To look at all texts would cost a third of parsing them. Where names have stopped being new, a random part of the text
-is looked at, and what is new in it counts as often as such a part fits into the whole: nobody who writes texts can tell
+is looked at, and what is new in it counts as often as such a part fits into the whole: an author of texts cannot know
 which part. A name counts once for each namespace that its text declares, and no text counts more than it has names.
 """
 

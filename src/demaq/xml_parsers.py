@@ -1,7 +1,7 @@
 """Every XML parser of libxml2 that is made anywhere: one home, so that one look shows what they may do.
 
 None reads a document type from elsewhere, resolves an entity, or reaches for the network. `collect_ids` stays as it is:
-without it libxml2 opens the external document type although it is told not to load it.
+without it libxml2 opens the external document type although it gets not to load it.
 
 libxml2 keeps all names that a thread has parsed until the thread ends, and refuses new ones when they are too many. So
 a thread that has seen many lets another one parse for it, which is replaced when it has seen as many.
@@ -194,7 +194,7 @@ def _make_huge_parser(options: Mapping[str, Any]) -> etree.XMLParser:
 def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
     """Return a parser for files of an application, such as schemas and interfaces, in the encoding they declare.
 
-    `resolver` finds what they import; without one these are files beside them.
+    `resolver` finds what they import; without one these are files in the same folder.
     """
     return _file_parser(OPTIONS, resolver)
 

@@ -27,7 +27,7 @@ _NO_BREAK = re.compile(r"[^\n]")
 
 
 def refuse_second_mark(text: str) -> None:
-    """Raise a MessageError where there is a byte order mark in what is text already.
+    """Raise a MessageError if there is a byte order mark in what is text already.
 
     libxml2 passes over it, and over whatever may stand at the beginning of a document alone.
     """

@@ -23,14 +23,14 @@ from demaq_bench.workloads import RESTRICTIONS, invoices, is_refused, request_me
 
 APPLICATION = Path(__file__).with_name("procurement.dmq")
 SENT_TOGETHER = 1000
-"""So many requests are stored in one transaction."""
+"""How many requests are stored in one transaction."""
 LOOK_EVERY_SECONDS = 0.2
 PAGE = 1000
 
 _ANSWER = re.compile(r"<(offer|refusal)>\s*<requestID>R(\d+)</requestID>")
 
 Progress = Callable[[int], None]
-"""Is told how many are done."""
+"""Called with how many are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

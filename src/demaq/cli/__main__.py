@@ -2,7 +2,7 @@
 
 import signal
 
-# Until there is somebody to handle it, Ctrl-C ends the process as it ends any other: without a traceback.
+# Until a handler is installed, Ctrl-C ends the process as it ends any other: without a traceback.
 _handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from demaq.cli.main import main  # noqa: E402  # this is what takes long

@@ -16,7 +16,7 @@ from demaq.language.program.program import Program
 
 
 def load_or_exit(paths: Sequence[str], static_check: StaticCheck | None = None) -> Program:
-    """The program the files make up. Ends the command where it has errors."""
+    """Return the program the files make up. Ends the command where it has errors."""
     checked = check_paths(paths, static_check)
     if checked.program is None:
         show(checked.errors)
@@ -25,7 +25,7 @@ def load_or_exit(paths: Sequence[str], static_check: StaticCheck | None = None) 
 
 
 def check_paths(paths: Sequence[str | os.PathLike[str]], static_check: StaticCheck | None = None) -> CheckedProgram:
-    """What is found in the files of an application, or in the one module on standard input."""
+    """Return what is found in the files of an application, or in the one module on standard input."""
     if STDIN not in [str(path) for path in paths]:
         return check_application(paths, static_check)
     if len(paths) > 1:
@@ -38,7 +38,7 @@ def check_paths(paths: Sequence[str | os.PathLike[str]], static_check: StaticChe
 
 
 def read_module_from_stdin() -> str:
-    """The text of a module on standard input. Raises a ProgramError where it is not UTF-8."""
+    """Return the text of a module on standard input. Raises a ProgramError if it is not UTF-8."""
     return decoded_source(read_stdin(), STDIN_NAME)
 
 

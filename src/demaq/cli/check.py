@@ -55,7 +55,7 @@ def _summary(checked: CheckedProgram) -> str:
 
 
 def _sizes(checked: CheckedProgram) -> dict[str, int]:
-    """How many parts the program has, those of the system not counted; nothing where there is no program."""
+    """Return how many parts the program has, those of the system not counted; nothing if there is no program."""
     program = checked.program
     if program is None:
         return {}
@@ -69,7 +69,7 @@ def _sizes(checked: CheckedProgram) -> dict[str, int]:
 
 
 def _answers(checked: CheckedProgram) -> Mapping[str, Sequence[str]]:
-    """Which queues answer which gateways, of a program that can run."""
+    """Return which queues answer which gateways, of a program that can run."""
     if checked.program is None or checked.errors:
         return {}
     return answers_of(make_plan(checked.program))

@@ -71,7 +71,7 @@ def list_collections(place: StoreLocation, limit: int, after: str | None, as_jso
 
 
 def _document(file: Path) -> bytes:
-    """What is in a file. Ends the command where that is not a document."""
+    """Return what is in a file. Ends the command where that is not a document."""
     data = file.read_bytes()
     try:
         parse_document(data)

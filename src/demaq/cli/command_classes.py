@@ -44,7 +44,7 @@ class ExampleFirstGroup(ExampleFirst, click.Group):
 
 
 class LazyCommand(click.Command):
-    """Stands for the command at `module:function` until somebody runs it."""
+    """Stands for the command at `module:function` until it is run."""
 
     def __init__(self, *, name: str, location: str, short_help: str) -> None:
         super().__init__(name, short_help=short_help)

@@ -29,7 +29,7 @@ def file_option(default: str) -> Callable[[F], F]:
 
 
 def limits(function: F) -> F:
-    """`--queue`, `--expires` and `--replace`: what somebody may do, and until when."""
+    """`--queue`, `--expires` and `--replace`: what a sender may do, and until when."""
     function = click.option("--replace", is_flag=True, help="Replace the one of that name.")(function)
     function = click.option(
         "--expires", type=Duration(), metavar="DURATION", help="Valid for so long: 12h, 90d. By default for ever."
@@ -40,7 +40,7 @@ def limits(function: F) -> F:
 
 
 def entry(name: str, hashed: str, queues: tuple[str, ...], expires: timedelta | None) -> Entry:
-    """A line of the file. Ends the command where it cannot be one."""
+    """Return a line of the file. Ends the command where it cannot be one."""
     with report_errors():
         for queue in queues:
             if "," in queue or not queue.strip() or len(queue.split()) != 1:

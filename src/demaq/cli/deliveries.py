@@ -78,7 +78,7 @@ def _line(message: int, time: datetime, text: str) -> str:
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
-    """What was tried, and below it what went wrong."""
+    """Return what was tried, and below it what went wrong."""
     status = f" {attempt.status}" if attempt.status is not None else ""
     to = f", {mask_address(attempt.destination)}" if attempt.destination else ""
     said = f"{attempt.queue}: attempt {attempt.number} {RESULTS[attempt.result]}{status}{to}"

@@ -29,7 +29,7 @@ from demaq.store.protocol import StoredMessage
 
 INDENT = 10
 SAID_LINES_MAX = 3
-"""What is said about an error is cut behind so many lines; `demaq show` has all of it."""
+"""What is said about an error is cut after so many lines; `demaq show` has all of it."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq errors --store orders")
@@ -62,7 +62,7 @@ def errors(
 
 
 def error_lines(message: StoredMessage, state: State) -> list[str]:
-    """What kind of error lies where, and what is said about it. Messages that are no errors take one line."""
+    """Return what kind of error lies where, and what is said about it. Messages that are no errors take one line."""
     root = error_head(message.body)
     if root is None:
         return [format_message(message, state)]

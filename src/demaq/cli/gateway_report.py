@@ -36,7 +36,7 @@ class ListenAddress(click.ParamType[Address]):
 def settings_of(
     program: Program, file: Path | None, certificate: Path | None, key: Path | None, ca: Path | None
 ) -> Settings:
-    """The settings of a file, with what the command line says besides."""
+    """Return the settings of a file, with what the command line says besides."""
     settings = Settings()
     if file is not None:
         settings = read_settings(
@@ -52,7 +52,7 @@ def settings_of(
 def start_gateways(
     node: Node, settings: Settings, http: Address | None, smtp: Address | None, tell: Callable[[str], None]
 ) -> Gateways:
-    """Raises an OperatorError where an address cannot be used."""
+    """Raises an OperatorError if an address cannot be used."""
     program = node.program
     if http is None and has_http_gateways(program):
         http = HTTP_DEFAULT

@@ -1,4 +1,4 @@
-"""`demaq gc`: remove what nobody needs any more."""
+"""`demaq gc`: remove what is no longer needed."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ for name, (location, short_help) in COMMANDS.items():
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
     _expect_utf8()
-    # A process that was started with one of them closed has None there, and nobody to talk to.
+    # A process that was started with one of them closed has None there.
     sys.stdout = sys.stdout or _open_null()
     sys.stderr = sys.stderr or _open_null()
     for stream in (sys.stdout, sys.stderr):
@@ -129,7 +129,7 @@ def main() -> NoReturn:
 
 
 def run(command: click.Command, args: Sequence[str]) -> int:
-    """Run a command; the answer is its exit code.
+    """Run a command. Return its exit code.
 
     Not left to click's own `main`: there a reader who stops reading (`demaq ... | head`) counts as a failure,
     an interrupt exits 1, and an unreadable file is a traceback.

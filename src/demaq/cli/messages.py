@@ -67,7 +67,7 @@ def expect_queue(store: SqlStore, queue: str) -> None:
 
 
 def format_message(message: StoredMessage, state: State) -> str:
-    """A message on one line."""
+    """Return a message on one line."""
     head = format_prefix(message, state)
     return head + fit_line(message.body, len(head))
 

@@ -81,7 +81,7 @@ class TimeOrAge(click.ParamType):  # type: ignore[type-arg]  # generic only sinc
 
 
 def parse_properties(items: Iterable[str]) -> dict[str, str]:
-    """The properties that `--with NAME=VALUE` sets, each once."""
+    """Return the properties that `--with NAME=VALUE` sets, each once."""
     given: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
@@ -106,7 +106,7 @@ STDIN_NAME = "<stdin>"
 
 
 def read_stdin() -> bytes:
-    """All of it. Ends the command where there is none."""
+    """Return all of it. Ends the command where there is none."""
     # A process that was started without one has None here, whatever the type says.
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")

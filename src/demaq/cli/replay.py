@@ -51,7 +51,7 @@ SPARK_COPIES_MIN = 20_000
 """Fewer numbers are looked through, and fewer copies made, more quickly than Spark starts, on two cores."""
 LOOK_EVERY_SECONDS = 0.1
 KEEP = timedelta(days=36_500)
-"""A replay on a store at rest removes nothing: how long messages are kept is said when the application runs."""
+"""A replay on a offline store removes nothing: how long messages are kept is said when the application runs."""
 SHOWN_MAX = 10
 """So many numbers of messages are shown."""
 NAME_LENGTH_MAX = 100
@@ -171,7 +171,7 @@ class _Work:
         self.watch = uuid.uuid4().hex
 
     def run(self) -> tuple[SearchResult, BulkReport, list[int]]:
-        """What was found, what was done, and the numbers of the copies that wait to be processed."""
+        """Return what was found, what was done, and the numbers of the copies that wait to be processed."""
         report = BulkReport()
         with ExitStack() as opened:
             found = self.find(opened)
@@ -202,7 +202,7 @@ class _Work:
         )
 
     def _choose_backend(self, opened: ExitStack, count: int, minimum: int) -> ReplayBackend:
-        """Spark where so much is to be done, and where it runs already; else a process beside this one."""
+        """Spark where so much is to be done, and where it runs already; else a worker process."""
         files, place = self._describe_count.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
             running = opened.enter_context(start_command_spark(self._spark.master, self._spark.conf, place.folder))
@@ -215,7 +215,7 @@ class _Work:
 
 
 def _migrate(application: Sequence[str], spark: _ReplaySpark) -> None:
-    """Make this the application of a store at rest, as a run would."""
+    """Make this the application of an offline store, as a run would."""
     program = load_program(application)
     migrate_with_progress(program, spark.place, (), spark.pipeline, spark.master, spark.conf)
 

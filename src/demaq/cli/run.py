@@ -151,7 +151,7 @@ def run(
         )
 
     if standby:
-        end_announcement()  # nobody should wait for a node that may start in a month
+        end_announcement()  # commands should not wait for a node that may start in a month
     try:
         program = load_program(application)
         node = _retry_while_held(place, open_node)
@@ -237,7 +237,7 @@ class _Signals:
 
 
 def _end(node: Node, signals: _Signals) -> None:
-    """Work off what waits; a second signal ends that behind the current round."""
+    """Work off what waits; a second signal ends that after the current round."""
     ending = threading.Thread(target=node.stop, kwargs={"drain": True}, name="demaq-ending")
     ending.start()
     began = time.monotonic()

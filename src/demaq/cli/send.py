@@ -50,7 +50,7 @@ def send(
                 try:
                     sent["ids"].append(str(node.enqueue(queue, body, given, request)))
                 except DemaqError as error:
-                    # Those in front of it are stored: whoever has sent them must learn their ids.
+                    # Those in front of it are stored: their sender needs their ids.
                     problem = _problem(file, error)
                     break
                 if not as_json:

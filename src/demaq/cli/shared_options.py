@@ -73,5 +73,5 @@ conf_option = click.option(
 
 
 def start_command_spark(master: str, conf: Iterable[SparkOption], folder: Path) -> RunningSpark:
-    """A session for one command, whose log is in the store's folder."""
+    """Return a session for one command, whose log is in the store's folder."""
     return start_spark(master, options=dict(conf), folder=folder, tell=lambda line: click.echo(line, err=True))

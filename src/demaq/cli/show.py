@@ -30,7 +30,7 @@ from demaq.system_properties import INITIAL
 ADDRESSES = ("Recipient", f"{INITIAL}Recipient")
 """Properties that are addresses, and may have secrets in them. With `--json` a message is shown as it is."""
 CHAIN_SHOWN_MAX = 20
-"""So many causes are shown to people; of a longer chain the nearest, and the first of all."""
+"""How many causes are shown to people; of a longer chain the nearest, and the first of all."""
 
 IN_WORDS: dict[State, str] = {"waits": "waits", "new": "not taken yet", "timer": "timer", "done": "processed"}
 
@@ -74,7 +74,7 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
 
 
 def _read_causes(store: SqlStore, message: StoredMessage) -> list[StoredMessage]:
-    """The message that caused it, the one that caused that, and so on, as far as they are still there."""
+    """Return the message that caused it, the one that caused that, and so on, as far as they are still there."""
     found: list[StoredMessage] = []
     cause = message.trigger
     while cause is not None and (known := store.message(cause)) is not None:

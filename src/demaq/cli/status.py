@@ -50,7 +50,7 @@ def status(place: StoreLocation, as_json: bool) -> None:
 
 
 def _native_lines(native: Mapping[str, Any]) -> Iterator[str]:
-    """How native rules fare, where there are any."""
+    """Yield how native rules fare, where there are any."""
     if native["answers"] or native["fallbacks"]:
         yield f"native     {format_count(native['answers'], 'message')}, {native['fallbacks']:,} left to Saxon"
     if native["checked"] or native["checks_failed"]:

@@ -85,7 +85,7 @@ class StoredState(SnapshotReader):
         ]
 
     def _receive_queue(self, queue: str) -> list[tuple[Message, PropertyResult]]:
-        """The messages of a queue, each as this program would receive it; without those that it would refuse."""
+        """Return the messages of a queue, each as this program would receive it; without those that it would refuse."""
         if queue not in self._computed:
             found: list[tuple[Message, PropertyResult]] = []
             for stored in self._store.queue(queue, self.snapshot):

@@ -64,7 +64,7 @@ def json_option(function: F) -> F:
 
 
 def paged(function: F) -> F:
-    """`--limit` and `--after`: a listing goes on behind the last thing it showed."""
+    """`--limit` and `--after`: a listing goes on after the last thing it showed."""
     function = click.option(
         "--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many."
     )(function)
@@ -73,7 +73,7 @@ def paged(function: F) -> F:
 
 @contextmanager
 def open_for_reading(place: StoreLocation) -> Iterator[SqlStore]:
-    """The store for reading, beside a running node or at rest. A node that is starting is waited for."""
+    """Open the store for reading, while a node runs or offline. A node that is starting is waited for."""
     with report_errors():
         store = _retry(place, lambda: open_store_readonly(place.where))
         try:
@@ -83,7 +83,7 @@ def open_for_reading(place: StoreLocation) -> Iterator[SqlStore]:
 
 
 def open_for_writing(place: StoreLocation) -> RemoteNode | StoreAtRest:
-    """Return the node that runs on a store, or else the store at rest. A node that is starting is waited for."""
+    """Return the node that runs on a store, or else the offline store. A node that is starting is waited for."""
     from demaq.server.offline_node import open_writable  # Saxon comes with it, which who reads does not need
 
     return _retry(place, lambda: open_writable(place))
@@ -131,7 +131,7 @@ def report_errors() -> Iterator[None]:
 
 
 def program_of(store: SqlStore) -> Program | None:
-    """The application that ran on a store last; None where none did, or where its files have gone."""
+    """Return the application that ran on a store last; None if none did, or where its files have gone."""
     known = store.program()
     if known is None:
         return None
@@ -142,7 +142,7 @@ def program_of(store: SqlStore) -> Program | None:
 
 
 def parse_number(text: str | None, what: str) -> int:
-    """The id of a message."""
+    """Return the id of a message."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -159,24 +159,24 @@ def format_count(count: int, word: str) -> str:
 
 
 def print_next_page(found: list[T], limit: int, last: Callable[[T], object]) -> None:
-    """Say how to go on behind the page that was shown. One thing more than that was asked for, to know."""
+    """Print how to go on after the page that was shown. One thing more than that was asked for, to know."""
     if len(found) > limit:
         sys.stdout.flush()
         click.echo(f"there is more: --after {last(found[limit - 1])}", err=True)
 
 
 def print_empty(text: str) -> None:
-    """Say that a listing is empty, to people."""
+    """Print that a listing is empty, unless it is JSON."""
     click.echo(text, err=True)
 
 
 def fit_line(text: str, indent: int = 0) -> str:
-    """The beginning of a text, as much as fits on a line behind an indent."""
+    """Return the beginning of a text, as much as fits on a line after an indent."""
     room = max(terminal_width() - indent, ROOM_MIN)
     flat = " ".join(text.split())
     return flat if len(flat) <= room else flat[: room - 1] + "…"
 
 
 def terminal_width() -> int:
-    """How wide a line may be."""
+    """Return how wide a line may be."""
     return max(shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH, 2 * ROOM_MIN)

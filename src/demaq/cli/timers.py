@@ -48,7 +48,7 @@ def timers(place: StoreLocation, limit: int, after: str | None, as_json: bool) -
 
 
 def _place(store: SqlStore, after: int) -> tuple[datetime, int] | None:
-    """Where in the order of time a message stands."""
+    """Return where in the order of time a message stands."""
     if not after:
         return None
     message = store.message(after)

@@ -69,7 +69,7 @@ def remove(name: str, file: Path) -> None:
 
 
 def _password(file: Path | None) -> str:
-    """What is typed, or the first line of a file."""
+    """Return what is typed, or the first line of a file."""
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:

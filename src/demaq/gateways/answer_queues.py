@@ -2,7 +2,7 @@
 
 A sender waits for an answer only where messages may lead from its gateway to one that answers: an outgoing gateway
 without address, or with the very port that the sender has asked, into which something is put without a recipient. What
-is enqueued `with Recipient` goes to that recipient, and answers nobody.
+is enqueued `with Recipient` goes to that recipient, and is no answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AnswerQueues:
 
 
 def find_answer_queues(plan: Plan, own_addresses: Mapping[str, str | None] | None = None) -> AnswerQueues:
-    """Return which queues answer. `own_addresses` are those of outgoing gateways, where somebody knows them."""
+    """Return which queues answer. `own_addresses` are those of outgoing gateways, if they are known."""
     program = plan.program
     known = own_addresses if own_addresses is not None else _own_addresses(program)
     receiving = [queue for queue in program.queues.values() if _takes_requests(queue)]
@@ -59,7 +59,7 @@ def _own_addresses(program: Program) -> dict[str, str | None]:
 
 
 def _find_reachable(plan: Plan, candidates: set[str]) -> dict[str, set[str]]:
-    """For each queue, the candidates to which its messages may lead without a recipient."""
+    """Return, for each queue, the candidates to which its messages may lead without a recipient."""
     leads_to: dict[str, set[str]] = {name: set() for name in plan.queues}
     answers: dict[str, set[str]] = {name: set() for name in plan.queues}
 
@@ -89,7 +89,7 @@ def _find_reachable(plan: Plan, candidates: set[str]) -> dict[str, set[str]]:
 
 
 def _error_queues(plan: Plan, queue: str) -> set[str]:
-    """Where errors about messages of a queue may go."""
+    """Return where errors about messages of a queue may go."""
     program = plan.program
     rules = [planned.rule for planned in plan.queues[queue].rules]
     modules = [program.queues[queue].module, *[rule.module for rule in rules]]
@@ -99,7 +99,7 @@ def _error_queues(plan: Plan, queue: str) -> set[str]:
 
 
 def _takes_requests(queue: Queue) -> bool:
-    """Whether it takes requests: who sends a mail does not wait."""
+    """Return whether it takes requests: who sends a mail does not wait."""
     if queue.kind != "incomingGateway" or queue.gateway is None or not _is_at_work(queue):
         return False
     return arrival_at(queue.name, queue.gateway.endpoint).kind == "http"

@@ -22,7 +22,7 @@ class Reply:
 
 
 class Connections:
-    """The connections on which somebody waits. Belongs to one event loop."""
+    """The connections whose senders wait for an answer. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Future[Reply | None]]] = {}
@@ -51,7 +51,7 @@ class Connections:
         return future
 
     def check(self, name: str, body: str) -> None:
-        """Raises a MessageError where this cannot be the answer on a connection."""
+        """Raises a MessageError if this cannot be the answer on a connection."""
         if name in self._checks:
             self._checks[name](body)
 
@@ -65,18 +65,18 @@ class Connections:
             self._forget(name)
 
     def queue_of(self, name: str) -> str | None:
-        """The gateway that a connection came through, while somebody waits on it."""
+        """Return the gateway that a connection came through, while its sender waits."""
         return self._queues.get(name)
 
     def answer(self, name: str, reply: Reply) -> None:
-        """Whoever waits gets the answer, and the connection is closed."""
+        """Give the waiting sender the answer, and close the connection."""
         for future in self._waiting.pop(name, []):
             if not future.done():
                 future.set_result(reply)
         self._forget(name)
 
     def give_up(self) -> None:
-        """Nobody waits any more: the node stops."""
+        """Stop waiting on all connections: the node stops."""
         self._is_over = True
         for futures in self._waiting.values():
             for future in futures:
@@ -91,7 +91,7 @@ class Connections:
 
 
 def connection_name(queue: str, request: str | None) -> str:
-    """A new name; for a request that is known again always the same, so that its repetition finds the answer."""
+    """Return a new name; for a request that is known again always the same, so that its repetition finds the answer."""
     if request is None:
         return secrets.token_hex(16)
     return KEYED + hashlib.sha256(f"{queue}\0{request}".encode()).hexdigest()[:40]

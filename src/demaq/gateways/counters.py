@@ -21,7 +21,7 @@ class Durations:
         self.seconds += seconds
 
     def up_to(self) -> list[tuple[str, float]]:
-        """For each bound, as text, how many took no longer; at the end `+Inf` with all of them."""
+        """Return for each bound, as text, how many took no longer; at the end `+Inf` with all of them."""
         names = [*[str(bound) for bound in BOUNDS_SECONDS], "+Inf"]
         return [(name, float(count)) for name, count in zip(names, accumulate(list(self._counts)), strict=True)]
 

@@ -1,10 +1,10 @@
 """How repeated requests are known again, whichever gateway they come through.
 
-Whoever has shown who they are has names of their own: nobody else can use them up, and what comes under such a name a
-second time has to be the same. Where nobody is asked, names can be guessed. A key that a sender has made up is his
-affair, and another message under it is refused. But the names of messages of nodes and of mails are known to others, or
-follow from each other. There the name counts together with what was sent: a stranger who uses a name first has sent a
-message of his own, and the real one is stored as well.
+An authenticated sender has a name space of its own: no other sender can use up its names, and what comes under such a
+name a second time has to be the same. Without authentication, names can be guessed. A key that a sender has chosen is
+its own affair, and another message under it is refused. But the names of messages of nodes and of mails are known to
+others, or follow from each other. There the name counts with a digest of what was sent: if a stranger uses a name
+first, the real message is stored as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the store of a node beside the node: over a connection of its own, which waits for no commit."""
+"""Read the store of a running node over a separate connection, which waits for no commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class StoreReader:
-    """May be asked from any thread. The connection is made when it is needed first, and anew after an error."""
+    """May be called from any thread. The connection is made when it is needed first, and anew after an error."""
 
     def __init__(self, where: str | Path) -> None:
         self._where = where
@@ -23,7 +23,7 @@ class StoreReader:
         self._opening = threading.Lock()
 
     def read(self, ask: Callable[[SqlStore], T]) -> T:
-        """Return what the store says. Raises a StoreError where it says nothing."""
+        """Return what the store says. Raises a StoreError if it says nothing."""
         with self._opening:
             store = self._store = self._store or open_store_readonly(self._where)
         try:

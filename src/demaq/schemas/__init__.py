@@ -1,4 +1,4 @@
-"""The XML Schemas that Demaq publishes, each in a file `NAME.xsd` beside this one."""
+"""The XML Schemas that Demaq publishes, each in a file `NAME.xsd` in this folder."""
 
 from importlib import resources
 
@@ -7,5 +7,5 @@ SCHEMAS = ("error", "mail")
 
 
 def schema_text(name: str) -> str:
-    """The text of one of the SCHEMAS."""
+    """Return the text of one of the SCHEMAS."""
     return resources.files("demaq.schemas").joinpath(f"{name}.xsd").read_text(encoding="utf-8")

@@ -113,7 +113,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _socket_folder() -> Path:
-    """A new folder of our own whose path leaves room for a socket's name."""
+    """Return a new folder of our own whose path leaves room for a socket's name."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     if len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_BYTES_MAX:
         return folder
@@ -122,7 +122,7 @@ def _socket_folder() -> Path:
 
 
 def _remove_remains(folder: Path) -> None:
-    """A node that was killed has left its socket: whoever holds the store now removes it."""
+    """Remove the socket that a killed node has left; only the holder of the store does so."""
     address = _socket_of(folder / ADDRESS_FILE)
     if address is None or address.name != SOCKET or not address.parent.name.startswith(FOLDER_PREFIX):
         return
@@ -133,7 +133,7 @@ def _remove_remains(folder: Path) -> None:
 
 
 def _socket_of(address_file: Path) -> Path | None:
-    """Where the node listens that a file is about."""
+    """Return where the node listens that a file is about."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return Path(json.loads(address_file.read_text())["socket"])
     return None

@@ -55,7 +55,7 @@ START_SECONDS_MAX = 30.0
 RENEWAL_SECONDS = 60.0
 """How often it is looked whether there is a new certificate."""
 ANSWER_SECONDS_MAX = 3.0
-"""How long senders wait for answers when a node stops; then they hear that their messages are stored."""
+"""How long senders wait for answers when a node stops; after that the answer is that their messages are stored."""
 SEND_SECONDS_MAX = 10.0
 """How long what is on its way may take when a node stops."""
 
@@ -73,7 +73,7 @@ class Gateways:
         smtp: Address | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Read interfaces and bind addresses. Raises an OperatorError where that is not possible."""
+        """Read interfaces and bind addresses. Raises an OperatorError if that is not possible."""
         self._node = node
         self._settings = settings
         self._tell = tell
@@ -132,7 +132,7 @@ class Gateways:
         return f"{'http' if self._tls is None else 'https'}://{shown}:{port}"
 
     def own_address(self, queue: str) -> str | None:
-        """Where messages of an outgoing gateway go unless they say otherwise."""
+        """Return where messages of an outgoing gateway go unless they say otherwise."""
         return self._addressing.own_address(queue)
 
     @property
@@ -140,7 +140,7 @@ class Gateways:
         return None if self.listener is None or self._smtp is None else f"{self._smtp[0]}:{self.listener.port}"
 
     def status(self) -> dict[str, Any]:
-        """How it goes, for whoever wants to know. May be called from any thread."""
+        """Return the status, for operators. May be called from any thread."""
         return status_of(
             self.http_address,
             self.smtp_address,
@@ -155,7 +155,7 @@ class Gateways:
     # life
 
     def start(self) -> None:
-        """Begin to receive and to send. Raises an OperatorError where an address cannot be used."""
+        """Begin to receive and to send. Raises an OperatorError if an address cannot be used."""
         for queue, reason in self.left_out.items():
             self._tell(f"gateway {queue} is not at work: {reason}")
         self._thread.start()
@@ -187,7 +187,7 @@ class Gateways:
 
     def _call(self, act: Callable[[], object]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to call
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(act)
 
     # the thread
@@ -307,7 +307,7 @@ class Gateways:
         return [queue.name for queue in self._node.program.queues.values() if queue.kind == "outgoingGateway"]
 
     def _notify_stored(self, messages: Sequence[NewMessage]) -> None:
-        """Wake who has something to do now. Messages of a mailbox only lie there."""
+        """Wake the node and the outbox if they have something to do. Messages of a mailbox are not processed."""
         if any([message.priority is not None for message in messages]):
             self._node.look_for_work()
         if self.outbox is not None and any([message.undelivered for message in messages]):

@@ -55,7 +55,7 @@ class Watch:
                 self._done += 1
 
     def state(self) -> dict[str, Any]:
-        """What can be told now, for a program."""
+        """Return the current state, as values of JSON."""
         return {
             "waiting": len(self._open),
             "processed": self._done,

@@ -1,4 +1,4 @@
-"""What `/metrics` says, for Prometheus. Everything is read when somebody asks; nothing is computed otherwise.
+"""What `/metrics` says, for Prometheus. Everything is read when it is scraped; nothing is computed otherwise.
 
 Labels are names of the application's queues, kinds of errors and statuses of our own, so there are never many.
 """
@@ -85,7 +85,7 @@ class _NodeCollector(Collector):
         self._outgoing = [name for name, kind in kinds.items() if kind == "outgoingGateway"]
 
     def describe(self) -> Iterable[Family]:
-        return []  # asked when it is registered, where nobody wants to know yet
+        return []  # called when it is registered, before any scrape
 
     def collect(self) -> Iterator[Family]:
         yield from self._of_the_store()
@@ -242,7 +242,7 @@ def _durations(family: HistogramMetricFamily, found: Mapping[str, Durations]) ->
 
 
 def _resident_bytes(pid: int | None, page_bytes: Callable[[str], int] = os.sysconf) -> int:
-    """How much memory a process has; 0 where that is not known."""
+    """Return how much memory a process has; 0 where that is not known."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page_bytes("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

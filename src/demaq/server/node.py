@@ -6,7 +6,7 @@
     node.enqueue("orders", "<order id='1'/>")
     node.stop()
 
-One thread processes messages and fires timers. Whoever calls from outside is served meanwhile by his own thread; only
+One thread processes messages and fires timers. Calls from outside run meanwhile in the thread of the caller; only
 what must not happen in the middle of a round waits for its end.
 """
 
@@ -65,7 +65,7 @@ from demaq.system_properties import ERROR_LEVEL
 
 
 def check_limits(seconds: float, memory: int | None, hops: int, keep: timedelta) -> None:
-    """Raises an OperatorError where a limit is no number, or one that nothing could keep to."""
+    """Raises an OperatorError if a limit is no number, or one that nothing could keep to."""
     if not RULE_TIMEOUT_SECONDS_MIN <= seconds <= RULE_TIMEOUT_SECONDS_MAX:  # nan is in no range
         least, most = f"{RULE_TIMEOUT_SECONDS_MIN:g}", f"{RULE_TIMEOUT_SECONDS_MAX:,g}"
         raise OperatorError(f"{seconds} is no time limit for rules: it is a number of seconds from {least} to {most}")
@@ -86,7 +86,7 @@ SPARES, SPARES_AFTER_SECONDS = 2, 3.0
 GARBAGE_EVERY_TURNS = 4
 """Under load garbage is collected this seldom; an idle node does it at once."""
 GARBAGE_STEP = 500
-"""So many messages are removed at once, between two rounds."""
+"""How many messages are removed at once, between two rounds."""
 GARBAGE_STEP_ASKED = 1000
 """The same if an operator asks for it."""
 BACKOFF = Backoff(seconds_first=0.2, seconds_max=2.0)
@@ -96,7 +96,7 @@ PAUSE_SECONDS_WHEN_STOPPING = 0.1
 OUTAGE = "waiting to try again after a fault"
 """The text for senders: the fault itself may name hosts and folders."""
 WATCHES_MAX = 10
-"""So many commands may watch what becomes of their messages; of more, the first are forgotten."""
+"""How many commands may watch what becomes of their messages; of more, the first are forgotten."""
 FAULTS_MAX_WHEN_STOPPING = 5
 """So often in a row a node that is to stop tries to process what is left."""
 
@@ -131,8 +131,8 @@ class Node:
     ) -> None:
         """Check the application and open the store. Raises a ProgramError or a StoreError.
 
-        `tell` hears what is different from the program that ran last; `discard` names queues that it has given up and
-        whose messages may go with them. `pipeline` says where rounds are evaluated: beside the node, on Spark at that
+        `tell` gets what is different from the program that ran last; `discard` names queues that it has given up and
+        whose messages may go with them. `pipeline` says where rounds are evaluated: locally, on Spark at that
         `master`, or on whichever is better for each. With `standby`, wait for a store on a server whose writer is
         another node, and go on where that one ends. With the evaluator `saxon` no rule is evaluated natively;
         otherwise one in `check_every` native answers, and the first of each rule, are compared with Saxon's.
@@ -208,17 +208,17 @@ class Node:
         self.fault: str | None = None
         """What keeps the node from going on, while it waits to try again."""
         self.outage: str | None = None
-        """What others are told while no message can be processed; None also where a fault is about one message."""
+        """The text for senders while no message can be processed; None also if a fault is about one message."""
         self.outages = OutageLog(_log)
         self._subscribers: dict[str, list[Callable[[StoredMessage], None]]] = {}
         self._gateways_status: Callable[[], dict[str, Any]] | None = None
         self._wake_callbacks: list[Callable[[], None]] = []
-        """Who is to hear when there may be something to send."""
+        """Called when there may be something to send."""
         self._news: list[StoredMessage] = []
-        """What subscribers are still to be told."""
+        """Messages that subscribers have not been called with yet."""
         self._watches: dict[str, Watch] = {}
         self._turn = threading.RLock()
-        """Held during a round, and by whoever must not interfere with one."""
+        """Held during a round, and by operations that must not run during one."""
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._draining = False
@@ -244,7 +244,7 @@ class Node:
         self._self_check.start()
 
     def stop(self, drain: bool = False) -> None:
-        """Stop behind the current round; with `drain` behind the last message that can be processed now."""
+        """Stop after the current round; with `drain` after the last message that can be processed now."""
         self._draining = drain
         self._stopping.set()
         self._self_check.stop()

@@ -36,9 +36,9 @@ def fill_in(
     session: Callable[[int], SparkSession | None] = lambda messages: None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> MigrationResult | None:
-    """Make this the program of a store. The answer is what was done, or None where it was its program already.
+    """Make this the program of a store. Return what was done, or None if it was its program already.
 
-    `session` is told how many messages are concerned, and answers with the Spark that they are worth, if any. Raises
+    `session` gets how many messages are concerned, and answers with the Spark that they are worth, if any. Raises
     QueueNotEmpty where messages would be lost.
     """
     if not is_address(where):

@@ -27,7 +27,7 @@ from demaq.store.protocol import NewMessage
 from demaq.store.sqlite_database import FILE_NAME
 
 GARBAGE_STEP = 1000
-"""So many messages are removed at once."""
+"""How many messages are removed at once."""
 
 
 class StoreAtRest:
@@ -54,7 +54,7 @@ class StoreAtRest:
         return self._engine.enqueue(queue, body, given, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
-        """As a node does, but that nobody is there to watch what becomes of them."""
+        """Store messages as a node does; there is no watch of what becomes of them."""
         expect_program(self._store, digest)
         return self._engine.append_checked(messages)
 
@@ -82,7 +82,7 @@ class StoreAtRest:
 
 
 def open_writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
-    """The node that runs on a store, or the store itself where none does."""
+    """Return the node that runs on a store, or the store itself where none does."""
     node = running_node(place)
     if node is not None:
         return node

@@ -10,7 +10,7 @@ from demaq.language.program.program import Program
 from demaq.store.protocol import Store
 
 READ_MAX = 500
-"""So many messages are looked at together."""
+"""How many messages are read in one query."""
 
 
 def send_again(store: Store, program: Program, messages: Sequence[int], now: datetime) -> None:
@@ -23,7 +23,7 @@ def send_again(store: Store, program: Program, messages: Sequence[int], now: dat
 
 
 def find_given_up(store: Store, queue: str, limit: int) -> list[int]:
-    """Messages of a gateway whose last attempt was the last one, and that are still stored, in order."""
+    """Return messages of a gateway whose last attempt was the last one, and that are still stored, in order."""
     last: dict[int, str] = {}
     for attempt in store.attempts(queue, None, limit):  # the newest first
         last.setdefault(attempt.message, attempt.result)

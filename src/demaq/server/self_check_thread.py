@@ -40,6 +40,6 @@ class SelfCheckThread:
             began = time.monotonic()
             try:
                 self._check()
-            except Exception as error:  # an evaluator that cannot start is whoever's concern who has work for it
+            except Exception as error:  # an evaluator that cannot start fails the next round, which reports it
                 _log.warning("native rules could not be checked: %s", error)
             rest = max(LOOK_EVERY_SECONDS, REST * (time.monotonic() - began))

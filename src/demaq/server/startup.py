@@ -31,7 +31,7 @@ HELD_SECONDS_MAX = 10.0
 MISSING_SECONDS_MAX = 1.0
 """How long a store or a node may be missing: a process that was started just before may not have announced itself."""
 QUIET_SECONDS = 1.0
-"""After so long the user is told what is waited for."""
+"""After so long the user gets what is waited for."""
 LOOK_EVERY_SECONDS = 0.05
 
 _announced: Announcement | None = None
@@ -41,7 +41,7 @@ class Announcement:
     """A process says that it will be the node of a store, until it is closed or the process ends."""
 
     def __init__(self, store: str | Path) -> None:
-        """Raise an OSError or a StoreError if it cannot be said, or somebody else has said so."""
+        """Raise an OSError or a StoreError if it cannot be said, or another process has done so."""
         self._path = _path(store)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -98,7 +98,7 @@ def retry_while_starting(
     """Return what `act` returns, as soon as it need not wait for a node that is starting or for another writer.
 
     Raise what it raises when that has taken too long. `has_node` says whether a node runs on the store already: another
-    one that starts beside it will be refused, and is not waited for.
+    one that starts meanwhile will be refused, and is not waited for.
     """
     began = time.monotonic()
     has_told = False
@@ -135,7 +135,7 @@ def store_in(arguments: Sequence[str]) -> str:
 
 
 def _path(store: str | Path) -> Path:
-    """The file of an announcement: the same for all paths to one folder, and for an address as it is written."""
+    """Return the file of an announcement: the same for all paths to one folder, and for an address as it is written."""
     text = os.fspath(store)
     known = text if "://" in text else os.path.realpath(text)
     digest = hashlib.sha256(os.fsencode(known)).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""For tests of applications, ours and everybody's: a whole engine with a clock that is moved by hand."""
+"""Tests of applications: a whole engine with a clock that the test moves."""
 
 from demaq.testing.lab import Lab, LabMessage
 

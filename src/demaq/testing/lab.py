@@ -1,4 +1,4 @@
-"""An application in a laboratory: messages go in, time passes when told to, and everything can be looked at.
+"""An application in a test: messages go in, the test moves the clock, and all state can be read.
 
 with Lab("orders.dmq") as lab:
     lab.enqueue("orders", "<order id='1'/>")
@@ -43,7 +43,7 @@ TEXT_NAME = "<application>"
 """What a program that is no file is called where a place in it is named."""
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 GARBAGE_STEP = 1000
-"""So many messages are removed in one transaction."""
+"""How many messages are removed in one transaction."""
 PIPELINES = ("serial", "inline", "spark")
 ROUNDS_MAX = 1_000_000
 """After so many rounds an application that is still not idle never will be."""
@@ -78,7 +78,7 @@ class Lab:
         """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store.
 
         A store that another application ran on is brought under this one; `discard` names queues whose messages may be
-        given up with it. Raises QueueNotEmpty where others would be.
+        given up with it. Raises QueueNotEmpty if others would be.
 
         With the pipeline `serial` messages are processed one at a time, in the order that the language defines. With
         `inline` and `spark` they are processed in rounds, as by a node, with the same result.
@@ -183,12 +183,12 @@ class Lab:
     # doing
 
     def enqueue(self, queue: str, body: bytes | str, properties: Mapping[str, object] | None = None) -> str:
-        """Let a message arrive; the answer is its id. Raises a MessageError where intake would refuse it."""
+        """Let a message arrive. Return its id. Raises a MessageError if intake would refuse it."""
         given = {name: _text(value) for name, value in (properties or {}).items()}
         return str(self._engine.enqueue(queue, body, explicit_properties(self.program, queue, given)))
 
     def run_until_idle(self) -> int:
-        """Process everything that can be processed without time passing; the answer is how many messages that were.
+        """Process everything that can be processed without time passing. Return how many messages that were.
 
         Raises StillBusy for an application that goes on and on.
         """
@@ -201,7 +201,7 @@ class Lab:
             if not done:
                 return processed
             processed += done
-        priority = self._engine.maker.priority  # None where nobody processes messages: in mailboxes and echo queues
+        priority = self._engine.maker.priority  # None for mailboxes and echo queues, whose messages are not processed
         counts = self.store.counts().items()
         waiting = {name: count for name, (_, count) in counts if count and priority(name) is not None}
         found = ", ".join([f"{count:,} in {name}" for name, count in waiting.items()])
@@ -209,7 +209,7 @@ class Lab:
         raise StillBusy(f"still not idle after {ROUNDS_MAX:,} rounds{said}", waiting)
 
     def step(self) -> LabMessage | None:
-        """Process the one message whose turn it is; the answer is that message, or None where nothing is to be done.
+        """Process the one message whose turn it is. Return that message, or None if nothing is to be done.
 
         Timers whose time has come fire when no message is left, as in `run_until_idle`.
         """
@@ -242,7 +242,7 @@ class Lab:
         return [_lab_message(stored) for stored in self._engine.take(queue, limit)]
 
     def collect_garbage(self) -> int:
-        """Remove what may be removed, even what retired at this very moment; the answer is how many messages that were.
+        """Remove what may be removed, even what retired at this very moment. Return how many messages that were.
 
         A store that was handed in notes by its own clock when messages retire, so the laboratory's does not matter.
         """
@@ -317,7 +317,7 @@ class Lab:
 
 
 def load_text(application: str) -> Program:
-    """The program of a text. Files that it names are looked for in the current folder."""
+    """Return the program of a text. Files that it names are looked for in the current folder."""
     return load_program_texts({TEXT_NAME: application})
 
 
@@ -328,7 +328,7 @@ def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[st
 
 
 def _text(value: object) -> str:
-    """A value of Python's as XML Schema writes it."""
+    """Return a value of Python's as XML Schema writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, timedelta):

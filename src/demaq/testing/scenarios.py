@@ -67,7 +67,7 @@ class ScenarioFailure:
     message: str
     diff: str | None = None
     errors: tuple[str, ...] = ()
-    """Error messages that nobody had expected by then: often the reason."""
+    """Error messages that were not expected by then: often the reason."""
 
     def __str__(self) -> str:
         return "\n".join([f"{self.at.file}:{self.at.line}: {self.step}", self.message, *(self.diff or "").splitlines()])
@@ -108,7 +108,7 @@ def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorN
 
 
 def _lab(application: Application, scenario: Scenario, evaluator: EvaluatorName) -> Lab:
-    """A laboratory; on a disk if something crashes, else in memory, which spares the waiting."""
+    """Return a laboratory; on a disk if something crashes, else in memory, which spares the waiting."""
     lab: Lab | None = None
 
     def now() -> datetime:
@@ -155,7 +155,7 @@ class _ScenarioRun:
         match step:
             case Arrives():
                 self._enqueue_messages(step)
-                if not isinstance(following, Crash):  # a crash right behind comes before anything is processed
+                if not isinstance(following, Crash):  # a crash that follows comes before anything is processed
                     self._lab.run_until_idle()
             case ExpectRefusal():
                 self._check_refusal(step)

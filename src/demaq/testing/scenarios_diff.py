@@ -16,7 +16,7 @@ ALIGNED_MAX = 200
 
 
 def difference(expected: Sequence[Expected], messages: Sequence[LabMessage], any_order: bool) -> str | None:
-    """A diff of what was expected and what is there; None where all is as expected."""
+    """Return a diff of what was expected and what is there; None if all is as expected."""
     actual = [_Actual(message, read_body(message.body), read_body(message.body, exact=True)) for message in messages]
 
     def fits(one: int, other: int) -> bool:
@@ -55,7 +55,7 @@ _Fits = Callable[[int, int], bool]
 
 
 def _alignment(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
-    """The longest row of messages that fit, in order. All of them, when all is as expected."""
+    """Return the longest row of messages that fit, in order. All of them, when all is as expected."""
     if expected == actual and all([fits(position, position) for position in range(actual)]):
         return {position: position for position in range(actual)}
     if max(expected, actual) > ALIGNED_MAX:
@@ -80,7 +80,7 @@ def _alignment(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
 
 
 def _match_pairs(expected: int, actual: int, fits: _Fits) -> dict[int, int]:
-    """As many pairs as possible, whatever the order: a wildcard gives way to whom only one message fits."""
+    """Return as many pairs as possible, whatever the order: a wildcard gives way to whom only one message fits."""
     holder: dict[int, int] = {}
 
     def place(one: int, tried: set[int]) -> bool:
@@ -116,12 +116,12 @@ def _diff(expected: Sequence[Expected], actual: Sequence[_Actual], pairs: dict[i
             continue
         asker = expected[owner[other]] if other in owner else None
         right += _actual_lines(found, asker, prefixes)
-    # Each message ends with an empty line, which sets it off from the next; behind the last there is none.
+    # Each message ends with an empty line, which sets it off from the next; after the last there is none.
     return "\n".join(unified_diff(left[:-1], right[:-1], "expected", "actual", lineterm=""))
 
 
 def _align_pairs(expected: int, actual: int, pairs: dict[int, int]) -> dict[int, int]:
-    """The pairs, and those that stand at the same place between pairs: the likeliest to have been meant."""
+    """Return the pairs, and those that stand at the same place between pairs: the likeliest to have been meant."""
     found = dict(pairs)
     taken = set(pairs.values())
     other = 0

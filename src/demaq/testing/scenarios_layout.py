@@ -1,4 +1,4 @@
-"""XML laid out to be read and compared line by line: equal trees give equal lines, whoever wrote them."""
+"""XML laid out to be read and compared line by line: equal trees give equal lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _XML = "http://www.w3.org/XML/1998/namespace"
 
 
 def message_lines(text: str) -> list[str]:
-    """A message on its own."""
+    """Return a message on its own."""
     body = read_body(text)
     return layout(body.root, prefixes_of([body]))
 
@@ -28,7 +28,7 @@ def prefixes_of(bodies: Iterable[ComparedDocument]) -> dict[str, str | None]:
 
 
 def layout(root: Element, prefixes: Mapping[str, str | None]) -> list[str]:
-    """One element a line, but for elements that hold text beside elements."""
+    """Return one element a line, but for elements that hold text beside elements."""
     return _XmlLayout(root, prefixes).element(root, "", "", root=True)
 
 
@@ -59,7 +59,7 @@ class _XmlLayout:
         return [*lines, f"{indent}</{tag}>"]
 
     def _opening(self, element: Element, default: str, root: bool) -> tuple[str, str, str]:
-        """The tag's name, all of the start tag, and the default namespace within it."""
+        """Return the tag's name, all of the start tag, and the default namespace within it."""
         uri, local = _split(element.name)
         prefix = self._prefixes.get(uri) if uri else None
         declarations = "".join(self._declarations) if root else ""

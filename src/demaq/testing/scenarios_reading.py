@@ -156,7 +156,7 @@ class _FileReader:
     # steps
 
     def _step(self, node: yaml.Node) -> list[Step]:
-        """The steps that one item of the list stands for: a list of expectations is several."""
+        """Return the steps that one item of the list stands for: a list of expectations is several."""
         table = self.yaml.any_table(node, "a step")
         if table is None:
             return []
@@ -184,7 +184,7 @@ class _FileReader:
         return []
 
     def _each(self, key: YamlKey, read: Callable[[yaml.Node], list[Step]]) -> list[Step]:
-        """One of them, or a list."""
+        """Return one of them, or a list."""
         found: list[Step] = []
         for node in self.yaml.items(key.value):
             found += read(node)
@@ -359,7 +359,7 @@ class _FileReader:
         return self._wanted(table["bodies"], "bodies", queue, self._exact(table))
 
     def _wanted(self, key: YamlKey, what: str, queue: str | None, exact: bool) -> Wanted | None:
-        """A number of messages, one message, or a list of them."""
+        """Return a number of messages, one message, or a list of them."""
         node = key.value
         if isinstance(node, yaml.ScalarNode) and node.value.isascii() and node.value.isdigit():
             return self.yaml.count(key, what)

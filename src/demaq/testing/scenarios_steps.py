@@ -32,7 +32,7 @@ _ISO = re.compile(
 
 
 def seconds_of(text: str) -> float | None:
-    """The length in seconds; None where it is no duration, or one of more than a century."""
+    """Return the length in seconds; None if it is no duration, or one of more than a century."""
     iso = _ISO.fullmatch(text.strip())
     if iso is not None:
         total = sum([float(number) * _LENGTHS[unit] for unit, number in iso.groupdict().items() if number])

@@ -27,7 +27,7 @@ class ScenarioError(ProgramError):
 
 @dataclass(frozen=True, slots=True)
 class YamlKey:
-    """A key of a mapping: where it stands, and what stands behind it."""
+    """A key of a mapping: where it stands, and what follows it."""
 
     at: SourceLocation
     value: yaml.Node
@@ -85,7 +85,7 @@ class YamlReader:
     # shapes
 
     def table(self, node: yaml.Node, what: str, required: Iterable[str] = (), optional: Iterable[str] = ()) -> Table:
-        """The keys of a mapping, of which some must be there, and no others may."""
+        """Return the keys of a mapping, of which some must be there, and no others may."""
         known = (*required, *optional)
         found = self.any_table(node, what)
         if found is None:
@@ -99,7 +99,7 @@ class YamlReader:
         return {name: key for name, key in found.items() if name in known}
 
     def any_table(self, node: yaml.Node, what: str) -> dict[str, YamlKey] | None:
-        """The keys of a mapping, whatever they are; None where it is no mapping."""
+        """Return the keys of a mapping, whatever they are; None if it is no mapping."""
         if not isinstance(node, yaml.MappingNode):
             self.mistake(self.place(node), f"{what} must be keys with values, not {_shape(node)}")
             return None
@@ -114,7 +114,7 @@ class YamlReader:
         return found
 
     def items(self, node: yaml.Node) -> list[yaml.Node]:
-        """The items of a list; something else is the only item."""
+        """Return the items of a list; something else is the only item."""
         return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
 
     def list(self, node: yaml.Node, what: str) -> list[yaml.Node]:
@@ -130,7 +130,7 @@ class YamlReader:
         return self.scalar(key.value, what)
 
     def scalar(self, node: yaml.Node, what: str) -> str | None:
-        """Text as it is written. Nothing at all is a mistake; "" is not."""
+        """Return text as it is written. Nothing at all is a mistake; "" is not."""
         if not isinstance(node, yaml.ScalarNode):
             self.mistake(self.place(node), f"{what} must be text, not {_shape(node)}")
         elif node.tag == _NULL:
@@ -140,14 +140,14 @@ class YamlReader:
         return None
 
     def text_or_null(self, key: YamlKey, what: str) -> tuple[bool, str | None]:
-        """Whether it could be read, and the text, or None for null."""
+        """Return whether it could be read, and the text, or None for null."""
         if isinstance(key.value, yaml.ScalarNode) and key.value.tag == _NULL:
             return True, None
         found = self.text(key, what)
         return found is not None, found
 
     def one_of(self, key: YamlKey, what: str, known: Iterable[str], kind: str) -> str | None:
-        """A name out of those that are known."""
+        """Return a name out of those that are known."""
         name = self.text(key, what)
         names = list(known)
         if name is None or name in names:
@@ -188,7 +188,7 @@ def _shorten(text: str) -> str:
 
 
 def _advice(source: Source, offset: int) -> str | None:
-    """What usually went wrong where XML stands in YAML."""
+    """Return what usually went wrong where XML stands in YAML."""
     line = source.line_text(source.line_of(offset))
     if "<" in line:
         return 'put XML that has ": ", " #", or in braces "," "{" "[" into quotes, or below a "|"'

@@ -15,5 +15,5 @@ _HOPS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 def hops_of(value: str | None) -> int:
-    """Return what the header says; 0 where there is none, or it is none of ours."""
+    """Return what the header says; 0 if there is none, or it is none of ours."""
     return int(value) if value is not None and _HOPS.fullmatch(value) else 0

@@ -1,6 +1,6 @@
 """How a connection behaves before a request has begun: what it may send, and for how long.
 
-uvicorn reads as many headers as somebody sends, and waits for them as long as somebody likes.
+uvicorn by itself limits neither the number of headers nor the time that they take.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CarefulProtocol(HttpToolsProtocol):
             self._expect_head()  # most heads come in one piece, and need no watch
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio looks at the answer
-        """Some close their side behind a request, and still want to hear what became of it."""
+        """Some clients close their side after a request, and still wait for the answer."""
         cycle = getattr(self, "cycle", None)
         if self.scheme == "https" or cycle is None or cycle.response_complete or cycle.more_body:
             return False
@@ -97,7 +97,7 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._in_head:
             super().on_header(name, value)
         else:
-            self._trailers += 1  # behind a body: no header, whatever its name is (RFC 9110, 6.5.1)
+            self._trailers += 1  # after a body: no header, whatever its name is (RFC 9110, 6.5.1)
         try:
             expect_small(len(self.headers) + self._trailers, name, value)
         except BadHead as bad:
@@ -168,7 +168,7 @@ class CarefulProtocol(HttpToolsProtocol):
             self._refuse(408, "the request takes too long")
 
     def _owes_an_answer(self) -> bool:
-        """Whether an earlier request is not answered yet. What is said now would be taken for its answer."""
+        """Return whether an earlier request is not answered yet. What is said now would be taken for its answer."""
         cycle = getattr(self, "cycle", None)  # there is none before the first request
         return self._in_head and cycle is not None and not cycle.response_complete
 

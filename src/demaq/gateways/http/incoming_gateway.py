@@ -1,4 +1,4 @@
-"""One incoming gateway over HTTP: a request becomes a message, and the sender hears what became of it."""
+"""One incoming gateway over HTTP: a request becomes a message, and the sender gets an answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ FAULT_STATUSES = (400, 422, 504)
 KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
 PARSE_BESIDE_BYTES = 32 * 1024
-"""A larger body is read beside the loop, so that others do not wait; one of this size takes a few milliseconds."""
+"""A larger body is read in a thread, so that others do not wait; one of this size takes a few milliseconds."""
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
@@ -127,7 +127,7 @@ class IncomingGateway:
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
 
     async def answer(self, request: Request) -> HttpAnswer:
-        """What to answer. Raises a Refusal where the request is none for this gateway."""
+        """Return what to answer. Raises a Refusal if the request is none for this gateway."""
         if request.method in ("GET", "HEAD"):
             return self._description(request)
         if request.method != "POST":
@@ -157,7 +157,7 @@ class IncomingGateway:
             reservation.keep(0)
 
     async def _read_rest(self, request: Request) -> bytes:
-        """The body of a request that is refused, if it is not too large."""
+        """Return the body of a request that is refused, if it is not too large."""
         settings = self._settings
         try:
             return await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
@@ -209,9 +209,9 @@ class IncomingGateway:
                 document = await _run_in_thread(is_large, lambda: parse_document(text))
                 version = version_of(document.tree)
                 if version is None and came_as == SOAP_1_2:
-                    version = came_as  # whoever says it is an envelope hears what is wrong with it
+                    version = came_as  # a sender that declares an envelope gets what is wrong with it
                 if version is None and "soapaction" not in request.headers:
-                    came_as = None  # it is no envelope, and nobody said so
+                    came_as = None  # it is no envelope, and none was declared
                 taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
                 letter = await _run_in_thread(is_large, lambda: self._parse_request(request, document, version))
                 if letter.document is not document:
@@ -234,7 +234,7 @@ class IncomingGateway:
             )
 
     def _parse_request(self, request: Request, document: Document, version: str | None) -> ParsedRequest:
-        """What is in the request: the document itself, or what a SOAP envelope holds."""
+        """Return what is in the request: the document itself, or what a SOAP envelope holds."""
         headers = header_properties(request.headers.items())
         if version is None:
             if self._interface is not None:
@@ -327,7 +327,7 @@ class IncomingGateway:
                 self._connections.leave(connection, reply)
 
     def _check_of(self, letter: ParsedRequest) -> Callable[[str], None]:
-        """What an answer to a request must be."""
+        """Return what an answer to a request must be."""
         interface, operation = self._interface, letter.operation
         if interface is None or operation is None:
             return lambda body: None
@@ -409,12 +409,12 @@ def _error_text(body: str) -> str:
 
 
 async def _run_in_thread(is_large: bool, act: Callable[[], T]) -> T:
-    """What takes long is done beside the loop."""
+    """Run in a thread what takes long."""
     return await asyncio.to_thread(act) if is_large else act()
 
 
 def _origin(request: Request) -> str:
-    """Where the sender has found the node: by the name that he knows it by, if that can be one."""
+    """Return where the sender has found the node: by the name that he knows it by, if that can be one."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         name, port = request.scope["server"]
@@ -423,7 +423,7 @@ def _origin(request: Request) -> str:
 
 
 async def _wait_for_reply(reply: asyncio.Future[Reply | None], request: Request, seconds: float) -> Reply | None:
-    """The answer, if it comes in time and while the sender is there."""
+    """Return the answer, if it comes in time and while the sender is there."""
     gone = [
         asyncio.ensure_future(_wait_for_disconnect(request)),
         asyncio.ensure_future(request.scope["state"][HALF_CLOSED].wait()),

@@ -50,7 +50,7 @@ class _QuickHeaders(Headers):
 
 
 async def identify_sender(authenticator: Authenticator, place: str, request: Request) -> Identity | HttpAnswer:
-    """Who it is, or the answer to somebody who may not. `place` is a gateway, or a page that asks too."""
+    """Return the identity of the sender, or the answer if it is refused. `place` is a gateway or a page."""
     certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
     shown = request.headers.get("authorization")
     found = await authenticator.decide(place, shown, certificate, address_of(request))

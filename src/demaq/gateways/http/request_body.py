@@ -59,7 +59,7 @@ _WAIT = re.compile(r"wait\s*=\s*\"?([0-9]{1,6})\"?")
 
 
 class Unfinished(Refusal):
-    """A request whose sender was gone before all of it was there: nobody hears the answer, and nothing was sent."""
+    """A request whose sender was gone before all of it was there: the answer has no receiver, and nothing was sent."""
 
 
 class Held:
@@ -77,7 +77,7 @@ class Held:
         self.bytes += count
 
     def reserve(self, body: bytes | str) -> Reservation:
-        """Return the memory that it takes to read a body, before it is parsed. Raises a Refusal where that is too much.
+        """Return the memory that it takes to read a body, before it is parsed. Raises a Refusal if that is too much.
 
         A large one has to fit, unless it is the only one. Small ones may take as much again: they do not wait for it.
         """
@@ -86,7 +86,7 @@ class Held:
         return Reservation(self, count)
 
     def expect_room(self, count: int, own: int = 0) -> None:
-        """Raise a Refusal where there is no room for so much, of which whoever asks has some already."""
+        """Raise a Refusal if there is no room for so much, of which the caller has some already."""
         bytes_max = self._bytes_max if count > LARGE_TREE_BYTES else 2 * self._bytes_max
         if self.trees + count > bytes_max and self.trees - own > LARGE_TREE_BYTES:
             raise _refuse_memory()
@@ -101,7 +101,7 @@ class Reservation:
         held.trees += count
 
     def double(self) -> int:
-        """Take as much again, and return how much it was. Raises a Refusal where that is too much."""
+        """Take as much again, and return how much it was. Raises a Refusal if that is too much."""
         count = self._count
         self._held.expect_room(count, count)
         self._held.trees += count
@@ -120,13 +120,13 @@ def _refuse_memory() -> Refusal:
 
 
 async def read_body(request: Request, bytes_max: int, seconds_max: float, held: Held | None = None) -> bytes:
-    """The whole body. Raises a Refusal where it is too large or takes too long."""
+    """Return the whole body. Raises a Refusal if it is too large or takes too long."""
     held = held or Held()
     announced = request.headers.get("content-length")
     if announced is not None and announced.isdecimal() and int(announced[:20]) > bytes_max:
         raise _refuse_size(bytes_max)
     try:
-        if WHOLE in request.scope["state"]:  # nobody has to wait for it
+        if WHOLE in request.scope["state"]:  # no other request has to wait for it
             return await _read(request, bytes_max, held)
         async with asyncio.timeout(seconds_max):
             return await _read(request, bytes_max, held)
@@ -204,7 +204,7 @@ def header_properties(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def idempotency_key(headers: Mapping[str, str]) -> str | None:
-    """What makes a repeated request harmless. Raises a Refusal where it cannot be used."""
+    """Return what makes a repeated request harmless. Raises a Refusal if it cannot be used."""
     key = headers.get("idempotency-key")
     if key is None:
         return None
@@ -219,7 +219,7 @@ def prefers_no_answer(headers: Headers) -> bool:
 
 
 def wait_seconds(headers: Headers, longest: float) -> float:
-    """How long the sender wants to wait for an answer, but no longer than this."""
+    """Return how long the sender wants to wait for an answer, but no longer than this."""
     found = [match[1] for match in map(_WAIT.fullmatch, _preferences(headers)) if match is not None]
     return min(float(found[0]), longest) if found else longest
 

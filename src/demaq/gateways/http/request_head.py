@@ -1,7 +1,7 @@
 """Whether the head of a request is as HTTP has it (RFC 9110, RFC 9112), where the parser is more lenient.
 
-The parser below refuses bare line ends, folded lines, odd or several lengths, and a length beside chunks. What it lets
-pass and two programs in a row could read differently is refused here. So a request means the same to a proxy and to us.
+The parser below refuses bare line ends, folded lines, malformed or several lengths, and a length with chunks. What it
+lets pass and two programs in a row could read differently is refused here. So a proxy and we read a request alike.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BadHead(ValueError):
 
 
 def expect_small(count: int, name: bytes, value: bytes) -> None:
-    """Raise a BadHead where there are too many headers, or this one is too long. A trailer counts as a header."""
+    """Raise a BadHead if there are too many headers, or this one is too long. A trailer counts as a header."""
     if count > HEADERS_MAX:
         raise BadHead(431, f"a request has at most {HEADERS_MAX} headers")
     if len(name) + len(value) > HEADER_BYTES_MAX:
@@ -61,7 +61,7 @@ def expect_small(count: int, name: bytes, value: bytes) -> None:
 
 
 def expect_sound(method: bytes, target: bytes, version: str, headers: Sequence[Header]) -> bytes | None:
-    """Raise a BadHead where a head must be refused; return the host that an absolute target names, if it does."""
+    """Raise a BadHead if a head must be refused; return the host that an absolute target names, if it does."""
     if version not in VERSIONS:
         raise BadHead(505, "HTTP 1.0 and 1.1 are spoken here")
     counts = Counter([name for name, _ in headers])

@@ -1,4 +1,4 @@
-"""What senders are told: statuses, and documents that say the same to programs and people."""
+"""Answers to senders: statuses, and documents that say the same to programs and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP server of a node: one port for all its gateways, and for whoever looks after it."""
+"""The HTTP server of a node: one port for all its gateways, and for the pages for operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from demaq.gateways.http.responses import HttpAnswer, Refusal, make_refusal
 CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60
 LISTEN_ON_SECONDS = 1.0
-"""How long somebody is listened to after his request was refused."""
+"""How long the rest of a refused request is read."""
 SHORT_DIGITS_MAX = 5
 """A body whose length has more digits is not read to its end once it is refused."""
 STOP_SECONDS = 5
@@ -70,7 +70,7 @@ class HttpServer:
 
     async def run(self) -> None:
         """Serve until it is stopped."""
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what senders do wrong is told to senders
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # senders are answered what they do wrong
         await self._server.serve(sockets=[self._listener])
 
     def stop(self) -> None:
@@ -121,7 +121,7 @@ class _Receiving:
         return message
 
     async def listen_on(self) -> None:
-        """Read what somebody sends whose request was refused, for a while."""
+        """Read the rest of a refused request, for a limited time."""
         try:
             async with asyncio.timeout(LISTEN_ON_SECONDS):
                 while not self.is_over:
@@ -159,7 +159,7 @@ def _has_short_body(request: Request) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound. Raises an OperatorError where that is not possible."""
+    """Return a socket that is bound. Raises an OperatorError if that is not possible."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]

@@ -41,12 +41,12 @@ class Mailto:
 
 
 def is_mailto(uri: str) -> bool:
-    """Whether an endpoint or a recipient is for mail."""
+    """Return whether an endpoint or a recipient is for mail."""
     return uri[: len(_SCHEME)].lower() == _SCHEME
 
 
 def read_mailto(uri: str) -> Mailto:
-    """Raises a MessageError of kind routing where nobody can be sent a mail so."""
+    """Raises a MessageError of kind routing if it is no address."""
     if not is_mailto(uri):
         raise _make_error(f"{_shorten(uri)} is no mail address: it must begin with mailto:")
     names, _, options = uri[len(_SCHEME) :].partition("?")
@@ -73,7 +73,7 @@ def read_mailto(uri: str) -> Mailto:
 
 
 def expect_address(text: str) -> str:
-    """The address as it is sent: its domain in letters that every mail server knows."""
+    """Return the address as it is sent: its domain in letters that every mail server knows."""
     if not _ADDRESS.fullmatch(text) or len(text) > ADDRESS_CHARACTERS_MAX:
         raise _make_error(f"{_shorten(text)} is no mail address")
     local, _, domain = text.rpartition("@")
@@ -81,7 +81,7 @@ def expect_address(text: str) -> str:
 
 
 def expect_one_line(what: str, text: str) -> str:
-    """A value of a header. Line breaks in it would begin another header of the sender's choice."""
+    """Return a value of a header. Line breaks in it would begin another header of the sender's choice."""
     if _CONTROL.search(text):
         raise _make_error(f"{what} of a mail must be one line without control characters")
     return text
@@ -95,7 +95,7 @@ def normalise_address(address: str) -> str:
 
 
 def remove_detail(address: str) -> str:
-    """The address without what stands behind a plus sign: `orders+x@example.org` is `orders@example.org`."""
+    """Return the address without what follows a plus sign: `orders+x@example.org` is `orders@example.org`."""
     local, _, domain = address.rpartition("@")
     return f"{local.partition('+')[0] or local}@{domain}"
 

@@ -48,7 +48,7 @@ def compose(
     subject: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> EmailMessage:
-    """The mail for `mailto:…`. Raises a MessageError of kind routing where it cannot be written.
+    """Return the mail for `mailto:…`. Raises a MessageError of kind routing where it cannot be written.
 
     `message_id` (`17@node.example.org`) must be the same in every attempt, so that receivers know a repeated mail.
     The subject is that of the form, else that of the `mailto:`, else `subject`; that of data else the name of the

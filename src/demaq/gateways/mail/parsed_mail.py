@@ -6,7 +6,7 @@ The message is, in this order,
 2. the part whose file name ends in `.xml`, whatever its type is said to be;
 3. the text, if it begins with `<`.
 
-Where two parts could be meant, nobody guesses: the mail is refused. Parts are looked for in nested multiparts, but not
+If two parts could be meant, the mail is refused. Parts are looked for in nested multiparts, but not
 in mails within the mail: one that comes back as undeliverable carries what we once sent ourselves.
 """
 
@@ -72,8 +72,8 @@ class ParsedMail:
     refusal: str | None = None
     """Why the mail is refused, in one line for its author."""
     sender: str
-    """The address that the author has written, else that of the envelope; empty where neither has one. Nobody vouches
-    for either."""
+    """The address that the author has written, else that of the envelope; empty where neither has one. Neither is
+    verified."""
     message_id: str | None = None
     transport: dict[str, str]
     """The properties of the system that come with it: `demaq:contentType`, `demaq:header.NAME`."""
@@ -155,7 +155,7 @@ class _Part(Message):
 
 
 def _message_part(top: Part, data: bytes) -> tuple[str, bytes | str]:
-    if data.lstrip()[:1] == b"<":  # somebody sent the document itself, without any header
+    if data.lstrip()[:1] == b"<":  # the sender sent the document itself, without any header
         return "text/plain", data.lstrip()
     if top.get_content_type() == "multipart/report":
         raise _Refused("the mail is a report about another mail")
@@ -205,7 +205,7 @@ def _list_content_types(leaves: list[Part]) -> str:
 
 
 def _content(part: Part) -> bytes | str:
-    """The content of a part: as characters where only the mail knows its character set, else as bytes."""
+    """Return the content of a part: as characters where only the mail knows its character set, else as bytes."""
     encoding = _decode_header(str(part.get("Content-Transfer-Encoding", ""))).lower()
     if encoding not in _DECODED:
         raise _Refused(
@@ -230,7 +230,7 @@ def _characters(content: bytes, charset: str) -> bytes | str:
         if name is None:
             raise LookupError
         if name == "ascii":
-            return content  # what is said where nobody has thought about it; XML's own default holds it too
+            return content  # the default of many programs; XML's own default holds it too
         return content.decode(name)
     except UnicodeDecodeError:
         raise _Refused(f"the mail says that its text is in {_clean(charset)}, and it is not") from None
@@ -242,7 +242,7 @@ def _characters(content: bytes, charset: str) -> bytes | str:
 
 
 def _headers(top: Part) -> dict[str, str]:
-    """What becomes properties: the first header of each name, the important ones before the others."""
+    """Return what becomes properties: the first header of each name, the important ones before the others."""
     found: dict[str, str] = {}
     for name, value in top.raw_items():
         if not _NAME.fullmatch(name) or len(name) > HEADER_NAME_CHARACTERS_MAX or HEADERS_LEFT_OUT.fullmatch(name):
@@ -256,13 +256,13 @@ def _headers(top: Part) -> dict[str, str]:
 
 
 def header_name(name: str) -> str:
-    """The one spelling of a header's name: capitals do not count in mails, but do in names of properties."""
+    """Return the one spelling of a header's name: capitals do not count in mails, but do in names of properties."""
     known = next((first for first in FIRST_HEADERS if first.lower() == name.lower()), None)
     return known or "-".join([word.capitalize() for word in name.split("-")])
 
 
 def _decode_header(value: str) -> str:
-    """The text of a header: encoded words (RFC 2047) as what they stand for, folded lines as one."""
+    """Return the text of a header: encoded words (RFC 2047) as what they stand for, folded lines as one."""
     text = value[: 4 * HEADER_CHARACTERS_MAX].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     with suppress(Exception):  # the email package raises what it likes: then the value stays as it is written
         pieces = decode_header(text)
@@ -277,7 +277,7 @@ def _clean(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """The first mail address in a header."""
+    """Return the first mail address in a header."""
     try:
         address = parseaddr(text)[1]
     except Exception:  # as above

@@ -1,7 +1,7 @@
 """Send a mail by a relay: the mail server of the provider or the company, which knows where mails go.
 
 A mail goes to all its recipients or to none: when the relay refuses one of them, nothing is sent. So an attempt has one
-outcome, and repeating it sends nobody a second mail.
+outcome, and repeating it sends no second mail.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Relay:
 
 
 async def send_mail(mail: EmailMessage, relay: Relay | None) -> Delivered | DeliveryFailed:
-    """One attempt. Raises nothing that the world has done."""
+    """Make one attempt. Faults of the network and the relay are returned, not raised."""
     if relay is None:
         return DeliveryFailed(
             kind="routing",
@@ -172,7 +172,7 @@ def _classify_refusal(error: SMTPResponseException, reason: str, kind: str = "re
 
 
 def _classify_failure(error: Exception, relay: Relay) -> DeliveryFailed:
-    """What has gone wrong on the way: the first cause that we know decides."""
+    """Return what has gone wrong on the way: the first cause that we know decides."""
     place = f"{relay.host}:{relay.port}"
     for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

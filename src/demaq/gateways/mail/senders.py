@@ -13,7 +13,7 @@ from demaq.gateways.settings import Settings
 
 
 def guarded_mailboxes(settings: Settings, queues: Iterable[str]) -> list[str]:
-    """Those of the gateways whose senders must say who they are. Raises an OperatorError where they could not."""
+    """Those of the gateways whose senders must say who they are. Raises an OperatorError if they could not."""
     guarded = [queue for queue in queues if settings.incoming(queue).auth]
     for queue in guarded:
         if "basic" not in settings.incoming(queue).auth:

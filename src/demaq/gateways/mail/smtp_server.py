@@ -1,13 +1,13 @@
-"""Listen for mails by SMTP: each is stored in the queues of its recipients before the sender is told 250.
+"""Listen for mails by SMTP: each is stored in the queues of its recipients before the sender gets 250.
 
 A mail that is no message is refused within the dialogue. That is the bounce: the server that wanted to hand it over
 writes to the author, with our reason. We never write such a mail ourselves, because the author's address is often
-forged, and somebody who has sent nothing would get it.
+forged, and an uninvolved person would get it.
 
 | what happened | answer |
 | --- | --- |
 | stored in every queue, or it had been before | 250 2.0.0 |
-| nobody has this address | 550 5.1.1, at RCPT |
+| unknown address | 550 5.1.1, at RCPT |
 | too large | 552 5.3.4 |
 | not well-formed, no XML part, against the schema, … | 554 5.6.0 with the reason; the queue's intake keeps what came |
 | the node is overloaded, or has failed | 451 4.3.x; the sender tries again |
@@ -104,7 +104,7 @@ class MailListener:
         return self._port
 
     async def start(self) -> None:
-        """Listen, on the loop that runs. Raises an OperatorError where that is not possible."""
+        """Listen, on the loop that runs. Raises an OperatorError if that is not possible."""
         try:
             self._server = await asyncio.get_running_loop().create_server(self._protocol, self._host, self._port)
         except (OSError, OverflowError) as error:
@@ -240,7 +240,7 @@ class _Handler:
 
 
 def request_name(queue: str, mail: ParsedMail, identity: Identity) -> str | None:
-    """What makes a repeated mail harmless; a mail without Message-ID has nothing to be known by."""
+    """Return what makes a repeated mail harmless; a mail without Message-ID has nothing to be known by."""
     name = mail.message_id
     if name is None:
         return None

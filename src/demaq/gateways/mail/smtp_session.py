@@ -23,7 +23,7 @@ Authenticate = Callable[[str, str, str], Awaitable[bool]]
 """Whether name and password are right. Third is the address that the sender speaks from, to slow it down."""
 
 BUFFER_BYTES = 16_384
-"""What is read of a line at once. Small: nobody else is served while what has arrived is taken apart."""
+"""What is read of a line at once. Small: no other sender is served while it is parsed."""
 COMMAND_BYTES_MAX = 512
 COMMANDS_MAX = {"*": 100, "MAIL": 1_000, "RCPT": 10_000, "DATA": 1_000, "RSET": 1_000}
 """How often each command may come in one dialogue."""
@@ -52,7 +52,7 @@ class DialogueSettings:
     tls: ssl.SSLContext | None = None
     tls_required: bool = False
     authenticate: Authenticate | None = None
-    """Senders must say who they are, over TLS only; without it nobody is asked."""
+    """Senders must say who they are, over TLS only; None if authentication is off."""
 
 
 class Dialogue(SMTP):
@@ -110,7 +110,7 @@ class Dialogue(SMTP):
         if not isinstance(transport, asyncio.Transport) or transport.is_closing() or self._is_shaking_hands():
             self.cut_off()
         elif transport.get_write_buffer_size():
-            self.cut_off()  # it does not even read what it was told before
+            self.cut_off()  # it does not even read the earlier answers
         else:
             transport.write(f"{last}\r\n".encode())
             transport.close()
@@ -120,7 +120,7 @@ class Dialogue(SMTP):
         return self._tls_protocol is not None and (self.session is None or self.session.ssl is None)
 
     def end_after_answer(self) -> None:
-        """What the sender is told next is the last."""
+        """What the sender gets next is the last."""
         self._ends = True
 
     async def push(self, status: Any) -> None:
@@ -136,7 +136,7 @@ class Dialogue(SMTP):
             self.hang_up("421 4.3.2 goodbye" if self._ends else "421 4.7.0 too many mistakes, goodbye")
 
     async def handle_exception(self, error: Exception) -> str:
-        """What is left here is our own mistake, or a handshake that failed."""
+        """Handle what is left: our own mistake, or a handshake that failed."""
         if not isinstance(error, TLSSetupException):
             _log.error("an SMTP dialogue has failed", exc_info=error)
         return "451 4.3.0 the node has a problem; try again later"
@@ -186,7 +186,7 @@ class Dialogue(SMTP):
             self.is_storing = False
 
     async def _read_mail(self) -> bytes | str:
-        """The mail, or the answer where it cannot be taken. Holds no more in memory than is allowed.
+        """Return the mail, or the answer where it cannot be taken. Holds no more in memory than is allowed.
 
         Lines may be as long as the mail: XML is often written in one line, and not every sender breaks it. They end
         with CR and LF only; so does the dot that ends the mail, or a sender could hide a second mail in the first.
@@ -243,12 +243,12 @@ class TurnedAway(asyncio.Protocol):
 
 
 def _defer_auth(server: Any, session: Any, envelope: Any, mechanism: str, told: Any) -> AuthResult:
-    """aiosmtpd asks for a decision at once; ours takes time, so it only keeps what the sender has told."""
+    """aiosmtpd asks for a decision at once; ours takes time, so the credentials are only kept."""
     return AuthResult(success=False, handled=False, auth_data=told)
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:
-    """Take notice of how a dialogue has ended; nobody waits for its task."""
+    """Take notice of how a dialogue has ended; its task is not awaited."""
     if task.cancelled():
         return
     error = task.exception()

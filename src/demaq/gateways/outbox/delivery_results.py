@@ -40,12 +40,12 @@ class DeliveryFailed:
         return int(number) if number.isdecimal() and len(number) == 3 else None
 
     def __post_init__(self) -> None:
-        # Whoever has made the reason, it may quote the address: the client, the resolver, the other side.
+        # Whatever the source of the reason, it may quote the address: the client, the resolver, the other side.
         object.__setattr__(self, "reason", mask_addresses(self.reason))
 
 
 def refuse_recipient(queue: str, missing: str) -> DeliveryFailed:
-    """Return the failure of a message that names somebody whom the settings do not allow; it says what to add."""
+    """Return the failure of a message that names a recipient the settings do not allow; it says what to add."""
     return DeliveryFailed(
         kind="routing",
         reason=(

@@ -40,7 +40,7 @@ class DestinationResolver:
         self._answering = self.answer_queues.all  # no other queue answers, whatever connection its messages have
 
     def own_address(self, queue: str) -> str | None:
-        """Where a gateway's messages go unless they say otherwise."""
+        """Return where a gateway's messages go unless they say otherwise."""
         return self._own[queue]
 
     def of(self, message: StoredMessage | ToSend) -> Destination | Answering | DeliveryFailed:
@@ -54,7 +54,7 @@ class DestinationResolver:
             if came_through is not None and (own is None or self._is_same_port(message.queue, came_through)):
                 return Answering(connection.text)
             if own is None and connection.text.startswith(KEYED):
-                return Answering(connection.text)  # whoever asks again gets it
+                return Answering(connection.text)  # a repeated request gets it
         if own is not None:
             return _destination(own)
         if connection is not None:

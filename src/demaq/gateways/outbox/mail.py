@@ -19,7 +19,7 @@ from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
 
 COMPOSE_BESIDE_CHARACTERS = 32 * 1024
-"""A larger message becomes a mail beside the loop, so that others do not wait."""
+"""A larger message becomes a mail in a thread, so that others do not wait."""
 
 
 class MailSender:

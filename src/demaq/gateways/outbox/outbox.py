@@ -1,7 +1,7 @@
 """Send what lies in outgoing gateways, until it is acknowledged or given up.
 
 Messages of one slice are sent one after the other, in order, as long as none of them is being tried again; others side
-by side. Whatever becomes of a message is stored before anybody is told, and what was not stored is sent again.
+by side. The result of an attempt is stored before it has any effect; what was not stored is sent again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from demaq.store.protocol import Attempt, Postponed, StoredAnswer, StoredMessage
 from demaq.system_properties import ERROR_LEVEL
 
 UNREAD_MAX = 32
-"""So many messages have begun whose texts are not read yet, and whose sizes nobody knows."""
+"""How many messages may have begun whose texts are not read yet, and whose sizes are unknown."""
 CHARACTERS_MAX = 64_000_000
 """While texts on their way are larger than this together, no more messages begin."""
 IDLE_SECONDS_MAX = 30.0
@@ -105,7 +105,7 @@ class Outbox:
     ) -> None:
         """`senders` are by kind of destination; `wrote` is called when there may be something to process.
 
-        Messages of gateways that are `left_out` stay where they are. Faults of the store are told to `outages`.
+        Messages of gateways that are `left_out` stay where they are. Faults of the store are noted in `outages`.
         """
         self._engine = engine
         self._store = engine.store
@@ -135,7 +135,7 @@ class Outbox:
         """How long they took, by queue."""
 
     def wake(self) -> None:
-        """There may be something new to send."""
+        """Look for new messages to send."""
         for gateway in self._gateways.values():
             gateway.has_news = True
         self._work.set()
@@ -145,7 +145,7 @@ class Outbox:
         return [(queue, peer) for queue, gateway in self._gateways.items() for peer in gateway.open_breakers()]
 
     async def run(self) -> None:
-        """Send until it is stopped."""
+        """Send until `stop` is called."""
         faults = 0
         while not self._stopping:
             self._work.clear()
@@ -166,7 +166,7 @@ class Outbox:
                 continue
 
     async def stop(self, seconds: float) -> None:
-        """Let what is on its way arrive, but not for ever; what is not stored then is sent again by the next run."""
+        """Wait this long for attempts under way; those not stored by then are sent again by the next run."""
         self._stopping = True
         self._work.set()
         if self._in_flight:
@@ -177,13 +177,13 @@ class Outbox:
         await asyncio.gather(*left, return_exceptions=True)
 
     def close(self) -> None:
-        """Behind the end of `run`."""
+        """Release the thread, after the end of `run`."""
         self._thread.shutdown()
 
     # picking
 
     async def _advance(self, gateway: OutgoingGateway) -> float:
-        """Learn what is due, and begin to send what may go now; the answer is when to look again."""
+        """Learn what is due, and begin to send what may go now. Return when to look again."""
         now = self._engine.clock()
         loop = asyncio.get_running_loop()
         hastened = gateway.hasten(now)
@@ -227,7 +227,7 @@ class Outbox:
     async def _send(
         self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
     ) -> None:
-        """One attempt, and what it makes of the message."""
+        """Make one attempt and store its result."""
         characters = 0
         result: Delivered | DeliveryFailed | None = None
         try:
@@ -257,7 +257,7 @@ class Outbox:
         await self._note_surely(gateway, message, tried, result)
 
     async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: DeliveryFailed) -> None:
-        """An attempt that is not even made, which takes no text. Of these there may be very many."""
+        """Store an attempt that was not made because the peer is unavailable. It needs no text."""
         tried = _Try(due.seq, gateway.queue, due.attempts + 1, self._engine.clock(), 0.0, refusal)
         attempt = tried.attempt(refusal, "again")
         faults = 0
@@ -294,7 +294,7 @@ class Outbox:
     async def _note_surely(
         self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
     ) -> None:
-        """What became of it is stored as soon as that is possible: a fault here must not make it be sent again."""
+        """Store the result of an attempt, and retry until it works: a fault here must not send the message again."""
         faults = 0
         while True:
             faults += 1
@@ -302,7 +302,7 @@ class Outbox:
                 await self._note(gateway, message, tried, result)
                 return
             except AlreadyProcessed:
-                return  # somebody has given up its queue meanwhile
+                return  # an operator has given up its queue meanwhile
             except OperatorError as fault:
                 await self._pause(fault, faults)
             except Exception as fault:
@@ -357,7 +357,7 @@ class Outbox:
         self._count(attempt.queue, "again", attempt.seconds)
 
     async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
-        """First it is stored that the answer is given; then it is."""
+        """Store the answer before it is sent to the waiting connection."""
         reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
         answer = None
         is_keyed = connection.startswith(KEYED)

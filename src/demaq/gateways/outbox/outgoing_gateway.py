@@ -75,13 +75,13 @@ class OutgoingGateway:
         self._quiet_until = 0.0
 
     def open_breakers(self) -> list[str]:
-        """Who is not even tried now. May be called from any thread."""
+        """Return who is not even tried now. May be called from any thread."""
         return [name for name, peer in self._peers.copy().items() if not peer.is_open]
 
     # what is due
 
     def wants_reading(self, now: datetime) -> bool:
-        """Whether the store is to be asked now; then it is, by `read`."""
+        """Return whether the store is to be asked now; then it is, by `read`."""
         at = time.monotonic()
         if at < self._quiet_until and len(self._waiting) > self._in_flight:
             return False
@@ -137,7 +137,7 @@ class OutgoingGateway:
         return [Postponed(message=seq, due=max(now, at) if at is not None else now) for seq, at in found]
 
     def pause_seconds(self, now: datetime) -> float:
-        """How long there is nothing to do, unless something ends or comes."""
+        """Return how long there is nothing to do, unless something ends or comes."""
         at = time.monotonic()
         if self._back:
             return 0.0
@@ -158,7 +158,7 @@ class OutgoingGateway:
     # what may begin
 
     def begin_next(self) -> tuple[Due, Destination | Answering | DeliveryFailed, Peer | None] | None:
-        """The next message that may go, whereto, and whose turn it takes, if it takes one."""
+        """Return the next message that may go, whereto, and whose turn it takes, if it takes one."""
         at = time.monotonic()
         while self._later and self._later[0][0] <= at:
             self._waiting.open_lane(heapq.heappop(self._later)[1])

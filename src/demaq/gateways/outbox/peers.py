@@ -11,7 +11,7 @@ from demaq.gateways.outbox.delivery_results import DeliveryFailed
 JITTER = 0.5
 """A pause is shortened by up to this share, so that what failed together does not come back together."""
 RETRY_AFTER_SECONDS_MAX = 24 * 60 * 60.0
-"""Nobody is asked to wait longer than this, whatever the other side says."""
+"""The longest delay that is accepted from the other side."""
 
 
 class Peer:

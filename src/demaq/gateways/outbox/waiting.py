@@ -1,7 +1,7 @@
 """Messages of one outgoing gateway that are due: which of them may go now.
 
-They are known here without their texts. Messages of one slice go one after the other: each is behind those of its
-slices that were there before it. Those that are behind nobody are in the lane of whom they go to, and may go as soon as
+They are known here without their texts. Messages of one slice go one after the other: each waits for those of its
+slices that were there before it. Those that wait for none are in the lane of whom they go to, and may go as soon as
 there is room in it.
 """
 
@@ -59,7 +59,7 @@ class Waiting:
         return list(self._known)
 
     def add(self, due: Due) -> None:
-        """Behind all that are known."""
+        """Add a message after all that are known."""
         self._known[due.seq] = due
         for slice in due.slices:
             members = self._slices.setdefault(slice, deque())
@@ -86,11 +86,11 @@ class Waiting:
             self._open[lane] = None
 
     def has_lane(self, lane: Lane) -> bool:
-        """Whether messages wait in it."""
+        """Return whether messages wait in it."""
         return lane in self._lanes
 
     def take(self, lane: Lane) -> Due | None:
-        """The first message of a lane, which is on its way now."""
+        """Return the first message of a lane, which is on its way now."""
         found = self._lanes.get(lane)
         if not found:
             return None
@@ -101,7 +101,7 @@ class Waiting:
         return due
 
     def done(self, due: Due) -> None:
-        """A message that was taken is dealt with, for now or for ever: those behind it may go."""
+        """Release a message that was taken, delivered or not: those that wait for it may go."""
         del self._known[due.seq]
         for following in self._remaining(due):
             following.behind -= 1

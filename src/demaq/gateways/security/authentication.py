@@ -1,12 +1,12 @@
 """Who sends, and whether they may.
 
-Deciding is quick, except for a password that was not seen of late: that costs a tenth of a second on purpose. So a
+Deciding is quick, except for a password that was not seen recently: that costs a tenth of a second on purpose. So a
 password that was right is remembered for a while, as a keyed hash that is of no use outside this process; and a
-server asks `decide`, which computes slow hashes beside its loop, a few at a time.
+server asks `decide`, which computes slow hashes in threads, a few at a time.
 
-Failures are answered late, by how many came from the address or about the user of late. Whoever guesses passwords is
-not even listened to for a while, from that address. Nobody else waits: valid tokens and certificates, passwords that
-are remembered, and everybody at other addresses get in at once, however many others guess.
+Failures are answered late, by how many came from the address or about the user recently. From an
+address that guesses passwords, passwords are not checked at all for a while. Others do not wait: valid tokens and
+certificates, passwords that are remembered, and senders at other addresses, however many others guess.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REMEMBERED_SECONDS = 300.0
 REMEMBERED_MAX = 10_000
 HASHES_AT_ONCE = 2
 HASHES_WAITING_MAX = 64
-"""Further passwords are not looked at: 64 take seconds, and whoever waits longer is gone."""
+"""Further passwords are not looked at: 64 take seconds, and senders that wait longer have disconnected."""
 HASHES_PER_ADDRESS_MAX = 8
 """So many of them for one address, so that it does not keep the others waiting."""
 ANSWER_DELAY_SECONDS_MAX = 10.0
@@ -62,19 +62,19 @@ REALM = "demaq"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody who may send."""
+    """A sender that may send."""
 
     name: str
     kind: Literal["none", "basic", "bearer", "certificate"]
 
 
 ANYBODY = Identity(name="", kind="none")
-"""Whoever sends where nobody is asked."""
+"""The sender if authentication is off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
-    """Somebody who may not: what to answer, and after how many seconds."""
+    """A refused sender: what to answer, and after how many seconds."""
 
     status: Literal[401, 403, 429]
     reason: Reason
@@ -127,7 +127,7 @@ class Authenticator:
         self._clock = clock
         self._now = now
         self.failures: Counter[tuple[str, Reason]] = Counter()
-        """How often somebody was not let in, by gateway and reason."""
+        """How many senders were refused, by gateway and reason."""
         self._user_files: dict[Path, CredentialFile] = {}
         self._token_files: dict[Path, CredentialFile] = {}
         for gateway in self._gateways.values():
@@ -139,7 +139,7 @@ class Authenticator:
         self._failing_addresses = Throttle(clock)
         self._failing_users = Throttle(clock)
         self._guessing_addresses = Throttle(clock)
-        # Somebody who is not there takes as long as somebody who is: names cannot be found out by the clock.
+        # Unknown users take as long as known ones: names cannot be found out by timing.
         self._dummy_hash = password_hash(secrets.token_urlsafe()) if self._user_files else ""
         self._pool: ThreadPoolExecutor | None = None
         self._hashing: dict[bytes, asyncio.Future[bool]] = {}
@@ -149,7 +149,7 @@ class Authenticator:
     def check(
         self, queue: str, authorization: str | None, certificate: PeerCertificate | None, address: str
     ) -> Identity | Denied:
-        """Decide. Takes a tenth of a second for a password that was not seen of late."""
+        """Decide. Takes a tenth of a second for a password that was not seen recently."""
         found = self._look(queue, authorization, certificate, address)
         if not isinstance(found, _SlowCheck):
             return found
@@ -169,7 +169,7 @@ class Authenticator:
             if is_busy or self._hashing_for[network] >= HASHES_PER_ADDRESS_MAX:
                 return self._throttle(queue, "busy", 1.0)
             matches = self._start(found, network)
-        # Whoever gives up waiting does not take the answer away from the others.
+        # A caller that is cancelled does not cancel the check for the others.
         return self._conclude(queue, found, await asyncio.shield(matches), address)
 
     async def hold(self, denied: Denied) -> None:
@@ -293,7 +293,7 @@ class Authenticator:
 
 
 class _Remembered:
-    """Passwords that were right of late, known by a hash with a key that only this process has."""
+    """Passwords that were right recently, known by a hash with a key that only this process has."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -324,7 +324,7 @@ class _Remembered:
 
 
 def _accepted_name(certificate: PeerCertificate, accepted: tuple[str, ...]) -> str | None:
-    """The name by which a certificate is let in: where none are listed, everybody whom the authority knows."""
+    """Return the name by which a certificate is let in: where none are listed, everybody whom the authority knows."""
     if not accepted:
         return certificate.names[0]
     return next(iter([name for name in certificate.names if name in accepted]), None)

@@ -29,7 +29,7 @@ class Token:
 
 
 def credentials_in(header: str) -> Password | Token | None:
-    """What a sender shows; None where it is none of what we know, or not well-formed."""
+    """Return what a sender shows; None if it is none of what we know, or not well-formed."""
     if len(header) > HEADER_LENGTH_MAX:
         return None
     match = _HEADER.fullmatch(header)

@@ -15,7 +15,7 @@ _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0xA0, 0x17, 0x18
 
 
 def certificates_in(text: str) -> list[bytes]:
-    """The certificates of a PEM file, in DER."""
+    """Return the certificates of a PEM file, in DER."""
     found: list[bytes] = []
     for pem in _PEM.findall(text):
         try:
@@ -26,7 +26,7 @@ def certificates_in(text: str) -> list[bytes]:
 
 
 def validity(certificate: bytes) -> tuple[datetime, datetime] | None:
-    """The first and the last moment of a certificate in DER; None where that is none."""
+    """Return the first and the last moment of a certificate in DER; None if that is none."""
     try:
         _, whole, _ = _element(certificate)
         _, signed, _ = _element(whole)
@@ -44,7 +44,7 @@ def validity(certificate: bytes) -> tuple[datetime, datetime] | None:
 
 
 def _element(data: bytes) -> tuple[int, bytes, bytes]:
-    """The tag and the content of the first element, and what follows it."""
+    """Return the tag and the content of the first element, and what follows it."""
     tag, length, start = data[0], data[1], 2
     if length & 0x80:
         start = 2 + (length & 0x7F)

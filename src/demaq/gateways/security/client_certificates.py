@@ -1,4 +1,4 @@
-"""Who a client certificate is about. Whether it is genuine, TLS has checked before anybody asks here."""
+"""Who a client certificate is about. Whether it is genuine, TLS has checked before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PeerCertificate:
 
     @classmethod
     def of(cls, certificate: Mapping[str, Any] | None) -> PeerCertificate | None:
-        """From what `getpeercert()` of a TLS connection answers; None where the other side has shown none."""
+        """From what `getpeercert()` of a TLS connection answers; None if the other side has shown none."""
         if not certificate:
             return None
         found = [

@@ -5,7 +5,7 @@
     bank sha256:2bb8… expires 2027-11-16T08:30:00+00:00 queues payments,refunds
 
 A node reads such a file again when it has changed. When it starts, everything in the file must be right. While it runs,
-a line that is wrong lets nobody in and the others hold; a file that cannot be read lets nobody in at all.
+a line that is wrong is ignored and the others hold; with a file that cannot be read all are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Somebody who may send: by which name, until when, and into which gateways (None: all)."""
+    """A sender: by which name, until when, and into which gateways (None: all)."""
 
     name: str
     hash: str = field(repr=False)
@@ -85,7 +85,7 @@ def read_entries(path: Path, kind: Kind) -> list[Entry]:
 
 
 def add_entry(path: Path, kind: Kind, entry: Entry, *, replace: bool = False) -> None:
-    """Put somebody into a file, which is made where there is none."""
+    """Add an entry to a file, which is created if there is none."""
     expect_name(entry.name)
     with lock_file(path):
         entries = read_entries(path, kind) if path.exists() else []
@@ -130,7 +130,7 @@ class CredentialFile:
         return self._by_hash.get(hashed)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether somebody is still in the file, unchanged."""
+        """Return whether an entry is still in the file, unchanged."""
         return self.by_name(entry.name) == entry
 
     def _refresh(self) -> None:
@@ -157,7 +157,7 @@ class CredentialFile:
 
 
 def _parse(text: str, kind: Kind) -> tuple[list[Entry], list[str]]:
-    """Who is in a file, and what is wrong with it, by line: never what the line says."""
+    """Return who is in a file, and what is wrong with it, by line: never what the line says."""
     entries: dict[str, Entry] = {}
     problems: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):

@@ -1,7 +1,7 @@
 """Passwords, kept as hashes that are slow to try.
 
-scrypt, because people choose passwords: whoever gets the file must pay for every guess, in time and in memory. The
-parameters stand in each hash, so that they can grow without anybody choosing a new password.
+scrypt, because people choose passwords: every guess of an attacker who has the file costs time and memory. The
+parameters stand in each hash, so that they can grow without new passwords.
 """
 
 from __future__ import annotations

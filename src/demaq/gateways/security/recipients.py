@@ -70,14 +70,14 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """A list of those who may be addressed. Without entries nobody may be."""
+    """A list of those who may be addressed. Without entries there are none."""
 
     places: tuple[_Place, ...] = ()
     mails: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Recipients:
-        """Raise a WrongEntry where one is none."""
+        """Raise a WrongEntry if one is none."""
         listed = list(entries)
         mails = [entry.strip()[len(MAIL) :].lower() for entry in listed if entry.strip().lower().startswith(MAIL)]
         for mail in mails:
@@ -155,7 +155,7 @@ def _normal(host: str) -> str:
 
 
 def _is_number(host: str) -> bool:
-    """Return whether it is an address that somebody has mistyped, and no name."""
+    """Return whether it is a mistyped address, and no name."""
     return host.rpartition(".")[2].isdecimal()
 
 

@@ -1,4 +1,4 @@
-"""What nobody may see: passwords and tokens on their way to whoever needs them."""
+"""Secrets: passwords and tokens, which are never logged or shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for whoever sends it to the other side."""
+        """Return the text itself, to be sent to the other side."""
         return self._text
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ class OwnCertificate:
 def server_context(
     own: OwnCertificate, client_ca: Path | None = None, *, clients_must: bool = False, now: datetime | None = None
 ) -> ssl.SSLContext:
-    """How a node serves. With `client_ca` clients may show a certificate of that authority, or must."""
+    """Return how a node serves. With `client_ca` clients may show a certificate of that authority, or must."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = TLS_MIN
     _show(context, own, now)
@@ -47,7 +47,7 @@ def server_context(
 def client_context(
     *, ca: Path | None = None, ca_only: bool = False, own: OwnCertificate | None = None, now: datetime | None = None
 ) -> ssl.SSLContext:
-    """How a node calls others: it believes the authorities of the system, those of `ca` too, or those alone."""
+    """Return how a node calls others: it believes the authorities of the system, those of `ca` too, or those alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = TLS_MIN
     if not (ca_only and ca is not None):
@@ -68,7 +68,7 @@ class Renewal:
         self._state = self._look()
 
     def is_due(self) -> bool:
-        """Whether the files are others than when they were looked at last."""
+        """Return whether the files are others than when they were looked at last."""
         return self._look() != self._state
 
     def renew(self) -> None:
@@ -145,7 +145,7 @@ def _expect_private_key(path: Path) -> None:
 
 
 def _key_password(key: Path, password: Secret | None) -> Callable[[], str]:
-    """Asked for the password of an encrypted key. Without it, OpenSSL would ask whoever sits at the terminal."""
+    """Asked for the password of an encrypted key. Without it, OpenSSL would prompt on the terminal."""
 
     def answer() -> str:
         if password is None:

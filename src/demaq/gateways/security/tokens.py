@@ -1,7 +1,7 @@
 """Bearer tokens: made at random, kept as hashes.
 
-A plain SHA-256 is enough here, and salt and slowness would add nothing: a token is 256 random bits, so nobody can list
-the candidates that a slow hash is meant to make dear, and no two tokens are the same. Passwords are another matter.
+A plain SHA-256 is enough here, and salt and slowness would add nothing: a token is 256 random bits, so no attacker
+can list the candidates that a slow hash is meant to make dear, and no two tokens are the same. Passwords differ.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from demaq.gateways.settings.settings import OutgoingSettings, Settings
 def exposures(
     settings: Settings, incoming: Iterable[str], host: str, outgoing: Mapping[str, str | None] | None = None
 ) -> list[str]:
-    """One line for each way in which gateways are open to others.
+    """Return one line for each way in which gateways are open to others.
 
     Incoming ones by where they listen; outgoing ones, with their endpoints, by how our credentials travel.
     """

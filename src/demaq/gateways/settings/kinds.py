@@ -1,6 +1,6 @@
 """Kinds of values in a file of settings: each reads what TOML gives, or says what is wrong with it.
 
-What is wrong is said without the value where that might be a secret which somebody has written into the wrong place.
+What is wrong is said without the value if it might be a secret in the wrong place.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def relay(value: Any, at: Surroundings) -> tuple[str, str, int]:
 
 
 def shown(value: object) -> str:
-    """A value as it stands in the file, cut where it is long."""
+    """Return a value as it stands in the file, cut where it is long."""
     line = json.dumps(value, ensure_ascii=False, default=str)
     return line if len(line) <= SHOWN_MAX else line[: SHOWN_MAX - 1] + "…"
 

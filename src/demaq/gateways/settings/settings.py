@@ -69,10 +69,10 @@ class OutgoingSettings:
         return Recipients(places=(*self.recipients.places, *listed.places), mails=self.recipients.mails)
 
     def authorization(self, url: str, endpoint: str | None) -> str | None:
-        """The `Authorization` header for a request to this address, if it is to have one.
+        """Return the `Authorization` header for a request to this address, if it is to have one.
 
         Where a message goes may be said by the message. So credentials go to the gateway's own endpoint and to servers
-        that the operator lists, and to nobody else.
+        that the operator lists, and to no others.
         """
         origin = origin_of(url)
         trusted = [origin_of(address) for address in (endpoint, *self.credentials_to) if address is not None]
@@ -127,7 +127,7 @@ class Settings:
     tls: Tls = Tls()
     mail: MailSettings = MailSettings()
     metrics: Literal["authenticated", "open", "off"] = "authenticated"
-    """Who may read /metrics: those who may send to all gateways, everybody, or nobody."""
+    """Who may read /metrics: those who may send to all gateways, all, or none."""
     incoming_default: IncomingSettings = IncomingSettings()
     outgoing_default: OutgoingSettings = OutgoingSettings()
     incoming_by_queue: Mapping[str, IncomingSettings] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Settings:
         )
 
     def server_context(self) -> ssl.SSLContext | None:
-        """TLS as the node serves it; None where it serves without."""
+        """TLS as the node serves it; None if it serves without."""
         if self.tls.own is not None:
             return server_context(self.tls.own, self.tls.client_ca)
         if self.tls.client_ca is not None:

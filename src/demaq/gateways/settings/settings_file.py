@@ -86,7 +86,7 @@ TOGETHER = (("certificate", "key", "key_password"), ("user", "password", "token"
 def read_settings(
     file: Path, *, incoming: Collection[str], outgoing: Collection[str], environment: Mapping[str, str] = os.environ
 ) -> Settings:
-    """The settings of a node whose application has these gateways. Raises OperatorError."""
+    """Return the settings of a node whose application has these gateways. Raises OperatorError."""
     return _File(file, incoming, outgoing, environment).settings()
 
 
@@ -147,7 +147,7 @@ class _File:
             self._fail(f"not TOML: {error}")
 
     def _values(self, section: _Section, keys: Keys) -> dict[str, Any]:
-        """The fields that a section sets."""
+        """Return the fields that a section sets."""
         found: dict[str, Any] = {}
         for key, value in section.values.items():
             if key not in keys:
@@ -160,7 +160,7 @@ class _File:
         return found
 
     def _gateway_sections(self, kind: str, sections: Mapping[str, Any], keys: Keys) -> dict[str, dict[str, Any]]:
-        """What is set for each gateway by itself."""
+        """Return what is set for each gateway by itself."""
         found: dict[str, dict[str, Any]] = {}
         for queue, values in sections.items():
             if not isinstance(values, dict):
@@ -253,6 +253,6 @@ class _File:
 
 
 def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds for one gateway: its own settings, and those for all that it does not replace."""
+    """Return what holds for one gateway: its own settings, and those for all that it does not replace."""
     replaced = {name for group in TOGETHER if own.keys() & set(group) for name in group}
     return {**{name: value for name, value in common.items() if name not in replaced}, **own}
