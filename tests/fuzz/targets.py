@@ -23,11 +23,11 @@ from demaq.gateways.http.responses import Refusal
 from demaq.gateways.mail.parsed_mail import read_mail
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.soap import read_interface
-from demaq.soap.envelope import read_envelope, version_of
-from demaq.soap.exchange import asked, refusal_for
+from demaq.soap.envelope import detect_version, read_envelope
+from demaq.soap.exchange import make_fault_answer, read_call
 from demaq.soap.faults import write_refusal
 from demaq.soap.refusals import SoapRefusal
-from demaq.soap.ws_addressing import addressing_of
+from demaq.soap.ws_addressing import read_addressing
 from tests.support.gateways.nodes import Running, running, written
 from tests.support.soap import wsdls
 
@@ -110,20 +110,20 @@ class Targets:
     def _take_envelope(self, data: bytes) -> str:
         try:
             document = parse_document(data)
-            version = version_of(document.tree)
+            version = detect_version(document.tree)
             if version is None:
                 return "no envelope"
             envelope = read_envelope(document.tree)
-            addressing_of(envelope.headers, envelope.version)
+            read_addressing(envelope.headers, envelope.version)
             if envelope.body is not None:
                 parse_document(envelope.body)
-            found = asked(self._interface, envelope, None)
+            found = read_call(self._interface, envelope, None)
             parse_document(found.message)
         except SoapRefusal as refused:
             parse_document(write_refusal(refused))
             return "SOAP fault"
         except MessageError as error:
-            parse_document(refusal_for("1.1", error).data)
+            parse_document(make_fault_answer("1.1", error).data)
             return _refused(error)
         return "taken"
 

@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from demaq.language.endpoints import destination
+from demaq.language.endpoints import parse_destination
 from demaq.masking import MASK, mask_address, mask_addresses
 from tests.support.drawing import example_count
 
@@ -89,6 +89,6 @@ def test_no_secret_survives_wherever_it_stands(chance: random.Random):
 )
 def test_an_address_that_is_refused_is_refused_without_its_secrets(address: str):
     with pytest.raises(ValueError, match=r".") as refused:
-        destination(address)
+        parse_destination(address)
     assert SECRET not in str(refused.value)
     assert MASK in str(refused.value) or SECRET not in address or "?" not in address

@@ -17,7 +17,7 @@ from demaq.engine.error_routing import ErrorReport, error_queues, read_error
 from demaq.engine.replay import NO_RULE, failed_rule, first_failed_number, is_copy, requests_about
 from demaq.errors import OperatorError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.protocol import Store, StoredMessage
 from demaq.system_properties import ERROR_LEVEL
 
@@ -99,9 +99,9 @@ class Finder:
         program, filters = self._program, self._filters
         for queue in filters.queues:
             if queue not in program.queues:
-                raise NothingToFind(unknown("queue", queue, program.queues))
+                raise NothingToFind(describe_unknown("queue", queue, program.queues))
         if filters.rule is not None and filters.rule not in self._plan.rules:
-            raise NothingToFind(unknown("rule", filters.rule, self._plan.rules))
+            raise NothingToFind(describe_unknown("rule", filters.rule, self._plan.rules))
         if filters.since is not None and filters.until is not None and filters.since >= filters.until:
             raise NothingToFind("--since is not before --until")
         for queue in filters.queues:

@@ -11,7 +11,7 @@ from demaq.cli.parameters import STDIN, STDIN_NAME, read_stdin
 from demaq.errors import ProgramError
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.loader import CheckedProgram, StaticCheck, check_application, check_text
-from demaq.language.parser import decoded_source
+from demaq.language.parser import decode_source
 from demaq.language.program.program import Program
 
 
@@ -39,7 +39,7 @@ def check_paths(paths: Sequence[str | os.PathLike[str]], static_check: StaticChe
 
 def read_module_from_stdin() -> str:
     """Return the text of a module on standard input. Raises a ProgramError if it is not UTF-8."""
-    return decoded_source(read_stdin(), STDIN_NAME)
+    return decode_source(read_stdin(), STDIN_NAME)
 
 
 def show(diagnostics: list[Diagnostic]) -> None:

@@ -12,7 +12,7 @@ from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
 from demaq.compiler.explain import explain_json
 from demaq.compiler.planner import make_plan
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 
 
 @click.command(
@@ -39,9 +39,9 @@ def explain(application: tuple[str, ...], rule: str | None, queue: str | None, a
     """
     plan = make_plan(load_or_exit(application))
     if rule is not None and rule not in plan.rules:
-        raise click.UsageError(unknown("rule", rule, plan.rules))
+        raise click.UsageError(describe_unknown("rule", rule, plan.rules))
     if queue is not None and queue not in plan.queues:
-        raise click.UsageError(unknown("queue", queue, plan.queues))
+        raise click.UsageError(describe_unknown("queue", queue, plan.queues))
     answers = answers_of(plan)
     if as_json:
         click.echo(json.dumps(explain_json(plan, rule, queue, answers), indent=2))

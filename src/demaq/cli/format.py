@@ -12,8 +12,8 @@ from demaq.cli.parameters import STDIN, STDIN_NAME
 from demaq.errors import ProgramError
 from demaq.files import name_in_errors
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.parser import application_files, parse_module, read_source
-from demaq.language.printing.printer import canonical_layout
+from demaq.language.parser import find_application_files, parse_module, read_source
+from demaq.language.printing.printer import format_canonically
 
 
 @click.command(cls=ExampleFirst, example="$ demaq format --write orders.dmq")
@@ -29,7 +29,7 @@ def format(application: tuple[str, ...], write: bool, only_check: bool) -> int:
         if application == (STDIN,):
             sources = [(Path(STDIN_NAME), read_module_from_stdin())]
         else:
-            sources = [(path, read_source(path)) for path in application_files(application)]
+            sources = [(path, read_source(path)) for path in find_application_files(application)]
     except ProgramError as error:
         show([Diagnostic.of(error)])
         return 1
@@ -39,7 +39,7 @@ def format(application: tuple[str, ...], write: bool, only_check: bool) -> int:
         module, found = parse_module(text, str(path))
         errors.extend(found)
         if not found:
-            formatted.append((path, text, canonical_layout(module)))
+            formatted.append((path, text, format_canonically(module)))
     if errors:
         show([Diagnostic.of(error) for error in errors])
         return 1

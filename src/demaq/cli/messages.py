@@ -21,7 +21,7 @@ from demaq.cli.stores import (
     store_option,
 )
 from demaq.control.message_json import as_json as message_json
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
@@ -63,7 +63,7 @@ def expect_queue(store: SqlStore, queue: str) -> None:
     """Nothing is in a queue: end with an error where there is no such queue."""
     program = program_of(store)
     if program is not None and queue not in program.queues:
-        raise click.ClickException(unknown("queue", queue, program.queues))
+        raise click.ClickException(describe_unknown("queue", queue, program.queues))
 
 
 def format_message(message: StoredMessage, state: State) -> str:

@@ -38,7 +38,7 @@ from demaq.control.client import RemoteNode, running_node
 from demaq.errors import StoreError
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.loader import load_program, load_program_texts
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.server.message_watch import Watch
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
@@ -340,7 +340,7 @@ def _show_impossible(found: SearchResult, filters: Filters) -> None:
     if filters.codes and not found.found and not found.impossible and found.seen:
         patterns = [code for code in filters.codes if code not in found.seen]
         if patterns:
-            _tell(unknown("error", patterns[0], sorted(found.seen)))
+            _tell(describe_unknown("error", patterns[0], sorted(found.seen)))
 
 
 def _tell(line: str) -> None:

@@ -21,7 +21,7 @@ from demaq.cli.stores import (
 )
 from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
 
@@ -70,4 +70,4 @@ def _normalise_key(store: SqlStore, slicing: str, key: str) -> str:
 
 def _expect_slicing(program: Program | None, slicing: str) -> None:
     if program is not None and slicing not in program.slicings:
-        raise click.ClickException(unknown("slicing", slicing, program.slicings))
+        raise click.ClickException(describe_unknown("slicing", slicing, program.slicings))

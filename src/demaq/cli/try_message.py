@@ -25,10 +25,10 @@ from demaq.evaluation.outcomes import Enqueued, Outcome, RuleError, StateReader
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
-from demaq.language.analysis.missed_names import MissedName, vocabulary_of
+from demaq.language.analysis.missed_names import MissedName, read_vocabulary
 from demaq.language.diagnostics import Diagnostic
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.messages import Message, PropertyValue
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
@@ -91,7 +91,7 @@ def try_message(
     if not is_stored and queue is None:
         raise click.UsageError("say in which queue the message arrives: --queue QUEUE")
     if queue is not None and queue not in program.queues:
-        raise click.UsageError(unknown("queue", queue, program.queues))
+        raise click.UsageError(describe_unknown("queue", queue, program.queues))
     try:
         compiled = compile_program(program)
     except ProgramError as error:
@@ -105,7 +105,9 @@ def try_message(
             if found is None:
                 raise click.ClickException(f"there is no message {message_file} in {place}, and no such file")
             if found.queue not in program.queues:
-                raise click.ClickException(f"message {found.seq}: {unknown('queue', found.queue, program.queues)}")
+                raise click.ClickException(
+                    f"message {found.seq}: {describe_unknown('queue', found.queue, program.queues)}"
+                )
             refused, queue = tried.try_stored(store, found), found.queue
     else:
         assert queue is not None, "asked for above"
@@ -166,7 +168,7 @@ class _Tried:
     def missed(self) -> list[tuple[str, MissedName]]:
         """Return names that miss an element of the message for its namespace: of rules that do nothing, of properties
         that are absent."""
-        vocabulary = vocabulary_of(self.message.document.tree.getroot())
+        vocabulary = read_vocabulary(self.message.document.tree.getroot())
         outcome, queue = self.outcome, self.message.queue
         active = {*outcome.fired, *[action.rule for action in outcome.actions], *[e.rule for e in outcome.errors]}
         idle = [plan.rule for plan in self._compiled.plan.queues[queue].rules if plan.rule.name not in active]

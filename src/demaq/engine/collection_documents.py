@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 
 
 def collection_texts(program: Program, name: str, documents: Sequence[bytes | str]) -> list[str]:
@@ -16,7 +16,7 @@ def collection_texts(program: Program, name: str, documents: Sequence[bytes | st
     Collections need no declaration; but where the program declares some, it means these.
     """
     if program.collections and name not in program.collections:
-        raise MessageError("enqueueError", unknown("collection", name, program.collections))
+        raise MessageError("enqueueError", describe_unknown("collection", name, program.collections))
     texts: list[str] = []
     for number, document in enumerate(documents, 1):
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from demaq.errors import MessageError, StoreError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import Suggestions, unknown
+from demaq.language.resolving.suggestions import Suggestions, describe_unknown
 from demaq.messages import PropertyValue
 from demaq.store.protocol import Store
 from demaq.store.request_names import SEPARATOR, has_digest, name_of
@@ -36,7 +36,7 @@ def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) 
 def expect_queue(program: Program, queue: str) -> None:
     """Raises a MessageError where the program has no such queue."""
     if queue not in program.queues:
-        raise MessageError("enqueueError", unknown("queue", queue, program.queues))
+        raise MessageError("enqueueError", describe_unknown("queue", queue, program.queues))
 
 
 def expect_repeated(store: Store, request: str | None) -> None:

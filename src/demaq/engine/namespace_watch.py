@@ -13,8 +13,8 @@ from lxml import etree
 
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
-from demaq.language.analysis.message_names import MessageName, message_names
-from demaq.language.analysis.missed_names import MissedName, Vocabulary, missed_names, vocabulary_of
+from demaq.language.analysis.message_names import MessageName, find_message_names
+from demaq.language.analysis.missed_names import MissedName, Vocabulary, find_missed_names, read_vocabulary
 from demaq.language.program.program import Program, Rule
 from demaq.store.protocol import StoredMessage
 
@@ -46,7 +46,7 @@ class NamespaceWatch:
         if len(self.reports) >= REPORTS_MAX:
             return
         try:
-            vocabulary = vocabulary_of(Document(message.body).tree.getroot())
+            vocabulary = read_vocabulary(Document(message.body).tree.getroot())
         except (etree.XMLSyntaxError, ValueError):
             return  # deeper than whoever comes from outside may be
         rules = [plan.rule for plan in self._plan.queues[message.queue].rules]
@@ -65,8 +65,8 @@ def missed_by_rules(program: Program, rules: Iterable[Rule], vocabulary: Vocabul
     found: list[tuple[Rule, MissedName]] = []
     for rule in rules:
         names = program.modules[rule.module].names
-        asked: list[MessageName] = message_names(rule.body.condition, names)
-        found += [(rule, missed) for missed in missed_names(asked, vocabulary, names.prefixes)]
+        asked: list[MessageName] = find_message_names(rule.body.condition, names)
+        found += [(rule, missed) for missed in find_missed_names(asked, vocabulary, names.prefixes)]
     return found
 
 
@@ -81,5 +81,7 @@ def missed_by_properties(
         if value is None or prop.module is None:
             continue
         names = program.modules[prop.module].names
-        found += [(name, missed) for missed in missed_names(message_names(value, names), vocabulary, names.prefixes)]
+        found += [
+            (name, missed) for missed in find_missed_names(find_message_names(value, names), vocabulary, names.prefixes)
+        ]
     return found

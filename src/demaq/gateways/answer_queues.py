@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from demaq.compiler.plan import Plan
-from demaq.language.endpoints import arrival_at
-from demaq.language.extensions import why_not_started
+from demaq.language.endpoints import parse_inbound_address
+from demaq.language.extensions import explain_not_started
 from demaq.language.program.program import Gateway, Program, Queue
 from demaq.soap import Interface, read_interface
 
@@ -102,11 +102,11 @@ def _takes_requests(queue: Queue) -> bool:
     """Return whether it takes requests: who sends a mail does not wait."""
     if queue.kind != "incomingGateway" or queue.gateway is None or not _is_at_work(queue):
         return False
-    return arrival_at(queue.name, queue.gateway.endpoint).kind == "http"
+    return parse_inbound_address(queue.name, queue.gateway.endpoint).kind == "http"
 
 
 def _is_at_work(queue: Queue) -> bool:
-    return queue.gateway is not None and why_not_started([name for name, _ in queue.gateway.extensions]) is None
+    return queue.gateway is not None and explain_not_started([name for name, _ in queue.gateway.extensions]) is None
 
 
 def _port(queue: Queue) -> tuple[object, str | None] | None:

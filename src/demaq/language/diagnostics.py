@@ -57,7 +57,7 @@ def warning(code: str, message: str, at: SourceLocation | None, hint: str | None
     return Diagnostic(severity="warning", code=code, message=message, at=at, hint=hint)
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return each diagnostic once: errors before warnings, both sorted by file and location."""
     seen: dict[tuple[bool, str, int, str, str], Diagnostic] = {}
     for item in diagnostics:

@@ -39,7 +39,7 @@ class Destination:
     """The peer of the connection: scheme, host and port, or the domain of a mail address."""
 
 
-def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
+def parse_inbound_address(queue: str, endpoint: str | None) -> InboundAddress:
     """Return where an incoming gateway listens. Raises ValueError with the reason.
 
     `http:/orders`, `/orders` and `http://any.host/orders` are all the path `/orders`: the node decides about its host.
@@ -51,7 +51,7 @@ def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
     if colon and scheme.lower() == "mailto":
         address = unquote(rest.partition("?")[0]).strip()
         if not _MAIL_ADDRESS.fullmatch(address):
-            raise ValueError(f"{_shown(endpoint)} has no mail address")
+            raise ValueError(f"{_shorten(endpoint)} has no mail address")
         return InboundAddress("mail", address.lower())
     if colon and "/" not in scheme and scheme.lower() not in ("http", "https"):
         raise ValueError(f"{scheme[:20]}: is not known here")
@@ -64,19 +64,19 @@ def arrival_at(queue: str, endpoint: str | None) -> InboundAddress:
     return _path("/" + unquote(path).lstrip("/"))
 
 
-def destination(address: str) -> Destination:
+def parse_destination(address: str) -> Destination:
     """Return where a message goes. Raises ValueError with the reason."""
     text = address.strip()
     scheme, colon, rest = text.partition(":")
     if not colon:
-        raise ValueError(f"{_shown(address)} is no complete address")
+        raise ValueError(f"{_shorten(address)} is no complete address")
     match scheme.lower():
         case "http" | "https":
             return Destination("http", text, _peer(text))
         case "mailto":
             receivers = [unquote(part).strip() for part in rest.partition("?")[0].split(",")]
             if not all([_MAIL_ADDRESS.fullmatch(receiver) for receiver in receivers]):
-                raise ValueError(f"{_shown(address)} has no mail address")
+                raise ValueError(f"{_shorten(address)} has no mail address")
             return Destination("mail", text, receivers[0].rpartition("@")[2].lower())
     raise ValueError(f"{scheme[:20]}: is not known here")
 
@@ -86,26 +86,26 @@ def _path(path: str) -> InboundAddress:
     if clean in RESERVED_PATHS:
         raise ValueError(f"{clean} is the node's own")
     if not clean.isprintable():
-        raise ValueError(f"{_shown(clean)} is no path")
+        raise ValueError(f"{_shorten(clean)} is no path")
     return InboundAddress("http", clean)
 
 
 def _peer(address: str) -> str:
     if _NOT_IN_ADDRESSES.search(address):
-        raise ValueError(f"{_shown(address)} has characters that no address has")
+        raise ValueError(f"{_shorten(address)} has characters that no address has")
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError:  # without the text of the error, which may quote a part of a password
-        raise ValueError(f"{_shown(address)} is no address: its host or its port cannot be one") from None
+        raise ValueError(f"{_shorten(address)} is no address: its host or its port cannot be one") from None
     if not host:
-        raise ValueError(f"{_shown(address)} has no host")
+        raise ValueError(f"{_shorten(address)} has no host")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a name or password does not belong into an address; the node's settings have a place for it")
     scheme = parts.scheme.lower()
     return f"{scheme}://{host.lower()}:{port or (443 if scheme == 'https' else 80)}"
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     masked = mask_address(text)
     return repr(masked if len(masked) <= 80 else masked[:77] + "...")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def why_not_started(extensions: Iterable[str]) -> str | None:
+def explain_not_started(extensions: Iterable[str]) -> str | None:
     """Return the reason why a gateway that asks for these extensions is not started, or None if it is."""
     asked = " and ".join(dict.fromkeys(extensions))
     return f"it asks for {asked}, which this version does not have, and is not run without" if asked else None

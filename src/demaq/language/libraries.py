@@ -29,7 +29,7 @@ class Libraries:
     _by_file: dict[Path, ast.Query | None] = field(default_factory=dict)
     """None if the file could not be read."""
 
-    def imported_by(self, prolog: Sequence[ast.Decl], file: str) -> tuple[ast.Query, ...]:
+    def find_imports(self, prolog: Sequence[ast.Decl], file: str) -> tuple[ast.Query, ...]:
         """Return the library modules a prolog imports, directly or through others, each once, dependencies first."""
         found: dict[ast.Query, None] = {}
         opened: set[Path] = set()

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.checks import ERRORS, WARNINGS
-from demaq.language.diagnostics import Diagnostic, in_order
+from demaq.language.diagnostics import Diagnostic, sort_diagnostics
 from demaq.language.libraries import Libraries
 from demaq.language.parser import parse_module, read_application
 from demaq.language.program.bodies import DraftModule, DraftRule, Library
@@ -52,7 +52,7 @@ class CheckedProgram:
 
 def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Program:
     """Return the program in files or folders. Raises a ProgramError; its `others` are the further errors."""
-    return _program_of(check_application(paths, static_check))
+    return _require_program(check_application(paths, static_check))
 
 
 def load_program_texts(files: Mapping[str, str]) -> Program:
@@ -64,7 +64,7 @@ def load_program_texts(files: Mapping[str, str]) -> Program:
         modules.append(module)
         errors.extend(found)
     at = modules[0].at if modules else NOWHERE
-    return _program_of(_check_all(ast.Application(at, tuple(modules)), errors, None))
+    return _require_program(_check_all(ast.Application(at, tuple(modules)), errors, None))
 
 
 def check_text(text: str, file: str, static_check: StaticCheck | None = None) -> CheckedProgram:
@@ -73,7 +73,7 @@ def check_text(text: str, file: str, static_check: StaticCheck | None = None) ->
     return _check_all(ast.Application(module.at, (module,)), errors, static_check)
 
 
-def _program_of(checked: CheckedProgram) -> Program:
+def _require_program(checked: CheckedProgram) -> Program:
     errors = [item.error() for item in checked.errors]
     if errors:
         errors[0].others = tuple(errors[1:])
@@ -104,15 +104,17 @@ def _check_all(
         errors = [item for item in found if item.severity == "error"]
         program = None if errors else build_program(draft)
         if static_check is not None:
-            sound = program if not errors else _sound_part(draft, errors, syntax_errors)
+            sound = program if not errors else _build_without_faulty_rules(draft, errors, syntax_errors)
             found += static_check(sound) if sound is not None else []
-    found = in_order(_not_silenced(found, draft))
+    found = sort_diagnostics(_drop_silenced(found, draft))
     if [item for item in found if item.severity == "error"]:
         program = None
     return CheckedProgram(program, found)
 
 
-def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[ProgramError]) -> Program | None:
+def _build_without_faulty_rules(
+    draft: Draft, errors: list[Diagnostic], syntax_errors: list[ProgramError]
+) -> Program | None:
     """Return the program without the rules that have errors, if nothing else has."""
     if syntax_errors:
         return None
@@ -122,7 +124,7 @@ def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[Prog
         spans.setdefault(at.source, []).append((at.start, at.end, rule))
     faulty: set[DraftRule] = set()
     for item in errors:
-        around = _rule_around(item, spans)
+        around = _find_enclosing_rule(item, spans)
         if around is None:
             return None
         faulty.add(around)
@@ -132,7 +134,7 @@ def _sound_part(draft: Draft, errors: list[Diagnostic], syntax_errors: list[Prog
     return program
 
 
-def _rule_around(item: Diagnostic, spans: dict[Source, list[tuple[int, int, DraftRule]]]) -> DraftRule | None:
+def _find_enclosing_rule(item: Diagnostic, spans: dict[Source, list[tuple[int, int, DraftRule]]]) -> DraftRule | None:
     """Return the rule that contains a diagnostic. Rules of a source do not overlap."""
     if item.at is None or item.at.source not in spans:
         return None
@@ -151,10 +153,10 @@ def _resolve(application: ast.Application) -> tuple[Draft, list[Diagnostic]]:
     modules: list[DraftModule] = []
     found: list[Diagnostic] = []
     for number, tree in enumerate(application.modules):
-        trees = libraries.imported_by(tree.prolog, tree.at.file)
+        trees = libraries.find_imports(tree.prolog, tree.at.file)
         for library in trees:
             if library not in resolved:
-                imports = libraries.imported_by(library.prolog, library.at.file)
+                imports = libraries.find_imports(library.prolog, library.at.file)
                 resolved[library] = Library(library, resolve_query(library, imports, suggestions))
                 found += resolved[library].names.problems
         names = resolve_module(tree, trees, suggestions)
@@ -171,12 +173,12 @@ def _check(draft: Draft, resolved: list[Diagnostic], syntax_errors: list[Program
         for check in WARNINGS:
             found.extend(check(draft))
         return found
-    noise = _noise(draft, syntax_errors)
+    noise = _make_noise_filter(draft, syntax_errors)
     resolved[:] = [item for item in resolved if not noise(item)]
     return [item for item in found if not noise(item)]
 
 
-def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnostic], bool]:
+def _make_noise_filter(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnostic], bool]:
     """Return a predicate for consequences of syntax errors: names that the unparsed text may have declared."""
     unread_prologs: set[str] = set()
     lost = len(syntax_errors)
@@ -197,9 +199,9 @@ def _noise(draft: Draft, syntax_errors: list[ProgramError]) -> Callable[[Diagnos
     return is_noise
 
 
-def _not_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
+def _drop_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
     """Return the diagnostics without warnings that a comment on their line silences."""
-    silenced = _silenced_lines(draft)
+    silenced = _find_silenced_lines(draft)
     kept: list[Diagnostic] = []
     for item in found:
         codes = silenced.get((item.at.file, item.at.line)) if item.at is not None else None
@@ -208,7 +210,7 @@ def _not_silenced(found: list[Diagnostic], draft: Draft) -> list[Diagnostic]:
     return kept
 
 
-def _silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
+def _find_silenced_lines(draft: Draft) -> dict[tuple[str, int], set[str]]:
     """Return the codes that the comment on each line names; an empty set means all codes."""
     lines: dict[tuple[str, int], set[str]] = {}
     for module in draft.modules:

@@ -30,7 +30,7 @@ PREFIXES = {
 }
 
 
-def part_name(uri: str | None, local: str) -> str:
+def make_part_name(uri: str | None, local: str) -> str:
     """Return the canonical name of a queue, property, slicing, rule or collection.
 
     Unprefixed names are themselves, names of the system are `demaq:local`, others carry their namespace.

@@ -54,7 +54,7 @@ def read_application(
     """Parse an application and report all syntax errors of all its files."""
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
-    for path in application_files(paths):
+    for path in find_application_files(paths):
         try:
             text = read_source(path)
         except ProgramError as error:  # the other files may have errors as well
@@ -66,7 +66,7 @@ def read_application(
     return ast.Application(modules[0].at if modules else NOWHERE, tuple(modules)), errors
 
 
-def application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files: a file stands for itself, a folder for the .dmq files in it and below."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[Path, Path] = {}
@@ -91,10 +91,10 @@ def read_source(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ProgramError(f"{path}: cannot be read: {error.strerror or error}", code="DQ0104") from error
-    return decoded_source(data, str(path))
+    return decode_source(data, str(path))
 
 
-def decoded_source(data: bytes, file: str) -> str:
+def decode_source(data: bytes, file: str) -> str:
     """Return the text of a module from its bytes."""
     try:
         return data.decode("utf-8-sig")

@@ -40,8 +40,8 @@ from demaq.gateways.security.authentication import Authenticator
 from demaq.gateways.security.tls import Renewal
 from demaq.gateways.settings import Settings
 from demaq.gateways.store_reader import StoreReader
-from demaq.language.endpoints import HEALTH, METRICS, READINESS, InboundAddress, arrival_at
-from demaq.language.extensions import why_not_started
+from demaq.language.endpoints import HEALTH, METRICS, READINESS, InboundAddress, parse_inbound_address
+from demaq.language.extensions import explain_not_started
 from demaq.language.program.program import Program
 from demaq.server.metrics import CONTENT_TYPE, Metrics, Sources
 from demaq.server.node import Node
@@ -80,7 +80,7 @@ class Gateways:
         program = node.program
         gateways = {name: queue.gateway for name, queue in program.queues.items() if queue.gateway is not None}
         reasons = {
-            name: why_not_started([used for used, _ in gateway.extensions]) for name, gateway in gateways.items()
+            name: explain_not_started([used for used, _ in gateway.extensions]) for name, gateway in gateways.items()
         }
         self.left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         """Gateways that are not at work, with the reason."""
@@ -95,7 +95,7 @@ class Gateways:
         """Addresses of those that get mail."""
         for name, gateway in gateways.items():
             if program.queues[name].kind == "incomingGateway" and name not in self.left_out:
-                arrival = arrival_at(name, gateway.endpoint)
+                arrival = parse_inbound_address(name, gateway.endpoint)
                 if arrival.kind == "http":
                     self._paths[arrival.place] = name
                 else:
@@ -390,7 +390,7 @@ def has_mail_gateways(program: Program) -> bool:
 
 def _list_inbound_addresses(program: Program) -> list[InboundAddress]:
     return [
-        arrival_at(queue.name, queue.gateway.endpoint)
+        parse_inbound_address(queue.name, queue.gateway.endpoint)
         for queue in program.queues.values()
         if queue.kind == "incomingGateway" and queue.gateway is not None
     ]

@@ -1,15 +1,15 @@
 """WSDL and SOAP without any I/O: read an interface, open and write envelopes, write faults."""
 
-from demaq.soap.envelope import UNDERSTOOD, Envelope, Header, read_envelope, version_of, write_envelope
+from demaq.soap.envelope import UNDERSTOOD, Envelope, Header, detect_version, read_envelope, write_envelope
 from demaq.soap.exchange import (
-    Asked,
     SoapAnswer,
+    SoapCall,
     SoapRequest,
-    answer_for,
-    asked,
-    refusal_for,
-    request_for,
-    response_of,
+    make_answer,
+    make_fault_answer,
+    make_request,
+    read_call,
+    read_response,
 )
 from demaq.soap.faults import (
     Fault,
@@ -22,38 +22,38 @@ from demaq.soap.faults import (
 )
 from demaq.soap.interface import Interface, Operation
 from demaq.soap.refusals import SoapRefusal
-from demaq.soap.transport import action_of, content_type
-from demaq.soap.ws_addressing import AddressingHeaders, addressing_of, answer_headers
+from demaq.soap.transport import content_type, read_action
+from demaq.soap.ws_addressing import AddressingHeaders, make_answer_headers, read_addressing
 from demaq.soap.wsdl import read_interface
 
 __all__ = [
     "UNDERSTOOD",
     "AddressingHeaders",
-    "Asked",
     "Envelope",
     "Fault",
     "Header",
     "Interface",
     "Operation",
     "SoapAnswer",
+    "SoapCall",
     "SoapRefusal",
     "SoapRequest",
-    "action_of",
-    "addressing_of",
-    "answer_for",
-    "answer_headers",
-    "asked",
     "content_type",
     "convert_fault",
     "describe_fault",
+    "detect_version",
     "fault_status",
+    "make_answer",
+    "make_answer_headers",
+    "make_fault_answer",
+    "make_request",
+    "read_action",
+    "read_addressing",
+    "read_call",
     "read_envelope",
     "read_fault",
     "read_interface",
-    "refusal_for",
-    "request_for",
-    "response_of",
-    "version_of",
+    "read_response",
     "write_envelope",
     "write_fault",
     "write_refusal",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from lxml import etree
 
-from demaq.soap.interface_files import Files, unusable
+from demaq.soap.interface_files import Files, refuse_interface
 from demaq.soap.message_schema import InterfaceSchemas
-from demaq.soap.qualified_names import WSDL, WSDL_2, XML_SCHEMA, clark, elements_of, local_name, resolved
+from demaq.soap.qualified_names import WSDL, WSDL_2, XML_SCHEMA, child_elements, clark, local_name, resolve_name
 
 _NAMED = ("message", "portType", "binding", "service")
 
@@ -34,17 +34,17 @@ class Definitions:
         """Return the component that an attribute refers to, with its qualified name."""
         written = at.get(attribute)
         if not written:
-            unusable(f"line {at.sourceline}: {local_name(str(at.tag))} has no {attribute}")
-        name = resolved(at, written)
+            refuse_interface(f"line {at.sourceline}: {local_name(str(at.tag))} has no {attribute}")
+        name = resolve_name(at, written)
         found = self._parts[kind].get(name)
         if found is None and ":" not in written:  # without prefix although the default namespace is that of WSDL
             name = clark(self.namespace, written.strip())
             found = self._parts[kind].get(name)
         if found is None:
-            unusable(f'line {at.sourceline}: there is no {kind} "{written}"')
+            refuse_interface(f'line {at.sourceline}: there is no {kind} "{written}"')
         return name, found
 
-    def service_place(self, service: etree._Element | None) -> tuple[Path, str]:
+    def find_service(self, service: etree._Element | None) -> tuple[Path, str]:
         """Return the file that declares a service, and its name there; without services the WSDL itself."""
         if service is None:
             return self.path, ""
@@ -54,11 +54,11 @@ class Definitions:
     def element(self, part: etree._Element) -> str:
         """Return the qualified name of the element of a part. Without prefix it is never in the namespace of WSDL."""
         written = part.get("element", "")
-        name = resolved(part, written)
+        name = resolve_name(part, written)
         if ":" not in written and part.nsmap.get(None) == WSDL:
             name = written.strip()
         if not self.schemas.declares(name):
-            unusable(f'line {part.sourceline}: no schema declares element "{written}"')
+            refuse_interface(f'line {part.sourceline}: no schema declares element "{written}"')
         return name
 
 
@@ -68,9 +68,9 @@ def read_definitions(path: Path) -> Definitions:
     definitions = Definitions(path, files, InterfaceSchemas(files))
     root = files.root(path)
     if root.tag == clark(WSDL_2, "description"):
-        unusable("it is a WSDL 2.0 document, and WSDL 1.1 is what is supported")
+        refuse_interface("it is a WSDL 2.0 document, and WSDL 1.1 is what is supported")
     if root.tag != clark(WSDL, "definitions"):
-        unusable(f"it is no WSDL document: its root is {root.tag}")
+        refuse_interface(f"it is no WSDL document: its root is {root.tag}")
     definitions.namespace = root.get("targetNamespace")
     _add_file(definitions, path, root)
     return definitions
@@ -86,27 +86,27 @@ def _add_file(definitions: Definitions, path: Path, root: etree._Element) -> Non
         if root.tag == clark(XML_SCHEMA, "schema"):  # an old way to import a schema
             definitions.schemas.add(root, path)
         elif root.tag != clark(WSDL, "definitions"):
-            unusable(f"{path.name} is imported and no WSDL document: its root is {root.tag}")
+            refuse_interface(f"{path.name} is imported and no WSDL document: its root is {root.tag}")
         _add_parts(definitions, root)
         for types in root.iterchildren(clark(WSDL, "types")):
             for schema in types.iterchildren(clark(XML_SCHEMA, "schema")):
                 definitions.schemas.add(schema, path)
-        waiting += reversed([_imported(definitions, one, path) for one in root.iterchildren(clark(WSDL, "import"))])
+        waiting += reversed([_read_import(definitions, one, path) for one in root.iterchildren(clark(WSDL, "import"))])
 
 
 def _add_parts(definitions: Definitions, root: etree._Element) -> None:
     namespace = root.get("targetNamespace")
-    for child in elements_of(root):
+    for child in child_elements(root):
         kind = local_name(str(child.tag))
         if kind in _NAMED and child.tag == clark(WSDL, kind):
             definitions.all(kind).setdefault(clark(namespace, child.get("name", "")), child)
 
 
-def _imported(definitions: Definitions, reference: etree._Element, path: Path) -> tuple[Path, etree._Element]:
+def _read_import(definitions: Definitions, reference: etree._Element, path: Path) -> tuple[Path, etree._Element]:
     place = reference.get("location")
     if not place:
-        unusable(f"{path.name}: line {reference.sourceline}: an import has no location")
+        refuse_interface(f"{path.name}: line {reference.sourceline}: an import has no location")
     target = definitions.files.path(place, path)
     if target is None:
-        unusable(f"{path.name}: {place} is not a local file; import a local copy")
+        refuse_interface(f"{path.name}: {place} is not a local file; import a local copy")
     return target, definitions.files.root(target, path)

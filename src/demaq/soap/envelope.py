@@ -14,9 +14,9 @@ from lxml import etree
 
 from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.soap.qualified_names import ENVELOPES, SOAP_1_1, SOAP_1_2, clark, elements_of, local_name, shown
+from demaq.soap.qualified_names import ENVELOPES, SOAP_1_1, SOAP_1_2, child_elements, clark, local_name, shorten
 from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, VERSION_MISMATCH, SoapRefusal
-from demaq.soap.standalone import standalone
+from demaq.soap.standalone import cut_out
 from demaq.soap.ws_addressing import ADDRESSING_HEADERS
 from demaq.system_properties import HEADER
 
@@ -64,7 +64,7 @@ class Envelope:
     headers: Sequence[Header] = ()
 
 
-def version_of(tree: etree._ElementTree) -> str | None:
+def detect_version(tree: etree._ElementTree) -> str | None:
     """Return the version of SOAP if a document is an envelope, None if it is any other document.
 
     An element named Envelope is an envelope of SOAP only if it has a Body in its own namespace.
@@ -81,16 +81,16 @@ def version_of(tree: etree._ElementTree) -> str | None:
 def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERSTOOD) -> Envelope:
     """Return the content of an envelope. Raises SoapRefusal."""
     root = tree.getroot()
-    version = version_of(tree)
+    version = detect_version(tree)
     if version is None and local_name(str(root.tag)) == "Envelope":
         raise _version_mismatch(root)
     if version is None:
-        raise SoapRefusal(CLIENT, f"{shown(str(root.tag))} is no SOAP envelope")
+        raise SoapRefusal(CLIENT, f"{shorten(str(root.tag))} is no SOAP envelope")
     header, body = _header_and_body(root, version)
     try:
         headers = _headers(header, version) if header is not None else ()
         _refuse_not_understood(headers, version, understood)
-        return _opened(version, body, headers)
+        return _open(version, body, headers)
     except MessageError as error:
         if isinstance(error, SoapRefusal):
             raise
@@ -99,53 +99,53 @@ def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERST
 
 def write_envelope(version: str, body_text: str | None, headers: Iterable[str] = ()) -> bytes:
     """Return an envelope with a document and the texts of header blocks."""
-    blocks = "".join([without_declaration(block) for block in headers])
+    blocks = "".join([strip_declaration(block) for block in headers])
     header = f"<soapenv:Header>{blocks}</soapenv:Header>" if blocks else ""
-    body = without_declaration(body_text) if body_text is not None else ""
+    body = strip_declaration(body_text) if body_text is not None else ""
     return (
         f'<?xml version="1.0" encoding="utf-8"?>\n<soapenv:Envelope xmlns:soapenv="{ENVELOPES[version]}">'
         f"{header}<soapenv:Body>{body}</soapenv:Body></soapenv:Envelope>"
     ).encode()
 
 
-def without_declaration(text: str) -> str:
+def strip_declaration(text: str) -> str:
     """Return the text of a document without its XML declaration, for use inside another document."""
     match = _DECLARATION.match(text)
     return text[match.end() :] if match else text
 
 
 def _version_mismatch(root: etree._Element) -> SoapRefusal:
-    return SoapRefusal(VERSION_MISMATCH, f"{shown(str(root.tag))} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
+    return SoapRefusal(VERSION_MISMATCH, f"{shorten(str(root.tag))} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
 
 
 def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
     namespace = ENVELOPES[version]
-    children = elements_of(root, _CHILDREN_SHOWN_MAX)
+    children = child_elements(root, _CHILDREN_SHOWN_MAX)
     found = [str(child.tag) for child in children]
     header, body = clark(namespace, "Header"), clark(namespace, "Body")
     if found == [header, body]:
         return children[0], children[1]
     if found == [body]:
         return None, children[0]
-    what = shown(", ".join([local_name(name) for name in found])) or "nothing"
+    what = shorten(", ".join([local_name(name) for name in found])) or "nothing"
     raise SoapRefusal(
         CLIENT, f"an Envelope has a Header, which may be left out, and one Body; here is {what}", version=version
     )
 
 
-def _opened(version: str, body: etree._Element, headers: Sequence[Header]) -> Envelope:
-    content = elements_of(body, 2)
+def _open(version: str, body: etree._Element, headers: Sequence[Header]) -> Envelope:
+    content = child_elements(body, 2)
     if len(content) > 1:
         raise SoapRefusal(CLIENT, "the Body has several elements: one is expected", version=version)
     if _has_text(body):
         raise SoapRefusal(CLIENT, "the Body has text outside of an element", version=version)
     if not content:
         return Envelope(version=version, body=None, headers=headers)
-    return Envelope(version=version, body=standalone(content[0]), body_name=str(content[0].tag), headers=headers)
+    return Envelope(version=version, body=cut_out(content[0]), body_name=str(content[0].tag), headers=headers)
 
 
 def _headers(header: etree._Element, version: str) -> tuple[Header, ...]:
-    blocks = elements_of(header, HEADERS_MAX + 1)
+    blocks = child_elements(header, HEADERS_MAX + 1)
     if len(blocks) > HEADERS_MAX:
         raise SoapRefusal(CLIENT, f"the Header has more than {HEADERS_MAX} blocks", version=version)
     namespace = ENVELOPES[version]
@@ -153,7 +153,7 @@ def _headers(header: etree._Element, version: str) -> tuple[Header, ...]:
         [
             Header(
                 name=str(block.tag),
-                text=standalone(block),
+                text=cut_out(block),
                 must_understand=block.get(clark(namespace, "mustUnderstand"), "").strip() in _TRUE,
                 role=block.get(clark(namespace, _ROLE[version])),
             )
@@ -171,7 +171,7 @@ def _refuse_not_understood(headers: Iterable[Header], version: str, understood: 
     if names:
         raise SoapRefusal(
             MUST_UNDERSTAND,
-            f"header {shown(', '.join(names))} has to be understood, and is not",
+            f"header {shorten(', '.join(names))} has to be understood, and is not",
             version=version,
             not_understood=names,
         )
@@ -193,7 +193,7 @@ SECRET_BLOCKS = frozenset(
 """Blocks that may hold passwords; they become no properties."""
 
 
-def block_properties(blocks: Iterable[Header]) -> dict[str, str]:
+def read_block_properties(blocks: Iterable[Header]) -> dict[str, str]:
     """Return the texts of blocks by the names of their properties; blocks of one name are joined like HTTP headers."""
     found: dict[str, str] = {}
     for block in blocks:

@@ -14,11 +14,11 @@ from lxml import etree
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.soap.envelope import Envelope, read_envelope, version_of, write_envelope
+from demaq.soap.envelope import Envelope, detect_version, read_envelope, write_envelope
 from demaq.soap.escaping import quoteattr
 from demaq.soap.faults import Fault, convert_fault, fault_status, read_fault, write_fault, write_refusal
 from demaq.soap.interface import Interface, Operation, SoapBody
-from demaq.soap.qualified_names import local_name, shown
+from demaq.soap.qualified_names import local_name, shorten
 from demaq.soap.refusals import CLIENT, SERVER, SoapRefusal
 from demaq.soap.transport import action_headers, content_type, media_type
 
@@ -26,7 +26,7 @@ _XML_TYPES = ("text/xml", "application/xml", "application/soap+xml", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SoapCall:
     """A received request."""
 
     operation: Operation
@@ -52,18 +52,20 @@ class SoapAnswer:
     status: int
 
 
-def asked(interface: Interface, envelope: Envelope, action: str | None = None) -> Asked:
+def read_call(interface: Interface, envelope: Envelope, action: str | None = None) -> SoapCall:
     """Return the operation that an envelope asks for, and the message for the queue.
 
     Validates it against the schema.
     """
     operation = interface.operation(envelope.body_name, action)
-    message = envelope.body if envelope.body is not None else _stand_in(operation.input)
+    message = envelope.body if envelope.body is not None else _make_stand_in(operation.input)
     interface.check_input(Document(message).tree, operation)
-    return Asked(operation=operation, message=message)
+    return SoapCall(operation=operation, message=message)
 
 
-def answer_for(operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()) -> SoapAnswer:
+def make_answer(
+    operation: Operation | None, message_text: str, version: str, headers: Iterable[str] = ()
+) -> SoapAnswer:
     """Return the answer for a message. An element that the operation declares as a fault becomes a fault."""
     root = Document(message_text).tree.getroot()
     given = read_fault(root.getroottree())
@@ -82,7 +84,7 @@ def answer_for(operation: Operation | None, message_text: str, version: str, hea
     return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
 
 
-def refusal_for(version: str, error: MessageError) -> SoapAnswer:
+def make_fault_answer(version: str, error: MessageError) -> SoapAnswer:
     """Return the fault for a refused request, in this version unless the envelope has its own."""
     code = CLIENT
     if isinstance(error, SoapRefusal):
@@ -93,7 +95,7 @@ def refusal_for(version: str, error: MessageError) -> SoapAnswer:
     return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, code))
 
 
-def request_for(interface: Interface, message_text: str, headers: Iterable[str] = ()) -> SoapRequest:
+def make_request(interface: Interface, message_text: str, headers: Iterable[str] = ()) -> SoapRequest:
     """Return the request for a message of an outgoing gateway.
 
     Raises MessageError if the port has no such operation. `Interface.check_input` validates the message.
@@ -108,7 +110,7 @@ def request_for(interface: Interface, message_text: str, headers: Iterable[str] 
     )
 
 
-def response_of(
+def read_response(
     interface: Interface, operation: Operation, status: int, content_type: str | None, data: bytes
 ) -> str | Fault | None:
     """Return the content of a response: the document for the reply queue, a fault, or None if there is neither.
@@ -119,9 +121,9 @@ def response_of(
         if operation.is_one_way or status == HTTPStatus.ACCEPTED:
             return None
         raise MessageError("schemaViolation", f"the answer to {operation.name} is empty (status {status})")
-    tree = _answer_tree(content_type, data, status)
-    if version_of(tree) is None:
-        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {shown(str(tree.getroot().tag))}")
+    tree = _parse_answer(content_type, data, status)
+    if detect_version(tree) is None:
+        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {shorten(str(tree.getroot().tag))}")
     fault = read_fault(tree)
     if fault is not None:
         return fault
@@ -132,21 +134,21 @@ def response_of(
     if message is None:
         if not operation.output.is_empty:
             raise MessageError("schemaViolation", f"the answer to {operation.name} has an empty Body")
-        message = _stand_in(operation.output)
+        message = _make_stand_in(operation.output)
     interface.check_output(Document(message).tree, operation)
     return message
 
 
-def _answer_tree(content_type: str | None, data: bytes, status: int) -> etree._ElementTree:
+def _parse_answer(content_type: str | None, data: bytes, status: int) -> etree._ElementTree:
     kind = media_type(content_type)
     if kind.startswith("multipart/"):
         raise MessageError("notWellFormed", "the answer has attachments (MTOM or MIME), which are not supported")
     if kind not in _XML_TYPES and not kind.endswith("+xml"):
-        raise MessageError("notWellFormed", f"the answer is {shown(kind)} and no XML (status {status})")
+        raise MessageError("notWellFormed", f"the answer is {shorten(kind)} and no XML (status {status})")
     return parse_document(data).tree
 
 
-def _stand_in(body: SoapBody) -> str:
+def _make_stand_in(body: SoapBody) -> str:
     """Return the message that represents an empty Body."""
     namespace = body.element[1:].partition("}")[0] if body.element.startswith("{") else ""
     declared = f" xmlns={quoteattr(namespace)}" if namespace else ""

@@ -9,11 +9,20 @@ from http import HTTPStatus
 
 from lxml import etree
 
-from demaq.soap.envelope import without_declaration, write_envelope
+from demaq.soap.envelope import strip_declaration, write_envelope
 from demaq.soap.escaping import escape, quoteattr
-from demaq.soap.qualified_names import ENVELOPES, SOAP_1_1, SOAP_1_2, XML, clark, elements_of, local_name, resolved
+from demaq.soap.qualified_names import (
+    ENVELOPES,
+    SOAP_1_1,
+    SOAP_1_2,
+    XML,
+    child_elements,
+    clark,
+    local_name,
+    resolve_name,
+)
 from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSION_MISMATCH, SoapRefusal
-from demaq.soap.standalone import standalone
+from demaq.soap.standalone import cut_out
 
 _WORDS_OF_1_2 = {CLIENT: "Sender", SERVER: "Receiver"}
 _WORDS_OF_1_1 = {word: code for code, word in _WORDS_OF_1_2.items()}
@@ -56,7 +65,7 @@ def write_fault(
     headers: Iterable[str] = (),
 ) -> bytes:
     """Return an envelope with a fault."""
-    detail = without_declaration(detail_xml) if detail_xml else None
+    detail = strip_declaration(detail_xml) if detail_xml else None
     return convert_fault(Fault(version=version, code=code, reasons=[("", reason)], detail=detail), version, headers)
 
 
@@ -235,7 +244,7 @@ def _code(element: etree._Element | None) -> str | None:
     """Return a code of SOAP by its local name, any other one with its namespace."""
     if element is None:
         return None
-    name = resolved(element, element.text or "")
+    name = resolve_name(element, element.text or "")
     if not local_name(name):
         return None
     namespace = name[1:].rpartition("}")[0] if name.startswith("{") else ""
@@ -256,8 +265,8 @@ def _content(detail: etree._Element | None) -> str | None:
         return None
     has_text = any([text and text.strip() for text in [detail.text, *[child.tail for child in detail]]])
     pieces = [escape(detail.text or "")] if has_text else []
-    for child in detail if has_text else elements_of(detail):
-        pieces.append(standalone(child))
+    for child in detail if has_text else child_elements(detail):
+        pieces.append(cut_out(child))
         if has_text:
             pieces.append(escape(child.tail or ""))
     return "".join(pieces) or None

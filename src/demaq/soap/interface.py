@@ -10,8 +10,8 @@ from lxml import etree
 from demaq.errors import MessageError
 from demaq.soap.message_schema import PARTS, Schema
 from demaq.soap.published_wsdl import WsdlSource
-from demaq.soap.qualified_names import ENVELOPES, clark, elements_of, shown
-from demaq.soap.standalone import standalone
+from demaq.soap.qualified_names import ENVELOPES, child_elements, clark, shorten
+from demaq.soap.standalone import cut_out
 from demaq.xml_parsers import parse_characters
 
 DOCUMENT = "document"
@@ -77,10 +77,10 @@ class Interface:
             fitting = [one for one in fitting if action and one.action == action] or fitting
         if len(fitting) > 1:
             names = ", ".join([one.name for one in fitting])
-            raise MessageError("schemaViolation", f"{_described(body)} may be {names}; the action has to say which")
+            raise MessageError("schemaViolation", f"{_describe(body)} may be {names}; the action has to say which")
         if not fitting:
             raise MessageError(
-                "schemaViolation", f"port {self.port} has no operation for {_described(body)}{self._known_operations()}"
+                "schemaViolation", f"port {self.port} has no operation for {_describe(body)}{self._known_operations()}"
             )
         return fitting[0]
 
@@ -91,13 +91,13 @@ class Interface:
                 return one
         return self.operation(element, action)
 
-    def served(self, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes:
+    def publish(self, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes:
         """Return the WSDL for clients at `?wsdl`: its port at our address, other served ports at theirs."""
-        return self.source.served(address, [(other.source, place) for other, place in others])
+        return self.source.publish(address, [(other.source, place) for other, place in others])
 
-    def companion(self, name: str, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes | None:
+    def publish_file(self, name: str, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes | None:
         """Return a file that the served WSDL references as `?wsdl=NAME` or `?xsd=NAME`; None if there is none."""
-        return self.source.companion(name, address, [(other.source, place) for other, place in others])
+        return self.source.publish_file(name, address, [(other.source, place) for other, place in others])
 
     def check_input(self, tree: etree._ElementTree, operation: Operation | None = None) -> None:
         """Raises MessageError unless a message is a valid request. Headers and attachments are not validated."""
@@ -114,7 +114,7 @@ class Interface:
         fitting = next(iter([output for output in outputs if output.element == root.tag]), None)
         if fitting is None:
             known = ", ".join(sorted({output.element for output in outputs})) or "nothing at all"
-            raise MessageError("schemaViolation", f"{shown(str(root.tag))} is no answer; expected is {known}")
+            raise MessageError("schemaViolation", f"{shorten(str(root.tag))} is no answer; expected is {known}")
         self._check(root, fitting)
 
     def check_answer(self, tree: etree._ElementTree, operation: Operation) -> None:
@@ -127,7 +127,7 @@ class Interface:
 
     def _check(self, root: etree._Element, body: SoapBody) -> None:
         if root.tag != body.element:
-            raise MessageError("schemaViolation", f"{shown(str(root.tag))} instead of {body.element}")
+            raise MessageError("schemaViolation", f"{shorten(str(root.tag))} instead of {body.element}")
         if body.is_empty:
             return
         violation = self.schema.violation(root) if body.parts is None else self._rpc_violation(root, body.parts)
@@ -135,11 +135,11 @@ class Interface:
             raise MessageError("schemaViolation", violation)
 
     def _rpc_violation(self, root: etree._Element, parts: Mapping[str, str]) -> str | None:
-        children = elements_of(root, len(parts) + 1)
+        children = child_elements(root, len(parts) + 1)
         names = [str(child.tag) for child in children]
         if sorted(names) != sorted(parts):  # in any order: clients differ in it
             expected = ", ".join(parts) or "no part"
-            found = shown(", ".join(names)) or "no part"
+            found = shorten(", ".join(names)) or "no part"
             return f"line {root.sourceline}: {root.tag} has {found}; expected is {expected}"
         for child, name in zip(children, names, strict=True):
             violation = self._part_violation(child, name, parts[name])
@@ -148,7 +148,7 @@ class Interface:
         return None
 
     def _part_violation(self, part: etree._Element, name: str, stands_for: str) -> str | None:
-        copy = parse_characters(standalone(part).encode())
+        copy = parse_characters(cut_out(part).encode())
         copy.tag = clark(PARTS, stands_for)
         violation = self.schema.violation(copy)
         if violation is None:
@@ -157,7 +157,7 @@ class Interface:
         return f"line {part.sourceline}: part {name}: {reason}"
 
     def _known_operations(self) -> str:
-        known = [f"{one.name} ({_described(_in_envelope(one.input))})" for one in self.operations]
+        known = [f"{one.name} ({_describe(_in_envelope(one.input))})" for one in self.operations]
         more = f" and {len(known) - _OPERATIONS_SHOWN_MAX} more" if len(known) > _OPERATIONS_SHOWN_MAX else ""
         return f"; it has {', '.join(known[:_OPERATIONS_SHOWN_MAX])}{more}" if known else "; it has none at all"
 
@@ -166,5 +166,5 @@ def _in_envelope(body: SoapBody) -> str | None:
     return None if body.is_empty else body.element
 
 
-def _described(body: str | None) -> str:
-    return "an empty Body" if body is None else f"a Body with {shown(body)}"
+def _describe(body: str | None) -> str:
+    return "an empty Body" if body is None else f"a Body with {shorten(body)}"

@@ -19,7 +19,7 @@ FILES_MAX = 500
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def unusable(message: str) -> NoReturn:
+def refuse_interface(message: str) -> NoReturn:
     """Raises ProgramError: the interface cannot be used, for this reason."""
     raise ProgramError(message, code="DQ0602")
 
@@ -34,7 +34,7 @@ class Files:
         """Return the root element of a file. An error names the file that references it."""
         if path not in self._roots:
             if len(self._roots) >= FILES_MAX:
-                unusable(f"it is made of more than {FILES_MAX} files")
+                refuse_interface(f"it is made of more than {FILES_MAX} files")
             self._roots[path] = _read(path, named_in)
         return self._roots[path]
 
@@ -54,11 +54,11 @@ def _read(path: Path, named_in: Path | None) -> etree._Element:
     try:
         data = path.read_bytes()
     except OSError as failure:
-        unusable(f"{prefix}{failure.strerror or failure}")
+        refuse_interface(f"{prefix}{failure.strerror or failure}")
     try:
         root = parse_file_content(data)
     except (etree.XMLSyntaxError, ValueError) as failure:
-        unusable(f"{prefix}{str(failure).splitlines()[0] if str(failure) else 'it is not well-formed'}")
+        refuse_interface(f"{prefix}{str(failure).splitlines()[0] if str(failure) else 'it is not well-formed'}")
     if root.getroottree().docinfo.internalDTD is not None:
-        unusable(f"{prefix}a document type declaration is not allowed")
+        refuse_interface(f"{prefix}a document type declaration is not allowed")
     return root

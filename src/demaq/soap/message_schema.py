@@ -22,8 +22,8 @@ from typing import Any, cast
 from lxml import etree
 
 from demaq.soap.escaping import quoteattr
-from demaq.soap.interface_files import Files, unusable
-from demaq.soap.qualified_names import SOAP_ENCODING, XML, XML_SCHEMA, clark, elements_of, shown
+from demaq.soap.interface_files import Files, refuse_interface
+from demaq.soap.qualified_names import SOAP_ENCODING, XML, XML_SCHEMA, child_elements, clark, shorten
 from demaq.xml_parsers import parse_characters, parse_file_content
 
 PARTS = "urn:demaq:parts"
@@ -57,7 +57,7 @@ class Schema:
             if self._schema.validate(root):
                 return None
             first = cast(Any, self._schema.error_log)[0]
-            return f"line {first.line}: {shown(first.message)}"
+            return f"line {first.line}: {shorten(first.message)}"
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class InterfaceSchemas:
         """Return whether some schema declares a global element of that name."""
         return element in self._elements
 
-    def compiled(self, part_types: Mapping[str, str]) -> Schema:
+    def compile(self, part_types: Mapping[str, str]) -> Schema:
         """Return all schemas compiled as one, with an element in the namespace PARTS for each part, by its type."""
         documents = {_XML_LOCATION: XML_ATTRIBUTES}
         for namespace in self._members:
@@ -100,7 +100,7 @@ class InterfaceSchemas:
             root = parse_file_content(everything, _InMemory(documents), base_url=f"{_SCHEME}{_ALL}")
             return Schema(etree.XMLSchema(root))
         except (etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
-            unusable(f"its schema cannot be used: {self._reason(failure)}")
+            refuse_interface(f"its schema cannot be used: {self._reason(failure)}")
 
     def _collect(self, root: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         location = f"{_SCHEME}{len(self._sources) + 1}"
@@ -109,36 +109,38 @@ class InterfaceSchemas:
         self._sources.append(_Source(location, file, copy))
         if is_member:
             self._members.setdefault(namespace, []).append(location)
-        for child in elements_of(copy):
+        for child in child_elements(copy):
             if child.tag == clark(XML_SCHEMA, "element"):
                 self._elements.add(clark(namespace, child.get("name", "")))
             elif child.tag == clark(XML_SCHEMA, "include"):
-                self._included(child, file, namespace, is_member=True)
+                self._include(child, file, namespace, is_member=True)
                 copy.remove(child)  # the document of the namespace includes it
             elif child.tag in (clark(XML_SCHEMA, "redefine"), clark(XML_SCHEMA, "override")):
-                child.set("schemaLocation", self._included(child, file, namespace, is_member=False))
+                child.set("schemaLocation", self._include(child, file, namespace, is_member=False))
             elif child.tag == clark(XML_SCHEMA, "import"):
-                self._imported(child, file)
+                self._import_schema(child, file)
         return location
 
-    def _included(self, reference: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
+    def _include(self, reference: etree._Element, file: Path, namespace: str | None, *, is_member: bool) -> str:
         path = self._local(reference, file)
         if path is None:
-            unusable(f"{file.name}: schema {reference.get('schemaLocation')} is not a local file; include a local copy")
+            refuse_interface(
+                f"{file.name}: schema {reference.get('schemaLocation')} is not a local file; include a local copy"
+            )
         root = self._schema_root(path, file)
         own = root.get("targetNamespace")
         if own not in (None, namespace):
-            unusable(f"{file.name}: {path.name} is a schema of {own}, which has to be imported, not included")
+            refuse_interface(f"{file.name}: {path.name} is a schema of {own}, which has to be imported, not included")
         return self._collect_once(root, path, namespace, is_member=is_member)
 
-    def _imported(self, reference: etree._Element, file: Path) -> None:
+    def _import_schema(self, reference: etree._Element, file: Path) -> None:
         path = self._local(reference, file)
         if path is None:
             return  # by namespace alone, or from the network: there may be another schema of that namespace
         root = self._schema_root(path, file)
         namespace = root.get("targetNamespace")
         if namespace != reference.get("namespace"):
-            unusable(f"{file.name} imports {path.name} as {reference.get('namespace')}, and it is {namespace}")
+            refuse_interface(f"{file.name} imports {path.name} as {reference.get('namespace')}, and it is {namespace}")
         self._collect_once(root, path, namespace, is_member=True)
 
     def _collect_once(self, root: etree._Element, path: Path, namespace: str | None, *, is_member: bool) -> str:
@@ -154,11 +156,11 @@ class InterfaceSchemas:
     def _schema_root(self, path: Path, named_in: Path) -> etree._Element:
         root = self.files.root(path, named_in)
         if root.tag != clark(XML_SCHEMA, "schema"):
-            unusable(f"{path.name}, named in {named_in.name}, is no schema: its root is {root.tag}")
+            refuse_interface(f"{path.name}, named in {named_in.name}, is no schema: its root is {root.tag}")
         return root
 
     def _turn_imports(self, source: _Source) -> None:
-        for reference in elements_of(source.root):
+        for reference in child_elements(source.root):
             if reference.tag != clark(XML_SCHEMA, "import"):
                 continue
             namespace = reference.get("namespace")
@@ -170,7 +172,7 @@ class InterfaceSchemas:
             elif namespace == XML:
                 reference.set("schemaLocation", _XML_LOCATION)
             elif place is not None and namespace not in _NOT_NEEDED:
-                unusable(f"{source.file.name}: schema {place} is not a local file; import a local copy")
+                refuse_interface(f"{source.file.name}: schema {place} is not a local file; import a local copy")
 
     def _location(self, namespace: str | None) -> str:
         return f"{_SCHEME}namespace-{list(self._members).index(namespace)}"

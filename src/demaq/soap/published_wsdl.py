@@ -48,18 +48,18 @@ class WsdlSource:
         """Return the identity of the port, whichever WSDL it was reached from."""
         return *self.port_in, self.port
 
-    def served(self, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes:
+    def publish(self, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes:
         """Return the WSDL with this port at the address, and other served ports at theirs."""
-        return self._written(self.path, address, others)
+        return self._write(self.path, address, others)
 
-    def companion(self, name: str, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes | None:
+    def publish_file(self, name: str, address: str, others: Sequence[tuple[WsdlSource, str]] = ()) -> bytes | None:
         """Return a file that the published WSDL references; None if there is none of that name."""
         for path, known in self.names.items():
             if known == name:
-                return self._written(path, address, others)
+                return self._write(path, address, others)
         return XML_ATTRIBUTES.strip().encode() if name == _XML_NAME else None
 
-    def _written(self, path: Path, address: str, others: Sequence[tuple[WsdlSource, str]]) -> bytes:
+    def _write(self, path: Path, address: str, others: Sequence[tuple[WsdlSource, str]]) -> bytes:
         root = deepcopy(self.files.root(path))
         for reference in root.iter(clark(WSDL, "import"), *_REFERENCES):
             attribute = "location" if reference.tag == clark(WSDL, "import") else "schemaLocation"
@@ -167,7 +167,7 @@ def _reference(name: str) -> tuple[str, dict[str, str]]:
     return (f"of:{local_name(name)}", {"of": namespace}) if namespace else (name, {})
 
 
-def served_names(path: Path, files: Sequence[Path]) -> dict[Path, str]:
+def assign_names(path: Path, files: Sequence[Path]) -> dict[Path, str]:
     """Return a name for each file besides the WSDL: its path below the WSDL's folder, else its file name."""
     names: dict[Path, str] = {}
     for file in files:

@@ -41,18 +41,18 @@ def local_name(name: str) -> str:
     return name.rpartition("}")[2]
 
 
-def resolved(element: etree._Element, written: str) -> str:
+def resolve_name(element: etree._Element, written: str) -> str:
     """Return the qualified name of `prefix:local` in the scope of an element. An unknown prefix is no namespace."""
     prefix, _, local = written.strip().rpartition(":")
     namespace = XML if prefix == "xml" else element.nsmap.get(prefix or None)
     return clark(namespace, local)
 
 
-def shown(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text from outside, cut for an error message."""
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
-def elements_of(parent: etree._Element, at_most: int | None = None) -> list[etree._Element]:
+def child_elements(parent: etree._Element, at_most: int | None = None) -> list[etree._Element]:
     """Return the child elements, or the first of them, without comments and processing instructions."""
     return list(islice(parent.iterchildren("*"), at_most))

@@ -21,7 +21,7 @@ _NEAR_MISSES_MAX = 50
 """The most occurrences inside longer words that are examined before a prefix counts as used."""
 
 
-def standalone(element: etree._Element) -> str:
+def cut_out(element: etree._Element) -> str:
     """Return the text of an element with the namespaces that are in scope and may be needed."""
     parent = element.getparent()
     inherited = parent.nsmap if parent is not None else {}

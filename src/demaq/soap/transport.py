@@ -12,13 +12,13 @@ _MEDIA_TYPES = {SOAP_1_1: "text/xml", SOAP_1_2: "application/soap+xml"}
 def content_type(version: str, action: str | None = None) -> str:
     """Return the content type of an envelope. SOAP 1.2 has the action in it, SOAP 1.1 in the header SOAPAction."""
     if version == SOAP_1_2 and action:
-        return f"{_MEDIA_TYPES[version]}; charset=utf-8; action={_quoted(action)}"
+        return f"{_MEDIA_TYPES[version]}; charset=utf-8; action={_quote(action)}"
     return f"{_MEDIA_TYPES[version]}; charset=utf-8"
 
 
 def action_headers(version: str, action: str | None) -> dict[str, str]:
     """Return the headers of a request besides its content type."""
-    return {"SOAPAction": _quoted(action or "")} if version == SOAP_1_1 else {}
+    return {"SOAPAction": _quote(action or "")} if version == SOAP_1_1 else {}
 
 
 def media_type(header: str | None) -> str:
@@ -26,7 +26,7 @@ def media_type(header: str | None) -> str:
     return (header or "").partition(";")[0].strip().lower()
 
 
-def action_of(content_type_header: str | None, soap_action: str | None) -> str | None:
+def read_action(content_type_header: str | None, soap_action: str | None) -> str | None:
     """Return the action of a request: the header SOAPAction, quoted or not, or the parameter of the content type."""
     if soap_action is not None:
         action = soap_action.strip()
@@ -43,6 +43,6 @@ def action_of(content_type_header: str | None, soap_action: str | None) -> str |
     return None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     safe = "".join([character for character in text if character.isprintable()])
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -12,7 +12,7 @@ from typing import Protocol
 from lxml import etree
 
 from demaq.soap.escaping import escape
-from demaq.soap.qualified_names import shown
+from demaq.soap.qualified_names import shorten
 from demaq.soap.refusals import CLIENT, SoapRefusal
 from demaq.xml_parsers import parse_characters
 
@@ -41,7 +41,7 @@ class AddressingHeaders:
     action: str | None
 
 
-def addressing_of(headers: Iterable[_Block], version: str) -> AddressingHeaders | None:
+def read_addressing(headers: Iterable[_Block], version: str) -> AddressingHeaders | None:
     """Return the addressing headers, or None if there are none. Raises SoapRefusal for another reply address."""
     blocks: dict[str, etree._Element] = {}
     for header in headers:
@@ -57,13 +57,13 @@ def addressing_of(headers: Iterable[_Block], version: str) -> AddressingHeaders 
         if address not in (ANONYMOUS, _NOBODY):
             raise SoapRefusal(
                 CLIENT,
-                f"{name} of WS-Addressing is {shown(address)}: answers go back on the connection only",
+                f"{name} of WS-Addressing is {shorten(address)}: answers go back on the connection only",
                 version=version,
             )
     return AddressingHeaders(message_id=_text(blocks.get("MessageID")), action=_text(blocks.get("Action")))
 
 
-def answer_headers(request: AddressingHeaders, *, message_id: str, action: str | None = None) -> tuple[str, ...]:
+def make_answer_headers(request: AddressingHeaders, *, message_id: str, action: str | None = None) -> tuple[str, ...]:
     """Return the header blocks of an answer. Its default action is that of the request followed by `Response`."""
     own = action or (f"{request.action}Response" if request.action else None)
     blocks = [("MessageID", message_id), ("Action", own), ("RelatesTo", request.message_id)]

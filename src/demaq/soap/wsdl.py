@@ -16,9 +16,9 @@ from lxml import etree
 from demaq.errors import ProgramError
 from demaq.soap.definitions import Definitions, read_definitions
 from demaq.soap.interface import DOCUMENT, RPC, Interface, Operation, SoapBody
-from demaq.soap.interface_files import unusable
-from demaq.soap.published_wsdl import WsdlSource, served_names
-from demaq.soap.qualified_names import BINDINGS, MIME, SOAP_1_1, WSDL, clark, local_name, resolved
+from demaq.soap.interface_files import refuse_interface
+from demaq.soap.published_wsdl import WsdlSource, assign_names
+from demaq.soap.qualified_names import BINDINGS, MIME, SOAP_1_1, WSDL, clark, local_name, resolve_name
 
 _INPUT = "input"
 _OUTPUT = "output"
@@ -30,11 +30,11 @@ def read_interface(path: Path, port: str | None = None) -> Interface:
     """Read a WSDL file. Without a port name its only port is used."""
     definitions = read_definitions(Path(os.path.abspath(path)))
     if definitions.all("service"):
-        return _of_service(definitions, port)
-    return _of_port_type(definitions, port)
+        return _read_service(definitions, port)
+    return _read_port_type(definitions, port)
 
 
-def _of_service(definitions: Definitions, name: str | None) -> Interface:
+def _read_service(definitions: Definitions, name: str | None) -> Interface:
     ports = [
         (service, port)
         for service in definitions.all("service").values()
@@ -42,11 +42,13 @@ def _of_service(definitions: Definitions, name: str | None) -> Interface:
     ]
     if name is None:
         ports = [(service, port) for service, port in ports if _speaks_soap(definitions, port)] or ports
-    service, port = _chosen(definitions, name, [(port.get("name", ""), (service, port)) for service, port in ports])
+    service, port = _choose_port(
+        definitions, name, [(port.get("name", ""), (service, port)) for service, port in ports]
+    )
     _, binding = definitions.named("binding", port, "binding")
     version = _version(binding)
     if version is None:
-        unusable(f'binding "{binding.get("name")}" of port "{port.get("name")}" is not for SOAP')
+        refuse_interface(f'binding "{binding.get("name")}" of port "{port.get("name")}" is not for SOAP')
     address = port.find(clark(BINDINGS[version], "address"))
     _, port_type = definitions.named("portType", binding, "type")
     reading = _BindingReader(definitions, version, binding)
@@ -58,10 +60,10 @@ def _of_service(definitions: Definitions, name: str | None) -> Interface:
     )
 
 
-def _of_port_type(definitions: Definitions, name: str | None) -> Interface:
+def _read_port_type(definitions: Definitions, name: str | None) -> Interface:
     """Return a portType of an abstract WSDL as a port, in SOAP 1.1 document style unless it has a binding."""
     types = [(local_name(full), (full, element)) for full, element in definitions.all("portType").items()]
-    full, port_type = _chosen(definitions, name, types)
+    full, port_type = _choose_port(definitions, name, types)
     bindings = [
         binding
         for binding in definitions.all("binding").values()
@@ -78,7 +80,7 @@ def _of_port_type(definitions: Definitions, name: str | None) -> Interface:
     )
 
 
-def _chosen(definitions: Definitions, name: str | None, candidates: list[tuple[str, T]]) -> T:
+def _choose_port(definitions: Definitions, name: str | None, candidates: list[tuple[str, T]]) -> T:
     file = definitions.path.name
     known = ", ".join(sorted({one for one, _ in candidates}))
     fitting = [one for known_name, one in candidates if name in (None, known_name)]
@@ -125,7 +127,7 @@ class _BindingReader:
     ) -> Interface:
         operations = [self._operation(described, bound) for described, bound in self._pairs(port_type)]
         definitions = self._definitions
-        schema = definitions.schemas.compiled(self._part_types)
+        schema = definitions.schemas.compile(self._part_types)
         others = [path for path in definitions.files.paths() if path != definitions.path]
         return Interface(
             service=service.get("name") if service is not None else None,
@@ -138,9 +140,9 @@ class _BindingReader:
             source=WsdlSource(
                 path=definitions.path,
                 files=definitions.files,
-                names=served_names(definitions.path, others),
+                names=assign_names(definitions.path, others),
                 port=port,
-                port_in=definitions.service_place(service),
+                port_in=definitions.find_service(service),
                 version=self._version,
                 port_type=abstract,
                 binding=self._binding_name() if abstract is not None else None,
@@ -163,18 +165,18 @@ class _BindingReader:
             named = [one for one in abstract if one.get("name") == bound.get("name")]
             fitting = [one for one in named if _input_name(one) == _input_name(bound)] or named
             if not fitting:
-                unusable(f'line {bound.sourceline}: the portType has no operation "{bound.get("name")}"')
+                refuse_interface(f'line {bound.sourceline}: the portType has no operation "{bound.get("name")}"')
             pairs.append((fitting[0], bound))
         return pairs
 
     def _operation(self, abstract: etree._Element, bound: etree._Element | None) -> Operation:
         name = abstract.get("name", "")
         if abstract.find(clark(WSDL, _INPUT)) is None:
-            unusable(f'operation "{name}" has no input: a port that asks its clients is not supported')
+            refuse_interface(f'operation "{name}" has no input: a port that asks its clients is not supported')
         details = bound.find(clark(self._soap, "operation")) if bound is not None else None
         style = (details.get("style") if details is not None else None) or self._style()
         if style not in (DOCUMENT, RPC):
-            unusable(f'operation "{name}" has the unknown style "{style}"')
+            refuse_interface(f'operation "{name}" has the unknown style "{style}"')
         body = self._body(abstract, bound, _INPUT, style)
         assert body is not None, "it has an input"
         return Operation(
@@ -202,7 +204,7 @@ class _BindingReader:
         name = abstract.get("name", "")
         details = self._details(bound, direction)
         if details is not None and details.get("use", "literal") != "literal":
-            unusable(f'operation "{name}" is {details.get("use")}, and only literal messages are supported')
+            refuse_interface(f'operation "{name}" is {details.get("use")}, and only literal messages are supported')
         message_name, message = self._definitions.named("message", side, "message")
         parts = self._body_parts(message_name, message, bound, direction, details)
         if style == RPC:
@@ -211,9 +213,13 @@ class _BindingReader:
             suffix = "" if direction == _INPUT else "Response"
             return SoapBody(element=clark(self._definitions.namespace, f"{name}{suffix}"), is_empty=True)
         if len(parts) > 1:
-            unusable(f'operation "{name}" has several parts in the Body of its {direction}: document style has one')
+            refuse_interface(
+                f'operation "{name}" has several parts in the Body of its {direction}: document style has one'
+            )
         if parts[0].get("element") is None:
-            unusable(f'operation "{name}": part "{parts[0].get("name")}" has no element, as document style asks for')
+            refuse_interface(
+                f'operation "{name}": part "{parts[0].get("name")}" has no element, as document style asks for'
+            )
         return SoapBody(element=self._definitions.element(parts[0]))
 
     def _details(self, bound: etree._Element | None, direction: str) -> etree._Element | None:
@@ -222,7 +228,7 @@ class _BindingReader:
         if side is None:
             return None
         if side.find(clark(MIME, "multipartRelated")) is not None:
-            unusable(f"line {side.sourceline}: messages with attachments (MIME) are not supported")
+            refuse_interface(f"line {side.sourceline}: messages with attachments (MIME) are not supported")
         return side.find(clark(self._soap, "body"))
 
     def _body_parts(
@@ -249,16 +255,16 @@ class _BindingReader:
     ) -> SoapBody:
         namespace = details.get("namespace") if details is not None else None
         if not namespace:
-            unusable(f'operation "{operation}" is rpc style, and its soap:body has no namespace')
+            refuse_interface(f'operation "{operation}" is rpc style, and its soap:body has no namespace')
         stand_ins: dict[str, str] = {}
         for part in parts:
             name = part.get("name", "")
             if part.get("type") is None:
-                unusable(f'operation "{operation}": part "{name}" has no type, as rpc style asks for')
+                refuse_interface(f'operation "{operation}": part "{name}" has no type, as rpc style asks for')
             stand_ins[name] = f"{operation}.{direction}.{name}"
             while stand_ins[name] in self._part_types:
                 stand_ins[name] += "."
-            self._part_types[stand_ins[name]] = resolved(part, part.get("type", ""))
+            self._part_types[stand_ins[name]] = resolve_name(part, part.get("type", ""))
         suffix = "" if direction == _INPUT else "Response"
         return SoapBody(element=clark(namespace, f"{operation}{suffix}"), parts=stand_ins)
 

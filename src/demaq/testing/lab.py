@@ -32,7 +32,7 @@ from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.loader import load_program, load_program_texts
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
 from demaq.store.sqlite_database import FILE_NAME
@@ -302,7 +302,7 @@ class Lab:
     def read_slice(self, slicing: str, key: object) -> list[LabMessage]:
         """Return the messages of a slice's current lifetime. A key may be written in any way that its type allows."""
         if slicing not in self.program.slicings:
-            raise MessageError("propertyError", unknown("slicing", slicing, self.program.slicings))
+            raise MessageError("propertyError", describe_unknown("slicing", slicing, self.program.slicings))
         known = self._keys.key(slicing, _text(key))
         return [_lab_message(stored) for stored in self.store.slice(slicing, known, self.store.snapshot())]
 

@@ -19,15 +19,15 @@ from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.soap import (
     Interface,
-    action_of,
-    addressing_of,
-    answer_for,
-    answer_headers,
-    asked,
     content_type,
+    make_answer,
+    make_answer_headers,
+    make_fault_answer,
+    read_action,
+    read_addressing,
+    read_call,
     read_envelope,
     read_interface,
-    refusal_for,
 )
 from tests.support.soap import wsdls
 from tests.support.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
@@ -50,18 +50,18 @@ class Handler(BaseHTTPRequestHandler):
         interface, address = self.server.interface, self.server.address
         query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         name = (query.get("wsdl") or query.get("xsd") or [""])[0]
-        found = interface.companion(name, address) if name else interface.served(address)
+        found = interface.publish_file(name, address) if name else interface.publish(address)
         self._answer(200 if found else 404, "text/xml", found or b"")
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["content-length"]))
         try:
             envelope = read_envelope(parse_document(data).tree)
-            request = addressing_of(envelope.headers, envelope.version)
-            action = action_of(self.headers["content-type"], self.headers["soapaction"])
-            found = asked(self.server.interface, envelope, action)
+            request = read_addressing(envelope.headers, envelope.version)
+            action = read_action(self.headers["content-type"], self.headers["soapaction"])
+            found = read_call(self.server.interface, envelope, action)
         except MessageError as error:
-            answer = refusal_for(self.server.interface.version, error)
+            answer = make_fault_answer(self.server.interface.version, error)
             self._answer(answer.status, answer.content_type, answer.data)
             return
         self.server.received.append(found.message)
@@ -69,8 +69,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(202, "text/plain", b"")
             return
         message = SOLD_OUT if "gold" in found.message else ANSWERS[found.operation.name]
-        headers = answer_headers(request, message_id="urn:uuid:2") if request else ()
-        answer = answer_for(found.operation, message, envelope.version, headers)
+        headers = make_answer_headers(request, message_id="urn:uuid:2") if request else ()
+        answer = make_answer(found.operation, message, envelope.version, headers)
         self._answer(answer.status, answer.content_type, answer.data)
 
     def _answer(self, status: int, kind: str, data: bytes) -> None:
@@ -182,9 +182,9 @@ def test_zeep_finds_the_files_that_the_wsdl_is_made_of(tmp_path):
     interface = read_interface(tmp_path / "app/shop.wsdl")
     with client_of(interface) as (client, _):
         assert client.service.placeOrder(item="tea", pieces=3) == 7
-    assert interface.companion("outside.xsd", "http://here/") is not None
-    assert interface.companion("../outside.xsd", "http://here/") is None
-    assert interface.companion("/etc/passwd", "http://here/") is None
+    assert interface.publish_file("outside.xsd", "http://here/") is not None
+    assert interface.publish_file("../outside.xsd", "http://here/") is None
+    assert interface.publish_file("/etc/passwd", "http://here/") is None
 
 
 def test_zeep_can_call_what_has_no_service_in_its_wsdl(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from demaq.language import ast
 from demaq.language.loader import check_text
 from demaq.language.parser import parse_module, parse_query
-from demaq.language.printing.printer import canonical_layout
+from demaq.language.printing.printer import format_canonically
 from demaq.testing import Lab
 from tests.support.drawing import example_count, run_seed
 from tests.support.language.checking import check
@@ -198,11 +198,11 @@ def test_the_warning_is_given_for_an_else_a_default_and_an_inner_if_alone():
 def test_what_is_formatted_reads_the_same_without_any_comma_at_the_top():
     for tokens in drawn_bodies():
         module = parsed(written(tokens)[0])
-        laid_out = canonical_layout(module)
+        laid_out = format_canonically(module)
         again = parsed(laid_out)
         assert ast.same_tree(module, again), laid_out
         assert not again.continuations, laid_out
-        assert canonical_layout(again) == laid_out
+        assert format_canonically(again) == laid_out
 
 
 @pytest.mark.draws

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demaq.gateways.outbox.waiting import Due, Waiting
-from demaq.language.endpoints import destination
+from demaq.language.endpoints import parse_destination
 
 HOSTS = ("http://a.invalid/", "http://b.invalid/")
 messages = st.lists(
@@ -17,7 +17,7 @@ messages = st.lists(
 
 
 def due(seq: int, address: str, keys: list[str]) -> Due:
-    return Due(seq=seq, attempts=0, to=destination(address), slices=tuple([("s", key) for key in keys]))
+    return Due(seq=seq, attempts=0, to=parse_destination(address), slices=tuple([("s", key) for key in keys]))
 
 
 @given(messages, st.integers())

@@ -8,8 +8,8 @@ import pytest
 from lxml import etree
 
 from demaq.language import parse_query
-from demaq.language.analysis.message_names import message_names
-from demaq.language.analysis.missed_names import missed_names, vocabulary_of
+from demaq.language.analysis.message_names import find_message_names
+from demaq.language.analysis.missed_names import find_missed_names, read_vocabulary
 from demaq.language.loader import check_application
 from demaq.language.resolving.resolve import resolve_query
 
@@ -171,5 +171,7 @@ def test_names_are_compared_with_a_message(query: str, message: str, missed: lis
     tree = parse_query(query)
     assert tree.body is not None
     names = resolve_query(tree)
-    found = missed_names(message_names(tree.body, names), vocabulary_of(etree.fromstring(message)), names.prefixes)
+    found = find_missed_names(
+        find_message_names(tree.body, names), read_vocabulary(etree.fromstring(message)), names.prefixes
+    )
     assert [each.asked.name[1] for each in found] == missed

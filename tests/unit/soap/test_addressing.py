@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demaq.documents import parse_document
-from demaq.soap import SoapRefusal, addressing_of, answer_headers, read_envelope, write_envelope
+from demaq.soap import SoapRefusal, make_answer_headers, read_addressing, read_envelope, write_envelope
 from demaq.soap.ws_addressing import ADDRESSING, ANONYMOUS
 
 
@@ -19,7 +19,7 @@ def headers(*blocks):
 
 
 def test_a_request_with_addresses_is_understood_and_answered():
-    request = addressing_of(
+    request = read_addressing(
         headers(
             ("MessageID", "urn:uuid:1"),
             ("Action", " urn:ask "),
@@ -31,7 +31,7 @@ def test_a_request_with_addresses_is_understood_and_answered():
     assert request is not None
     assert (request.message_id, request.action) == ("urn:uuid:1", "urn:ask")
     answer = read_envelope(
-        parse_document(write_envelope("1.1", "<a/>", answer_headers(request, message_id="urn:uuid:2"))).tree
+        parse_document(write_envelope("1.1", "<a/>", make_answer_headers(request, message_id="urn:uuid:2"))).tree
     )
     found = {
         header.name.rpartition("}")[2]: parse_document(header.text).tree.getroot().text for header in answer.headers
@@ -40,14 +40,14 @@ def test_a_request_with_addresses_is_understood_and_answered():
 
 
 def test_a_request_without_addresses_has_none():
-    assert addressing_of(headers(), "1.1") is None
+    assert read_addressing(headers(), "1.1") is None
 
 
 def test_another_place_for_the_answer_is_refused():
     with pytest.raises(SoapRefusal, match=r"ReplyTo of WS-Addressing is http://x\.invalid"):
-        addressing_of(headers(("ReplyTo", "<w:Address>http://x.invalid</w:Address>")), "1.1")
+        read_addressing(headers(("ReplyTo", "<w:Address>http://x.invalid</w:Address>")), "1.1")
 
 
 def test_a_block_that_is_given_twice_is_refused():
     with pytest.raises(SoapRefusal, match="given twice"):
-        addressing_of(headers(("To", "a"), ("To", "b")), "1.1")
+        read_addressing(headers(("To", "a"), ("To", "b")), "1.1")

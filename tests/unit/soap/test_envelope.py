@@ -11,7 +11,7 @@ from lxml import etree
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.soap import Envelope, SoapRefusal, read_envelope, version_of, write_envelope
+from demaq.soap import Envelope, SoapRefusal, detect_version, read_envelope, write_envelope
 from demaq.soap.envelope import HEADERS_MAX
 from demaq.soap.qualified_names import ENVELOPES
 from demaq.soap.standalone import NAMESPACES_MAX
@@ -110,14 +110,14 @@ def test_only_blocks_for_us_have_to_be_understood_by_us(version, role, is_ours):
 def test_an_envelope_of_another_namespace_is_a_version_mismatch():
     tree = parse_document('<Envelope xmlns="urn:soap-9"><Body/></Envelope>').tree
     with pytest.raises(SoapRefusal) as caught:
-        version_of(tree)
+        detect_version(tree)
     assert caught.value.fault == "VersionMismatch"
     assert refusal("<Envelope/>").fault == "VersionMismatch"
 
 
 def test_an_envelope_without_body_is_a_document_like_any_other_until_it_is_opened():
     text = '<g:Envelope xmlns:g="urn:rates"><g:Sender/><Cube/></g:Envelope>'
-    assert version_of(parse_document(text).tree) is None
+    assert detect_version(parse_document(text).tree) is None
     assert refusal(text).fault == "VersionMismatch"
 
 
@@ -129,7 +129,7 @@ def test_long_names_are_not_repeated_in_full():
 
 
 def test_any_other_document_is_no_envelope():
-    assert version_of(parse_document("<order/>").tree) is None
+    assert detect_version(parse_document("<order/>").tree) is None
     assert refusal("<order/>").fault == "Client"
 
 

@@ -8,13 +8,13 @@ from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.soap import (
     Fault,
-    answer_for,
-    asked,
+    make_answer,
+    make_fault_answer,
+    make_request,
+    read_call,
     read_envelope,
     read_fault,
-    refusal_for,
-    request_for,
-    response_of,
+    read_response,
     write_envelope,
     write_fault,
 )
@@ -39,7 +39,7 @@ def opened(data):
 
 
 def test_a_request_of_soap_1_1_has_its_action_in_a_header(shop):
-    request = request_for(shop, ORDER)
+    request = make_request(shop, ORDER)
     assert request.operation.name == "placeOrder"
     assert request.content_type == "text/xml; charset=utf-8"
     assert request.headers == {"SOAPAction": '"urn:shop/placeOrder"'}
@@ -47,7 +47,7 @@ def test_a_request_of_soap_1_1_has_its_action_in_a_header(shop):
 
 
 def test_a_request_of_soap_1_2_has_its_action_in_the_content_type(tmp_path):
-    request = request_for(interface_of(tmp_path, wsdls.document_wsdl("1.2")), ORDER)
+    request = make_request(interface_of(tmp_path, wsdls.document_wsdl("1.2")), ORDER)
     assert request.content_type == 'application/soap+xml; charset=utf-8; action="urn:shop/placeOrder"'
     assert request.headers == {}
     assert opened(request.data).version == "1.2"
@@ -55,7 +55,7 @@ def test_a_request_of_soap_1_2_has_its_action_in_the_content_type(tmp_path):
 
 def test_a_request_that_the_port_does_not_know_is_an_error_of_the_message(shop):
     with pytest.raises(MessageError, match="has no operation for"):
-        request_for(shop, "<surprise/>")
+        make_request(shop, "<surprise/>")
 
 
 @pytest.mark.parametrize(
@@ -63,50 +63,50 @@ def test_a_request_that_the_port_does_not_know_is_an_error_of_the_message(shop):
 )
 def test_what_one_node_asks_the_other_one_understands(tmp_path, wsdl, message):
     interface = interface_of(tmp_path, wsdl)
-    request = request_for(interface, message)
-    found = asked(interface, opened(request.data))
+    request = make_request(interface, message)
+    found = read_call(interface, opened(request.data))
     assert (found.operation, found.message) == (request.operation, message)
 
 
 def test_an_empty_body_travels_as_such(shop):
-    assert opened(request_for(shop, PING).data).body is None
+    assert opened(make_request(shop, PING).data).body is None
     ping = shop.operations[2]
-    answer = answer_for(ping, PONG, "1.1")
+    answer = make_answer(ping, PONG, "1.1")
     assert opened(answer.data).body is None
-    assert response_of(shop, ping, 200, "text/xml", answer.data) == PONG
+    assert read_response(shop, ping, 200, "text/xml", answer.data) == PONG
 
 
 def test_an_invalid_request_is_refused_with_a_fault(shop):
     with pytest.raises(MessageError) as caught:
-        asked(shop, opened(write_envelope("1.2", ORDER.replace("3", "many"))))
-    answer = refusal_for("1.2", caught.value)
+        read_call(shop, opened(write_envelope("1.2", ORDER.replace("3", "many"))))
+    answer = make_fault_answer("1.2", caught.value)
     fault = read_fault(parse_document(answer.data).tree)
     assert fault is not None
     assert (answer.status, fault.code) == (400, "Client")
     assert "'many' is not a valid value" in fault.reason
-    assert refusal_for("1.1", caught.value).status == 500
+    assert make_fault_answer("1.1", caught.value).status == 500
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_an_answer_goes_back_in_the_version_of_the_request(shop, version):
-    answer = answer_for(shop.operations[0], CONFIRMATION, version)
+    answer = make_answer(shop.operations[0], CONFIRMATION, version)
     assert answer.status == 200
     assert (opened(answer.data).version, opened(answer.data).body) == (version, CONFIRMATION)
-    assert response_of(shop, shop.operations[0], 200, answer.content_type, answer.data) == CONFIRMATION
+    assert read_response(shop, shop.operations[0], 200, answer.content_type, answer.data) == CONFIRMATION
 
 
 def test_a_declared_fault_as_answer_becomes_a_fault(shop):
     sold_out = '<soldOut xmlns="urn:orders"><item>tea</item></soldOut>'
-    answer = answer_for(shop.operations[0], sold_out, "1.1")
+    answer = make_answer(shop.operations[0], sold_out, "1.1")
     assert answer.status == 500
-    assert response_of(shop, shop.operations[0], 500, "text/xml", answer.data) == Fault(
+    assert read_response(shop, shop.operations[0], 500, "text/xml", answer.data) == Fault(
         version="1.1", code="Server", reasons=(("", "SoldOut"),), detail=sold_out
     )
 
 
 def test_a_rule_may_answer_with_a_fault_of_its_own_in_either_version(shop):
     body = opened(write_fault("1.1", "Client", "you are late", "<late/>")).body
-    answer = answer_for(shop.operations[0], body, "1.2")
+    answer = make_answer(shop.operations[0], body, "1.2")
     assert answer.status == 400
     assert read_fault(parse_document(answer.data).tree) == Fault(
         version="1.2", code="Client", reasons=(("en", "you are late"),), detail="<late/>"
@@ -142,12 +142,12 @@ def test_a_rule_may_answer_with_an_output_a_declared_fault_or_any_fault_of_soap(
 
 def test_nothing_comes_back_from_a_one_way_operation(shop):
     remark = shop.operations[1]
-    assert response_of(shop, remark, 202, None, b"") is None
-    assert response_of(shop, remark, 200, "text/xml", write_envelope("1.1", None)) is None
+    assert read_response(shop, remark, 202, None, b"") is None
+    assert read_response(shop, remark, 200, "text/xml", write_envelope("1.1", None)) is None
 
 
 def test_an_answer_that_will_come_later_is_none_yet(shop):
-    assert response_of(shop, shop.operations[0], 202, None, b" ") is None
+    assert read_response(shop, shop.operations[0], 202, None, b" ") is None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_an_answer_that_will_come_later_is_none_yet(shop):
 )
 def test_an_answer_that_is_none_is_refused(shop, kind, data, words):
     with pytest.raises(MessageError) as caught:
-        response_of(shop, shop.operations[0], 200, kind, data)
+        read_response(shop, shop.operations[0], 200, kind, data)
     assert words in caught.value.message
 
 
@@ -183,6 +183,6 @@ def test_mutated_requests_are_understood_or_refused_and_nothing_else(tmp_path, c
                     [b"", b"<", b"x:", b"</", b"\xc3", bytes(mutated[:at][-20:])]
                 )
             try:
-                asked(interface, opened(bytes(mutated)))
+                read_call(interface, opened(bytes(mutated)))
             except MessageError as error:
                 assert error.kind in ("notWellFormed", "schemaViolation")  # noqa: PT017  # any other error fails

@@ -11,11 +11,11 @@ from demaq.documents import parse_document
 from demaq.soap import (
     Fault,
     SoapRefusal,
-    action_of,
     content_type,
     convert_fault,
     describe_fault,
     fault_status,
+    read_action,
     read_fault,
     write_fault,
     write_refusal,
@@ -188,9 +188,9 @@ def test_the_content_type_tells_the_version_and_in_soap_1_2_the_action():
     ],
 )
 def test_the_action_stands_where_its_version_has_it(kind, header, action):
-    assert action_of(kind, header) == action
+    assert read_action(kind, header) == action
 
 
 @given(st.text(max_size=30))
 def test_any_header_at_all_can_be_looked_at(text):
-    action_of(f"application/soap+xml; {text}", None)
+    read_action(f"application/soap+xml; {text}", None)

@@ -35,7 +35,7 @@ def fetched(interface: Interface, address: str = HERE) -> dict[str, bytes]:
         assert place.startswith(f"{address}?"), place
         query = parse_qs(urlsplit(place).query, keep_blank_values=True)
         [name] = query.get("wsdl") or query.get("xsd") or []
-        data = interface.companion(name, address) if name else interface.served(address)
+        data = interface.publish_file(name, address) if name else interface.publish(address)
         assert data is not None, place
         found[place] = data
         root = etree.fromstring(data)
@@ -46,14 +46,14 @@ def fetched(interface: Interface, address: str = HERE) -> dict[str, bytes]:
 
 def test_a_port_that_is_not_served_is_left_out(tmp_path: Path):
     interface = interface_of(tmp_path, wsdls.BOTH_VERSIONS, "PortTwo")
-    assert ports(interface.served(HERE)) == {"PortTwo": HERE}
+    assert ports(interface.publish(HERE)) == {"PortTwo": HERE}
 
 
 def test_every_port_that_is_served_has_its_address(tmp_path: Path):
     one = interface_of(tmp_path, wsdls.BOTH_VERSIONS, "PortOne")
     two = interface_of(tmp_path, wsdls.BOTH_VERSIONS, "PortTwo")
     others = [(one, "http://here.invalid/1"), (two, "http://here.invalid/2")]
-    assert ports(one.served("http://here.invalid/1", others)) == {
+    assert ports(one.publish("http://here.invalid/1", others)) == {
         "PortOne": "http://here.invalid/1",
         "PortTwo": "http://here.invalid/2",
     }
@@ -62,14 +62,14 @@ def test_every_port_that_is_served_has_its_address(tmp_path: Path):
 def test_of_two_gateways_with_one_port_each_names_itself(tmp_path: Path):
     one = interface_of(tmp_path, wsdls.BOTH_VERSIONS, "PortOne")
     others = [(one, "http://here.invalid/a"), (one, "http://here.invalid/b")]
-    assert ports(one.served("http://here.invalid/b", others)) == {"PortOne": "http://here.invalid/b"}
+    assert ports(one.publish("http://here.invalid/b", others)) == {"PortOne": "http://here.invalid/b"}
 
 
 def test_a_service_without_any_port_of_ours_is_left_out(tmp_path: Path):
     text = wsdls.BOTH_VERSIONS.replace(
         TAIL, wsdls.service(wsdls.port("Other", "One"), name="Others") + "<!-- the end -->" + TAIL
     )
-    served = interface_of(tmp_path, text, "PortOne").served(HERE)
+    served = interface_of(tmp_path, text, "PortOne").publish(HERE)
     assert ports(served) == {"PortOne": HERE}
     assert b"Others" not in served
 
@@ -86,17 +86,21 @@ def test_ports_in_imported_files_have_their_addresses_there(tmp_path: Path):
     second = read_interface(tmp_path / "two.wsdl", "Porttwo")  # not by way of the file that imports both
     others = [(first, "http://here.invalid/1"), (second, "http://here.invalid/2")]
 
-    assert ports(first.companion("one.wsdl", "http://here.invalid/1", others)) == {"Portone": "http://here.invalid/1"}
-    assert ports(first.companion("two.wsdl", "http://here.invalid/1", others)) == {"Porttwo": "http://here.invalid/2"}
-    assert ports(first.companion("two.wsdl", "http://here.invalid/1")) == {}
-    assert ports(second.served("http://here.invalid/2", others)) == {"Porttwo": "http://here.invalid/2"}
+    assert ports(first.publish_file("one.wsdl", "http://here.invalid/1", others)) == {
+        "Portone": "http://here.invalid/1"
+    }
+    assert ports(first.publish_file("two.wsdl", "http://here.invalid/1", others)) == {
+        "Porttwo": "http://here.invalid/2"
+    }
+    assert ports(first.publish_file("two.wsdl", "http://here.invalid/1")) == {}
+    assert ports(second.publish("http://here.invalid/2", others)) == {"Porttwo": "http://here.invalid/2"}
 
 
 def test_port_types_of_a_wsdl_without_service_all_get_one(tmp_path: Path):
     text = HEAD + wsdls.types(TYPES) + MESSAGES + PORT_TYPE + PORT_TYPE.replace("Orders", "More") + TAIL
     one, two = interface_of(tmp_path, text, "Orders"), interface_of(tmp_path, text, "More")
     others = [(one, "http://here.invalid/1"), (two, "http://here.invalid/2")]
-    assert ports(one.served("http://here.invalid/1", others)) == {
+    assert ports(one.publish("http://here.invalid/1", others)) == {
         "Orders": "http://here.invalid/1",
         "More": "http://here.invalid/2",
     }

@@ -226,7 +226,7 @@ def test_a_damaged_wsdl_can_be_used_or_is_refused_and_nothing_else(tmp_path, tex
             at = rng.randrange(len(damaged))
             damaged = damaged[:at] + damaged[at:].replace(rng.choice(words), rng.choice(["", *words]), 1)
         try:
-            interface_of(tmp_path, damaged, rng.choice([None, "PortOne"])).served("http://here.invalid/")
+            interface_of(tmp_path, damaged, rng.choice([None, "PortOne"])).publish("http://here.invalid/")
         except ProgramError as error:
             assert error.code in ("DQ0602", "DQ0604")  # noqa: PT017  # any other error fails
             assert "\n" not in error.message  # noqa: PT017

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from demaq.errors import OperatorError
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 
 READ_OPTIONS = ("store", "queue", "snapshot", "after", "all", "partitions", "types")
 STREAM_OPTIONS = ("store", "queue", "after", "maxMessagesPerTrigger", "partitions", "types")
@@ -45,7 +45,7 @@ def check_options(given: Mapping[str, str], allowed: tuple[str, ...]) -> Options
     names = {name.lower() for name in (*allowed, *SPARK_OPTIONS)}
     for name in known:
         if name not in names:
-            raise WrongOption(unknown("option", name, allowed))
+            raise WrongOption(describe_unknown("option", name, allowed))
     for name in ("store", "queue"):
         if not known.get(name):
             raise WrongOption(f'the option {name} is missing: .option("{name}", …)')

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from demaq.errors import StoreError
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store import opening
 from demaq.store.location import place_of
 from demaq.store.protocol import Store
@@ -32,4 +32,4 @@ def load_program_on(store: Store, address: str) -> tuple[str, Program]:
 
 def expect_queue(program: Program, queue: str, address: str) -> None:
     if queue not in program.queues:
-        raise StoreError(f"{unknown('queue', queue, program.queues)} (store {place_of(address)})")
+        raise StoreError(f"{describe_unknown('queue', queue, program.queues)} (store {place_of(address)})")

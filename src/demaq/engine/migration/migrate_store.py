@@ -20,7 +20,7 @@ from demaq.errors import ProgramError, QueueNotEmpty
 from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.language.loader import load_program_texts
-from demaq.language.program.differences import ProgramDifference, differences
+from demaq.language.program.differences import ProgramDifference, find_differences
 from demaq.language.program.program import Program
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
@@ -148,7 +148,7 @@ def find_evolution(
     old = _load(old_files)
     discarded = _discarded(old, new, store, discard)
     missing = [name for name in _index_names(plan) if name not in store.indexes()]
-    found = [] if old is None else differences(old, new)
+    found = [] if old is None else find_differences(old, new)
     found += [ProgramDifference("index", name, "new") for name in missing]
     if old is None:
         queues = set(new.queues)

@@ -52,19 +52,19 @@ from demaq.soap import (
     Operation,
     SoapAnswer,
     SoapRefusal,
-    action_of,
-    addressing_of,
-    answer_for,
-    answer_headers,
-    asked,
     content_type,
+    detect_version,
     fault_status,
+    make_answer,
+    make_answer_headers,
+    make_fault_answer,
+    read_action,
+    read_addressing,
+    read_call,
     read_envelope,
-    refusal_for,
-    version_of,
     write_fault,
 )
-from demaq.soap.envelope import block_properties
+from demaq.soap.envelope import read_block_properties
 from demaq.soap.qualified_names import SOAP_1_1, SOAP_1_2
 from demaq.store.protocol import StoredAnswer
 from demaq.store.request_names import digest_of
@@ -113,7 +113,7 @@ class IncomingGateway:
     ) -> None:
         """`may_answer` says whether the application has any way to answer requests of this gateway.
 
-        `served` are the interfaces of all gateways of the node, by their paths.
+        `publish` are the interfaces of all gateways of the node, by their paths.
         """
         self.queue = queue
         self._settings = settings
@@ -182,7 +182,7 @@ class IncomingGateway:
         others = [(interface, origin + quote(path)) for path, interface in self._served.items()]
         name = wanted.get("wsdl") or wanted.get("xsd") or ""
         interface = self._interface
-        data = interface.companion(name, address, others) if name else interface.served(address, others)
+        data = interface.publish_file(name, address, others) if name else interface.publish(address, others)
         if data is None:
             raise Refusal(404, f"the interface has no part {name[:80]!r}")
         return HttpAnswer(status=200, body=data, content_type="text/xml; charset=utf-8")
@@ -207,7 +207,7 @@ class IncomingGateway:
                 kind = request.headers.get("content-type")
                 text = await _run_in_thread(is_large, lambda: text_of(body, kind))
                 document = await _run_in_thread(is_large, lambda: parse_document(text))
-                version = version_of(document.tree)
+                version = detect_version(document.tree)
                 if version is None and came_as == SOAP_1_2:
                     version = came_as  # a sender that declares an envelope gets what is wrong with it
                 if version is None and "soapaction" not in request.headers:
@@ -224,7 +224,7 @@ class IncomingGateway:
             return await self._store_and_answer(request, identity, letter, name, body, reservation)
         except MessageError as error:
             version = version or came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
-            return _wrap_in_fault(refusal_for(version, error)) if version is not None else respond_to_error(error)
+            return _wrap_in_fault(make_fault_answer(version, error)) if version is not None else respond_to_error(error)
         except Refusal as error:
             await self._keep(error, body)
             return _respond_refused(version or came_as, error)
@@ -240,14 +240,14 @@ class IncomingGateway:
             if self._interface is not None:
                 self._interface.check_input(document.tree)
             return ParsedRequest(document=document, properties=headers)
-        action = action_of(request.headers.get("content-type"), request.headers.get("soapaction"))
+        action = read_action(request.headers.get("content-type"), request.headers.get("soapaction"))
         envelope = read_envelope(document.tree)
-        headers |= block_properties(envelope.headers)
-        addressing = addressing_of(envelope.headers, envelope.version)
+        headers |= read_block_properties(envelope.headers)
+        addressing = read_addressing(envelope.headers, envelope.version)
         if self._interface is not None:
             if action is None and addressing is not None:
                 action = addressing.action
-            found = asked(self._interface, envelope, action)
+            found = read_call(self._interface, envelope, action)
             return ParsedRequest(
                 document=parse_document(found.message),
                 properties=headers,
@@ -362,11 +362,11 @@ class IncomingGateway:
             )
         blocks: tuple[str, ...] = ()
         if letter.addressing is not None:
-            blocks = answer_headers(letter.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
+            blocks = make_answer_headers(letter.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
         if reply.is_error:
             data = write_fault(version, "Server", _error_text(reply.body), reply.body, blocks)
             return HttpAnswer(status=500, body=data, content_type=content_type(version), headers=headers)
-        answer = answer_for(letter.operation, reply.body, version, blocks)
+        answer = make_answer(letter.operation, reply.body, version, blocks)
         return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
 
     def _find_soap_version(self, headers: Mapping[str, str]) -> str | None:

@@ -8,7 +8,7 @@ from demaq.compiler.plan import Plan
 from demaq.gateways.answer_queues import find_answer_queues, own_address
 from demaq.gateways.connections import KEYED, Connections
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
-from demaq.language.endpoints import Destination, destination
+from demaq.language.endpoints import Destination, parse_destination
 from demaq.language.program.program import Gateway
 from demaq.soap import Interface
 from demaq.store.protocol import StoredMessage, ToSend
@@ -78,6 +78,6 @@ def _port(gateway: Gateway) -> tuple[object, str | None]:
 
 def _destination(address: str) -> Destination | DeliveryFailed:
     try:
-        return destination(address)
+        return parse_destination(address)
     except ValueError as reason:
         return DeliveryFailed(kind="routing", reason=str(reason), again=False)

@@ -32,10 +32,10 @@ from demaq.soap import (
     Interface,
     SoapRequest,
     describe_fault,
+    detect_version,
+    make_request,
     read_fault,
-    request_for,
-    response_of,
-    version_of,
+    read_response,
 )
 from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
@@ -153,7 +153,7 @@ class HttpSender:
         data = message.body.encode("utf-8")
         if interface is not None:
             try:
-                soap = request_for(interface, message.body)
+                soap = make_request(interface, message.body)
                 interface.check_input(Document(message.body).tree, soap.operation)
             except MessageError as error:
                 return DeliveryFailed(kind=error.kind, reason=error.message, again=False)
@@ -262,7 +262,7 @@ class HttpSender:
             return Delivered(status=said)
         if interface is not None and soap is not None:
             try:
-                answer = response_of(interface, soap.operation, status, content_type, response.content)
+                answer = read_response(interface, soap.operation, status, content_type, response.content)
             except MessageError as error:
                 return _unusable(error.kind, error.message, said)
             if isinstance(answer, Fault):
@@ -310,7 +310,7 @@ def _fault(response: httpx.Response) -> Fault | None:
         return None
     try:
         tree = parse_document(response.content).tree
-        return read_fault(tree) if version_of(tree) is not None else None
+        return read_fault(tree) if detect_version(tree) is not None else None
     except MessageError:
         return None
 

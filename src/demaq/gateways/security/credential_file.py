@@ -22,7 +22,7 @@ from demaq.errors import OperatorError
 from demaq.files import file_version, lock_file, read_private, write_private
 from demaq.gateways.security.passwords import is_password_hash
 from demaq.gateways.security.tokens import is_token_hash
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 
 NAME_LENGTH_MAX = 64
 LOOK_EVERY_SECONDS = 1.0
@@ -104,7 +104,7 @@ def remove_entry(path: Path, kind: Kind, name: str) -> None:
     with lock_file(path):
         names = [entry.name for entry in read_entries(path, kind)]
         if name not in names:
-            raise OperatorError(f"{path}: {unknown(kind.noun, name, names)}")
+            raise OperatorError(f"{path}: {describe_unknown(kind.noun, name, names)}")
         lines = [line for line in read_private(path).splitlines() if _name_on(line) != name]
         write_private(path, "".join([f"{line}\n" for line in lines]))
 

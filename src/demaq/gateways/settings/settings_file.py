@@ -22,7 +22,7 @@ from demaq.gateways.settings.settings import (
     Settings,
     Tls,
 )
-from demaq.language.resolving.suggestions import unknown
+from demaq.language.resolving.suggestions import describe_unknown
 
 SECTIONS = ("node", "incoming", "outgoing", "mail", "tls")
 
@@ -110,7 +110,7 @@ class _File:
         content = self._content()
         for name, value in content.items():
             if name not in SECTIONS:
-                self._fail(unknown("section" if isinstance(value, dict) else "setting", name, SECTIONS))
+                self._fail(describe_unknown("section" if isinstance(value, dict) else "setting", name, SECTIONS))
             if not isinstance(value, dict):
                 self._fail(f"{name} is a section: [{name}]")
         beside = IncomingSettings(users=self._at.folder / "users", tokens=self._at.folder / "tokens")
@@ -151,7 +151,7 @@ class _File:
         found: dict[str, Any] = {}
         for key, value in section.values.items():
             if key not in keys:
-                self._fail(unknown("setting", key, keys), section.name)
+                self._fail(describe_unknown("setting", key, keys), section.name)
             field, read = keys[key]
             try:
                 found[field] = read(value, self._at)
@@ -187,7 +187,7 @@ class _File:
         other = "outgoing" if kind == "incoming" else "incoming"
         if queue in self._gateways[other]:
             return f"{queue} is an {other} gateway: [{other}.{queue}]"
-        return unknown(f"{kind} gateway", queue, self._gateways[kind])
+        return describe_unknown(f"{kind} gateway", queue, self._gateways[kind])
 
     # --- what belongs together ---------------------------------------------------------------------------------------
 

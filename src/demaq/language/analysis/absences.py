@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from demaq.language import ast
-from demaq.language.analysis.shapes import ElementName, follow
+from demaq.language.analysis.shapes import ElementName, resolve_let
 from demaq.language.namespaces import FN, QS
 from demaq.language.resolving.names import Names
 
@@ -39,13 +39,13 @@ class Absences:
         self.names = names
         self._bindings: dict[ast.Node, _Facts] = {}
 
-    def tested(self, condition: ast.Expr, holds: bool | None) -> list[ElementName]:
+    def find_tested(self, condition: ast.Expr, holds: bool | None) -> list[ElementName]:
         """Return the elements whose absence is tested if the condition holds, fails, or (None) was evaluated."""
         found: list[ElementName] = []
         waiting: list[tuple[ast.Expr, bool | None]] = [(condition, holds)]
         while waiting:
             expr, positive = waiting.pop()
-            expr = follow(expr, self.names)
+            expr = resolve_let(expr, self.names)
             key = self.names.functions.get(expr)
             if isinstance(expr, ast.OperatorChain) and expr.operators[0] in ("and", "or"):
                 waiting.extend([(operand, positive) for operand in expr.operands])

@@ -8,7 +8,7 @@ from typing import TypeVar
 N = TypeVar("N", bound=Hashable)
 
 
-def strong_components(onward: Mapping[N, Sequence[N]]) -> dict[N, int]:
+def find_strong_components(onward: Mapping[N, Sequence[N]]) -> dict[N, int]:
     """Return a number for every node; two nodes have the same number if each can be reached from the other."""
     component: dict[N, int] = {}
     index: dict[N, int] = {}

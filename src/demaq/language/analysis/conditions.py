@@ -38,7 +38,7 @@ class Event:
     node: ast.Node | None = None
 
 
-def branch_events(expr: ast.Expr) -> list[Event]:
+def find_branch_events(expr: ast.Expr) -> list[Event]:
     """Return the branches of an updating expression in source order. Runs inside `deep_recursion`."""
     reader = _ConditionReader()
     reader.read(expr, BranchCondition(None, None, None, True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from demaq.language import ast
 from demaq.language.namespaces import QS
-from demaq.language.program.bodies import Body, DraftRule, called_functions
+from demaq.language.program.bodies import Body, DraftRule, find_called_functions
 from demaq.language.program.draft import Draft
 from demaq.language.resolving.names import Names
 
@@ -51,7 +51,7 @@ class Flow:
                         continue
                     for source in self.sources(rule):
                         yield Edge(source, target, enqueue, body.names, rule)
-                    behind = _echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
+                    behind = _find_echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
                     if behind is not None:
                         yield Edge(target, behind, enqueue, body.names, rule)
 
@@ -68,7 +68,7 @@ class Flow:
         found: dict[Body, None] = {rule.body: None}
         waiting = [rule.body]
         while waiting:
-            for called in called_functions(waiting.pop()):
+            for called in find_called_functions(waiting.pop()):
                 body = self._bodies.get(called)
                 if body is not None and body not in found:
                     found[body] = None
@@ -88,7 +88,7 @@ class Flow:
                 continue
             self.filled.add(target)
             if self.draft.kind_of(target) == "echo":
-                behind = _echo_target(enqueue, body.names)
+                behind = _find_echo_target(enqueue, body.names)
                 if behind is None:
                     self.fills_anything = True
                 else:
@@ -105,7 +105,7 @@ class Flow:
                 self.reads_anything = True
 
 
-def _echo_target(enqueue: ast.Enqueue, names: Names) -> str | None:
+def _find_echo_target(enqueue: ast.Enqueue, names: Names) -> str | None:
     for given in enqueue.properties:
         if names.parts.get(given.name) == "target" and isinstance(given.value, ast.StringLiteral):
             return given.value.value.strip()

@@ -39,7 +39,7 @@ class _Focus(Enum):
     ELSEWHERE = "anything else"
 
 
-def message_names(expr: ast.Expr, names: Names) -> list[MessageName]:
+def find_message_names(expr: ast.Expr, names: Names) -> list[MessageName]:
     """Return the names that an expression selects in the message, in source order."""
     with deep_recursion():
         reader = _NameReader(names)
@@ -64,22 +64,22 @@ class _NameReader:
             case ast.OperatorChain(operators=("!", *_)):
                 for operand in node.operands:
                     self.visit(operand, focus)
-                    focus = self._selected(operand, focus)
+                    focus = self._select(operand, focus)
             case ast.Postfix():
                 self.visit(node.base, focus)
-                inner = self._selected(node.base, focus)
+                inner = self._select(node.base, focus)
                 for suffix in node.suffixes:
                     self.visit(suffix, inner if isinstance(suffix, ast.Predicate) else focus)
             case ast.TransformWith():
                 self.visit(node.operand, focus)
                 if node.modify is not None:
-                    self.visit(node.modify, self._selected(node.operand, focus))
+                    self.visit(node.modify, self._select(node.operand, focus))
             case ast.InlineFunction():
                 self._visit_all(ast.children(node), _Focus.ELSEWHERE)
             case _:
                 self._visit_all(ast.children(node), focus)
                 if isinstance(node, _BINDINGS):
-                    self._bound[node] = self._selected(node.expr, focus)
+                    self._bound[node] = self._select(node.expr, focus)
 
     def _visit_all(self, nodes: Sequence[ast.Node], focus: _Focus) -> None:
         for node in nodes:
@@ -100,10 +100,10 @@ class _NameReader:
                 focus = _below(focus)
             if visit:
                 self.visit(step, focus)
-            focus = self._selected(step, focus)
+            focus = self._select(step, focus)
         return focus
 
-    def _selected(self, expr: ast.Node, focus: _Focus) -> _Focus:
+    def _select(self, expr: ast.Node, focus: _Focus) -> _Focus:
         """Return what an expression selects."""
         match expr:
             case ast.ContextItem():
@@ -115,14 +115,14 @@ class _NameReader:
             case ast.Path():
                 return self._walk(expr, focus, visit=False)
             case ast.Postfix() if all([isinstance(suffix, ast.Predicate) for suffix in expr.suffixes]):
-                return self._selected(expr.base, focus)
+                return self._select(expr.base, focus)
             case ast.Sequence(items=[only]):
-                return self._selected(only, focus)
+                return self._select(only, focus)
             case ast.OperatorChain() if expr.operators[0] in _SETS:
-                return self._selected(expr.operands[0], focus)
+                return self._select(expr.operands[0], focus)
             case ast.OperatorChain(operators=("!", *_)):
                 for operand in expr.operands:
-                    focus = self._selected(operand, focus)
+                    focus = self._select(operand, focus)
                 return focus
             case ast.FunctionCall() if self._names.functions.get(expr) == (QS, "message", 0):
                 return _Focus.DOCUMENT

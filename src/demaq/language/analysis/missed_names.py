@@ -44,13 +44,15 @@ class MissedName:
         return f'"{local}" is {_in(uri)} here, and {_in(self.namespace)} in'
 
 
-def vocabulary_of(root: etree._Element) -> Vocabulary:
+def read_vocabulary(root: etree._Element) -> Vocabulary:
     """Return the elements of a message."""
     names = frozenset([_name_of(element) for element in root.iter(etree.Element)])
     return Vocabulary(frozenset([_name_of(root)]), names)
 
 
-def missed_names(asked: Sequence[MessageName], vocabulary: Vocabulary, prefixes: Mapping[str, str]) -> list[MissedName]:
+def find_missed_names(
+    asked: Sequence[MessageName], vocabulary: Vocabulary, prefixes: Mapping[str, str]
+) -> list[MissedName]:
     """Return the names that are in another namespace than the element meant, each once.
 
     `prefixes` are those of the module with the names. A name that is also selected in the right namespace is not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from demaq.language import ast
-from demaq.language.analysis.shapes import ElementName, follow
+from demaq.language.analysis.shapes import ElementName, resolve_let
 from demaq.language.namespaces import FN, QS
 from demaq.language.resolving.names import Names
 
@@ -24,31 +24,31 @@ class Requirement:
     """Whether the expression requires nothing else."""
 
 
-def requirements_of(condition: ast.Expr, names: Names) -> list[Requirement]:
+def infer_message_requirements(condition: ast.Expr, names: Names) -> list[Requirement]:
     """Return what is certainly true of the message if the condition holds."""
     found: list[Requirement] = []
     waiting = [condition]
     while waiting:
-        expr = follow(waiting.pop(), names)
+        expr = resolve_let(waiting.pop(), names)
         if isinstance(expr, ast.OperatorChain) and expr.operators[0] == "and":
             waiting.extend(reversed(expr.operands))
         elif isinstance(expr, ast.OperatorChain) and expr.operators[0] in _COMPARISONS:
             for operand in expr.operands:
-                required = requirement_of(operand, names)
+                required = infer_requirement(operand, names)
                 if required is not None:
                     found.append(replace(required, is_all=False))
         elif isinstance(expr, ast.FunctionCall) and names.functions.get(expr) in _EXISTENCE:
             waiting.append(expr.args[0])
         else:
-            required = requirement_of(expr, names)
+            required = infer_requirement(expr, names)
             if required is not None:
                 found.append(required)
     return found
 
 
-def requirement_of(expr: ast.Expr, names: Names) -> Requirement | None:
+def infer_requirement(expr: ast.Expr, names: Names) -> Requirement | None:
     """Return what a path requires if the context item is the message's document node."""
-    separator, step, is_last = first_step(expr, names)
+    separator, step, is_last = find_first_step(expr, names)
     if step is None or not isinstance(step.test, ast.NameTest):
         return None
     uri, local = names.elements.get(step.test, (None, "*"))
@@ -57,7 +57,7 @@ def requirement_of(expr: ast.Expr, names: Names) -> Requirement | None:
     return Requirement((uri, local), separator == "/", step, is_last and not step.predicates)
 
 
-def first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | None, bool]:
+def find_first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | None, bool]:
     """Return separator and step of the first child step from the document node, and whether the path ends there."""
     if isinstance(expr, ast.AxisStep):
         return "/", expr if expr.axis == "child" else None, True

@@ -18,14 +18,14 @@ from demaq.xml_parsers import parse_file
 _REFERENCES = ("include", "import", "redefine", "override")
 
 
-def schema_names(path: Path) -> Vocabulary | None:
+def read_schema_names(path: Path) -> Vocabulary | None:
     """Return the elements of a schema and of those it includes and imports; None if it cannot be read."""
     reader = _SchemaReader()
     reader.read_file(path, "")
     return reader.vocabulary() if reader.roots else None
 
 
-def interface_names(path: Path, port: str | None) -> Vocabulary | None:
+def read_interface_names(path: Path, port: str | None) -> Vocabulary | None:
     """Return the elements of the requests that a port of a WSDL takes; None if it cannot be read."""
     from demaq.soap.definitions import read_definitions  # imported only for programs with an interface
     from demaq.soap.wsdl import read_interface

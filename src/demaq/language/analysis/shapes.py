@@ -45,9 +45,9 @@ class Shape:
 UNKNOWN = Shape(None, frozenset(), None)
 
 
-def shape_of(expr: ast.Expr, names: Names) -> Shape:
+def infer_shape(expr: ast.Expr, names: Names) -> Shape:
     """Return the shape of the message that an expression constructs. Runs inside `deep_recursion`."""
-    builder = _built_by(expr, names)
+    builder = _find_constructor(expr, names)
     if builder is None:
         return UNKNOWN
     reader = _Content(names)
@@ -59,13 +59,13 @@ def shape_of(expr: ast.Expr, names: Names) -> Shape:
 
 def is_own_message(expr: ast.Expr, names: Names) -> bool:
     """Return whether the enqueued message is the message being processed, unchanged."""
-    expr = follow(expr, names)
+    expr = resolve_let(expr, names)
     if isinstance(expr, ast.FunctionCall):
         return names.functions.get(expr) == (QS, "message", 0)
     return isinstance(expr, (ast.ContextItem, ast.Root))
 
 
-def follow(expr: ast.Expr, names: Names) -> ast.Expr:
+def resolve_let(expr: ast.Expr, names: Names) -> ast.Expr:
     """Return the expression that a variable is bound to by `let`; any other expression is returned itself."""
     while isinstance(expr, ast.VarRef):
         binder = names.variables.get(expr)
@@ -75,10 +75,10 @@ def follow(expr: ast.Expr, names: Names) -> ast.Expr:
     return expr
 
 
-def _built_by(expr: ast.Expr, names: Names) -> ast.DirectElement | ast.Computed | None:
-    expr = follow(expr, names)
+def _find_constructor(expr: ast.Expr, names: Names) -> ast.DirectElement | ast.Computed | None:
+    expr = resolve_let(expr, names)
     while isinstance(expr, ast.Computed) and expr.kind == "document" and expr.content is not None:
-        expr = follow(expr.content, names)
+        expr = resolve_let(expr.content, names)
     if isinstance(expr, ast.DirectElement) or (isinstance(expr, ast.Computed) and expr.kind == "element"):
         return expr
     return None
@@ -154,7 +154,7 @@ class _Content:
             self.anything = True
 
     def _variable(self, node: ast.VarRef) -> None:
-        meant = follow(node, self.names)
+        meant = resolve_let(node, self.names)
         if isinstance(meant, ast.VarRef) or meant in self._followed:
             self.anything = True
             return

@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.conditions import branch_events
-from demaq.language.analysis.requirements import Requirement, requirement_of, requirements_of, starts_at_message_call
+from demaq.language.analysis.conditions import find_branch_events
+from demaq.language.analysis.requirements import (
+    Requirement,
+    infer_message_requirements,
+    infer_requirement,
+    starts_at_message_call,
+)
 from demaq.language.analysis.shapes import ElementName
 from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program.bodies import DraftRule
@@ -25,9 +30,13 @@ def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
             continue  # the common case: all steps from the document node agree
         known: list[Requirement] = []
         opened: list[bool] = []
-        for event in branch_events(rule.decl.body):
+        for event in find_branch_events(rule.decl.body):
             if event.kind == "enter":
-                required = requirements_of(event.scope.condition, names) if event.scope.condition is not None else []
+                required = (
+                    infer_message_requirements(event.scope.condition, names)
+                    if event.scope.condition is not None
+                    else []
+                )
                 root = next(iter([r for r in required if r.is_root]), None) if event.scope.holds else None
                 opened.append(root is not None)
                 if root is not None:
@@ -50,9 +59,9 @@ def roots_read_as_descendants(draft: Draft) -> Iterator[Diagnostic]:
         if not anywhere:
             continue
         required: set[ElementName] = set()
-        for event in branch_events(rule.decl.body):
+        for event in find_branch_events(rule.decl.body):
             if event.kind == "enter" and event.scope.condition is not None:
-                required.update([r.name for r in requirements_of(event.scope.condition, names) if r.is_root])
+                required.update([r.name for r in infer_message_requirements(event.scope.condition, names) if r.is_root])
         for read in reads:
             if read.name in anywhere and read.name not in required:
                 local = read.name[1]
@@ -72,7 +81,7 @@ def root_reads(expr: ast.Node, names: Names) -> list[Requirement]:
         node, on_message = stack.pop()
         if isinstance(node, (ast.Path, ast.AxisStep)):
             anchored = isinstance(node, ast.Path) and starts_at_message_call(node, names)
-            read = requirement_of(node, names) if on_message or anchored else None
+            read = infer_requirement(node, names) if on_message or anchored else None
             if read is not None and read.is_root:
                 found.append(read)
         if ast.children(node):

@@ -15,14 +15,14 @@ def enqueue_properties(draft: Draft) -> Iterator[Diagnostic]:
     for body in draft.bodies:
         for enqueue in body.enqueues:
             queue = body.names.parts.get(enqueue.queue)
-            yield from _repeated(enqueue, body.names)
+            yield from _find_repeated(enqueue, body.names)
             for given in enqueue.properties:
                 name = body.names.parts.get(given.name)
                 if name is not None and queue is not None:
-                    yield from _settable(draft, queue, name, given.name)
+                    yield from _check_settable(draft, queue, name, given.name)
 
 
-def _repeated(enqueue: ast.Enqueue, names: Names) -> Iterator[Diagnostic]:
+def _find_repeated(enqueue: ast.Enqueue, names: Names) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for given in enqueue.properties:
         name = names.parts.get(given.name)
@@ -32,7 +32,7 @@ def _repeated(enqueue: ast.Enqueue, names: Names) -> Iterator[Diagnostic]:
             seen.add(name)
 
 
-def _settable(draft: Draft, queue: str, name: str, at: ast.Name) -> Iterator[Diagnostic]:
+def _check_settable(draft: Draft, queue: str, name: str, at: ast.Name) -> Iterator[Diagnostic]:
     if name.startswith("demaq:"):
         yield error("DQ0407", f'property "{name}" is set by the system alone', at.at)
         return

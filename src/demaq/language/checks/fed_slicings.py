@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.analysis.absences import ANYTHING, Absences
-from demaq.language.analysis.conditions import BranchCondition, Event, branch_events
-from demaq.language.analysis.requirements import requirements_of
-from demaq.language.analysis.shapes import ElementName, Shape, shape_of
+from demaq.language.analysis.conditions import BranchCondition, Event, find_branch_events
+from demaq.language.analysis.requirements import infer_message_requirements
+from demaq.language.analysis.shapes import ElementName, Shape, infer_shape
 from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program.bodies import DraftRule
 from demaq.language.program.draft import Draft
@@ -26,7 +26,7 @@ def fed_slicings(draft: Draft) -> Iterator[Diagnostic]:
             continue
         joining = {enqueue for enqueue in rule.body.enqueues if _joins(draft, rule, enqueue, property_name)}
         if joining:
-            yield from _Account(rule).unguarded(joining)
+            yield from _Account(rule).find_unguarded(joining)
 
 
 def _joins(draft: Draft, rule: DraftRule, enqueue: ast.Enqueue, property_name: str) -> bool:
@@ -67,8 +67,8 @@ class _Account:
         self.roots = _OpenNames()
         self.elements = _OpenNames()
 
-    def unguarded(self, joining: set[ast.Enqueue]) -> Iterator[Diagnostic]:
-        events = branch_events(self.rule.decl.body)
+    def find_unguarded(self, joining: set[ast.Enqueue]) -> Iterator[Diagnostic]:
+        events = find_branch_events(self.rule.decl.body)
         reset = self._resets(events)
         entries: dict[BranchCondition, tuple[list[ElementName], list[ElementName], list[ElementName]]] = {}
         for event in events:
@@ -80,7 +80,7 @@ class _Account:
                 for counted, names in zip((self.tested, self.roots, self.elements), entries[event.scope], strict=True):
                     counted.remove(names)
             elif isinstance(event.node, ast.Enqueue) and event.node in joining and event.scope not in reset:
-                shape = shape_of(event.node.message, self.names)
+                shape = infer_shape(event.node.message, self.names)
                 if not self._is_stopped(shape):
                     yield self._warning(event.node, shape)
 
@@ -88,8 +88,8 @@ class _Account:
         """Return the absences that a scope's condition tests, and the roots and elements it requires of the message."""
         if scope.condition is None:
             return [], [], []
-        tested = self.absences.tested(scope.condition, scope.holds)
-        required = requirements_of(scope.condition, self.names) if scope.holds else []
+        tested = self.absences.find_tested(scope.condition, scope.holds)
+        required = infer_message_requirements(scope.condition, self.names) if scope.holds else []
         return tested, [r.name for r in required if r.is_root], [r.name for r in required if not r.is_root]
 
     def _resets(self, events: list[Event]) -> set[BranchCondition]:

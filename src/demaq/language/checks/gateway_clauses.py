@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error, warning
-from demaq.language.endpoints import InboundAddress, arrival_at, destination
-from demaq.language.extensions import why_not_started
+from demaq.language.endpoints import InboundAddress, parse_destination, parse_inbound_address
+from demaq.language.extensions import explain_not_started
 from demaq.language.program.bodies import DraftModule
 from demaq.language.program.draft import Draft
 from demaq.system_properties import UNSUITABLE_TARGETS
@@ -65,7 +65,7 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
 def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
     """Yield gateways that no node starts, whatever its settings. What depends on the settings is reported at start."""
     for _, queue in _queue_statements(draft):
-        reason = why_not_started([using.extension for using in queue.using])
+        reason = explain_not_started([using.extension for using in queue.using])
         if queue.kind in _GATEWAYS and reason is not None:
             yield warning(
                 "DQ1505",
@@ -81,13 +81,13 @@ def endpoints(draft: Draft) -> Iterator[Diagnostic]:
     for _, queue in _queue_statements(draft):
         if queue.kind == "outgoingGateway" and queue.endpoint is not None:
             try:
-                destination(queue.endpoint.value)
+                parse_destination(queue.endpoint.value)
             except ValueError as reason:
                 yield error("DQ0508", f"messages cannot be sent there: {reason}", queue.endpoint.at, _OUTGOING_HINT)
         if queue.kind != "incomingGateway":
             continue
         try:
-            arrival = arrival_at(str(queue.name), None if queue.endpoint is None else queue.endpoint.value)
+            arrival = parse_inbound_address(str(queue.name), None if queue.endpoint is None else queue.endpoint.value)
         except ValueError as reason:
             at = queue.name.at if queue.endpoint is None else queue.endpoint.at
             yield error("DQ0508", f"messages cannot be received there: {reason}", at, _INCOMING_HINT)

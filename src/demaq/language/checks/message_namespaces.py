@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.message_names import message_names
-from demaq.language.analysis.missed_names import Vocabulary, missed_names
-from demaq.language.analysis.schema_names import interface_names, schema_names
-from demaq.language.checks.named_files import file_path
+from demaq.language.analysis.message_names import find_message_names
+from demaq.language.analysis.missed_names import Vocabulary, find_missed_names
+from demaq.language.analysis.schema_names import read_interface_names, read_schema_names
+from demaq.language.checks.named_files import resolve_file
 from demaq.language.diagnostics import Diagnostic, warning
 from demaq.language.program.draft import Draft
 from demaq.language.resolving.names import Names
@@ -41,7 +41,7 @@ def _missed(
     for queue in queues[1:]:
         vocabulary |= known[queue]
     where = f'queue "{queues[0]}"' if len(queues) == 1 else "queues " + ", ".join([f'"{queue}"' for queue in queues])
-    for missed in missed_names(message_names(expr, names), vocabulary, names.prefixes):
+    for missed in find_missed_names(find_message_names(expr, names), vocabulary, names.prefixes):
         yield warning("DQ1204", f"{missed.words} the messages of {where}", missed.asked.at, missed.hint)
 
 
@@ -54,9 +54,9 @@ def _vocabularies(draft: Draft) -> dict[str, Vocabulary]:
             continue
         vocabulary: Vocabulary | None = None
         if queue.schema is not None:
-            vocabulary = schema_names(file_path(module, queue.schema))
+            vocabulary = read_schema_names(resolve_file(module, queue.schema))
         elif queue.interface is not None and queue.kind == "incomingGateway":
-            vocabulary = interface_names(file_path(module, queue.interface), queue.port)
+            vocabulary = read_interface_names(resolve_file(module, queue.interface), queue.port)
         if vocabulary is not None:
             found[name] = vocabulary
     return found

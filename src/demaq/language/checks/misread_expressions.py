@@ -27,16 +27,16 @@ def misread_expressions(draft: Draft) -> Iterator[Diagnostic]:
         trees += [(library.tree, library.names) for library in module.libraries]
         for tree, names in trees:
             for node in ast.walk(tree):
-                yield from _misread(node, names)
+                yield from _check_node(node, names)
 
 
-def _misread(node: ast.Node, names: Names) -> Iterator[Diagnostic]:
+def _check_node(node: ast.Node, names: Names) -> Iterator[Diagnostic]:
     if isinstance(node, ast.OperatorChain):
         yield from _operation(node, names)
     elif isinstance(node, ast.If):
-        yield from _truth(node.condition)
+        yield from _check_condition(node.condition)
     elif isinstance(node, (ast.WhereClause, ast.Predicate)):
-        yield from _concatenated(node.condition)
+        yield from _check_concatenation(node.condition)
     elif isinstance(node, ast.Path):
         yield from _path(node)
 
@@ -44,12 +44,12 @@ def _misread(node: ast.Node, names: Names) -> Iterator[Diagnostic]:
 def _operation(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
     if node.operators[0] in _COMPARISONS:
         for operand in node.operands:
-            yield from _constant(operand)
+            yield from _check_constant(operand)
     if node.operators[0] in ("and", "or"):
         for operand in node.operands:
-            yield from _truth(operand)
+            yield from _check_condition(operand)
     if node.operators == ("!=",):
-        yield from _unequal(node, names)
+        yield from _check_inequality(node, names)
     for operator, left, right in zip(node.operators, node.operands, node.operands[1:], strict=False):
         between = node.at.source.text[left.at.end : right.at.start + 1]
         if operator == "-" and isinstance(right, ast.Unary) and between.lstrip().startswith("--"):
@@ -59,7 +59,7 @@ def _operation(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
             )
 
 
-def _unequal(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
+def _check_inequality(node: ast.OperatorChain, names: Names) -> Iterator[Diagnostic]:
     left, right = node.operands
     if any([isinstance(operand, ast.Sequence) and not operand.items for operand in (left, right)]):
         text = "a comparison with the empty sequence is never true"
@@ -106,18 +106,18 @@ def _is_positional(step: ast.Expr) -> bool:
     return isinstance(last, ast.NumericLiteral) or (isinstance(last, ast.FunctionCall) and last.name.local == "last")
 
 
-def _truth(expr: ast.Expr) -> Iterator[Diagnostic]:
-    yield from _constant(expr)
-    yield from _concatenated(expr)
+def _check_condition(expr: ast.Expr) -> Iterator[Diagnostic]:
+    yield from _check_constant(expr)
+    yield from _check_concatenation(expr)
 
 
-def _concatenated(expr: ast.Expr) -> Iterator[Diagnostic]:
+def _check_concatenation(expr: ast.Expr) -> Iterator[Diagnostic]:
     if isinstance(expr, ast.OperatorChain) and expr.operators[0] == "||":
         text = "`||` joins strings, and a string is true if it is not empty"
         yield warning("DQ1304", text, expr.at, "write `or` if one of them is to hold")
 
 
-def _constant(expr: ast.Expr) -> Iterator[Diagnostic]:
+def _check_constant(expr: ast.Expr) -> Iterator[Diagnostic]:
     if not isinstance(expr, ast.AxisStep) or expr.axis != "child" or expr.predicates:
         return
     word = expr.at.text

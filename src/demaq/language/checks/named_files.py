@@ -29,14 +29,14 @@ def queue_files(draft: Draft) -> Iterator[Diagnostic]:
                     yield from _policy(module, using.policy)
 
 
-def file_path(module: DraftModule, file: ast.File) -> Path:
+def resolve_file(module: DraftModule, file: ast.File) -> Path:
     """Return the path of a file, relative to the folder of the module that names it."""
     return module.folder / file.path
 
 
 def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
     try:
-        etree.XMLSchema(parse_file(file_path(module, file)))
+        etree.XMLSchema(parse_file(resolve_file(module, file)))
     except (OSError, etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
         yield error(
             "DQ0601", f"schema {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
@@ -46,7 +46,7 @@ def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
 def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Iterator[Diagnostic]:
     from demaq.soap.wsdl import read_interface  # imported only for programs with an interface
 
-    path = file_path(module, file)
+    path = resolve_file(module, file)
     try:
         read_interface(path, queue.port)
     except ProgramError as failure:
@@ -59,7 +59,7 @@ def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Ite
 
 def _policy(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
     try:
-        parse_file(file_path(module, file))
+        parse_file(resolve_file(module, file))
     except (OSError, etree.XMLSyntaxError) as failure:
         yield error(
             "DQ0603", f"policy {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)

@@ -36,9 +36,9 @@ def global_variables(draft: Draft) -> Iterator[Diagnostic]:
             declared = body.names.declared.get(call.key)
             if declared is not None:
                 if draft.effects.get(declared, Effect.NONE) & (Effect.MESSAGE | Effect.STATE):
-                    yield _refused(f"{declared.name}(), which looks at messages,", call.node)
+                    yield _refuse(f"{declared.name}(), which looks at messages,", call.node)
             elif call.effect & (Effect.MESSAGE | Effect.STATE) or call.key[:2] in _CLOCK:
-                yield _refused(f"{call.key[1]}()", call.node)
+                yield _refuse(f"{call.key[1]}()", call.node)
 
 
 def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
@@ -122,7 +122,7 @@ def _prologs(draft: Draft) -> Iterator[tuple[ast.Decl, ...]]:
             yield library.tree.prolog
 
 
-def _refused(what: str, node: ast.Node) -> Diagnostic:
+def _refuse(what: str, node: ast.Node) -> Diagnostic:
     return error(
         "DQ0310",
         f"{what} may not be used for the value of a global variable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from demaq.language import ast
-from demaq.language.analysis.components import strong_components
+from demaq.language.analysis.components import find_strong_components
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.function_library import ATOMIC_TYPES, TYPES
 from demaq.language.namespaces import QS, XS
@@ -76,7 +76,7 @@ def property_cycles(draft: Draft) -> Iterator[Diagnostic]:
             reads += [((reader, queue), (read, queue), call.literal) for queue in queues if (read, queue) in onward]
     for source, target, _ in reads:
         onward[source].append(target)
-    component = strong_components(onward)
+    component = find_strong_components(onward)
     for source, target, literal in reads:
         if component[source] == component[target]:
             yield error(

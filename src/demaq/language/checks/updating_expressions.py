@@ -94,30 +94,30 @@ class _Checker:
         return Category.VALUE
 
     def _sequence(self, node: ast.Sequence) -> Category:
-        return self._joined(node.items, "a list")
+        return self._join(node.items, "a list")
 
     def _if(self, node: ast.If) -> Category:
         self.value(node.condition, "a condition")
         if node.otherwise is None:
             found = len(self.found)
-            category = self._joined((node.then,), "an `if`")
+            category = self._join((node.then,), "an `if`")
             if category is not Category.UPDATING and len(self.found) == found:
-                self._else_is_missing(node)
+                self._report_missing_else(node)
             return category
-        return self._joined((node.then, node.otherwise), "an `if`")
+        return self._join((node.then, node.otherwise), "an `if`")
 
     def _switch(self, node: ast.Switch) -> Category:
         self.value(node.operand, "the operand of a switch")
         for case in node.cases:
             for item in case.values:
                 self.value(item, "a case")
-        return self._joined((*[case.result for case in node.cases], node.default), "a switch")
+        return self._join((*[case.result for case in node.cases], node.default), "a switch")
 
     def _typeswitch(self, node: ast.Typeswitch) -> Category:
         self.value(node.operand, "the operand of a typeswitch")
-        return self._joined((*[case.result for case in node.cases], node.default), "a typeswitch")
+        return self._join((*[case.result for case in node.cases], node.default), "a typeswitch")
 
-    def _joined(self, parts: tuple[ast.Expr, ...], what: str) -> Category:
+    def _join(self, parts: tuple[ast.Expr, ...], what: str) -> Category:
         """Return the category of a list: all parts are updating or vacuous, or all have values or are vacuous."""
         updating = False
         valued: ast.Expr | None = None
@@ -204,25 +204,25 @@ class _Checker:
             return
         inner = "a function" if isinstance(node, ast.InlineFunction) else where
         if isinstance(node, (*ACTIONS, *NODE_UPDATES)):
-            self._misplaced(f"`{_words(node)}`", node, where)
+            self._report_misplaced(f"`{_words(node)}`", node, where)
         elif node in self.names.functions and self._updating_function(node) is not None:
-            self._misplaced(f"a call of the updating function {self.names.functions[node][1]}()", node, where)
+            self._report_misplaced(f"a call of the updating function {self.names.functions[node][1]}()", node, where)
         elif isinstance(node, ast.TryCatch):
             inner = "try and catch"
         found = len(self.found)
         for child in ast.children(node):
             self.value(child, inner)
         if isinstance(node, ast.If) and node.otherwise is None and len(self.found) == found:
-            self._else_is_missing(node)
+            self._report_missing_else(node)
 
-    def _else_is_missing(self, node: ast.If) -> None:
+    def _report_missing_else(self, node: ast.If) -> None:
         """Report a missing else.
 
         The parser cannot decide it if a function of another module, which may be updating, is called.
         """
         self._error("DQ0101", "this `if` has no `else`", _start_of(node), ELSE_HINT)
 
-    def _misplaced(self, what: str, node: ast.Node, where: str) -> None:
+    def _report_misplaced(self, what: str, node: ast.Node, where: str) -> None:
         stands = f"in {where}" if where else "here"
         hint = "actions stand after then, else and return"
         if where.startswith("the body of a function"):

@@ -39,13 +39,13 @@ class Branches(Grammar):
 
     def branch(self, word: str, owner: int) -> ast.Expr:
         start = self.start
-        first = self._one_level_deeper()
+        first = self._parse_deeper()
         if not self._at_top or self.value != ",":
             return first
         comma, first_end = self.here(), self.last_end
         items = [first]
         while self.value == ",":
-            items.append(self._continued())
+            items.append(self._continuation())
         at = self.since(start)
         before_else = self.value == "else"
         self.continuations.append(
@@ -53,7 +53,7 @@ class Branches(Grammar):
         )
         return ast.Sequence(at, tuple(items))
 
-    def _continued(self) -> ast.Expr:
+    def _continuation(self) -> ast.Expr:
         """Parse the updating expression after a comma.
 
         Checks decide whether a function of another module is updating.
@@ -61,7 +61,7 @@ class Branches(Grammar):
         comma, before = self.start, self.last_end
         seen = self.updates_seen, self.foreign_calls_seen
         self.advance()
-        item = self._one_level_deeper()
+        item = self._parse_deeper()
         if seen == (self.updates_seen, self.foreign_calls_seen):
             self.go_to(comma)
             self.last_end = before
@@ -77,7 +77,7 @@ class Branches(Grammar):
         elif name.uri is not None or name.prefix not in (None, *PREFIXES):
             self.foreign_calls_seen += 1
 
-    def _one_level_deeper(self) -> ast.Expr:
+    def _parse_deeper(self) -> ast.Expr:
         self.deeper()
         found = self.one_expr()
         self.depth -= 1

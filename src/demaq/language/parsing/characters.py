@@ -40,7 +40,7 @@ NAMED_REFERENCE = re.compile("&([A-Za-z][A-Za-z0-9]*);")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
-def referenced_character(match: re.Match[str]) -> str | None:
+def resolve_reference(match: re.Match[str]) -> str | None:
     """Return the character that a reference stands for, or None if it is no XML character."""
     named, decimal, hexadecimal = match.groups()
     if named:

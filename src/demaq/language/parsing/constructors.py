@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from demaq.errors import ProgramError
 from demaq.language import ast
-from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE, referenced_character
+from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE, resolve_reference
 from demaq.language.parsing.grammar import Grammar
 from demaq.language.parsing.habits import explain_character
 from demaq.language.parsing.scanner import BRACED, NAME, SYNTAX
@@ -85,7 +85,7 @@ class Constructors(Grammar):
                 )
             attribute, offset = self._direct_attribute(after_space)
             attributes.append(attribute)
-        content, offset = self._closed_content(start, name, after_space + 1)
+        content, offset = self._content_and_end(start, name, after_space + 1)
         at = SourceLocation(self.source, start, offset)
         return ast.DirectElement(at, name, tuple(attributes), content), offset
 
@@ -149,7 +149,7 @@ class Constructors(Grammar):
             if character == quote:
                 return tuple(parts), offset + 1
             if character == "{":
-                enclosed, offset = self._enclosed_at(offset, quote)
+                enclosed, offset = self._parse_enclosed(offset, quote)
                 parts.append(enclosed)
                 raw_start, raw = offset, ""
             elif character == "":
@@ -157,7 +157,7 @@ class Constructors(Grammar):
             else:
                 self._fail_raw(character, offset)
 
-    def _closed_content(
+    def _content_and_end(
         self, start: int, name: ast.Name, offset: int
     ) -> tuple[tuple[ast.RawText | ast.Enclosed | ast.CData | ast.Expr, ...], int]:
         """Parse the content. If it fails after the beginning of another statement, the end tag is missing."""
@@ -198,7 +198,7 @@ class Constructors(Grammar):
                     node, offset = self._direct(offset)
                     found.append(node)
             elif character == "{":
-                enclosed, offset = self._enclosed_at(offset)
+                enclosed, offset = self._parse_enclosed(offset)
                 found.append(enclosed)
             elif character == "":
                 self._fail_never_closed(start, name)
@@ -231,11 +231,11 @@ class Constructors(Grammar):
         match = REFERENCE.match(self.text, offset)
         if match is None:
             self.fail_reference(offset, "&")
-        if referenced_character(match) is None:
+        if resolve_reference(match) is None:
             self.fail_reference(offset, match.group())
         return match.end()
 
-    def _enclosed_at(self, offset: int, quote: str = "") -> tuple[ast.Enclosed, int]:
+    def _parse_enclosed(self, offset: int, quote: str = "") -> tuple[ast.Enclosed, int]:
         """Parse `{ expr? }` inside a constructor; scanning by character continues after the brace."""
         self.brackets.append((offset, quote))
         self.last_end = offset + 1
@@ -299,7 +299,7 @@ class Constructors(Grammar):
                 self.last_end = stop + 3
                 self.go_to(stop + 3)
                 return ast.StringConstructor(self.since(start), tuple(parts))
-            enclosed, offset = self._enclosed_at(stop + 1)
+            enclosed, offset = self._parse_enclosed(stop + 1)
             if not text.startswith("`", offset):
                 self.fail_at("expected ` after the closing brace", offset, offset + 1)
             offset += 1

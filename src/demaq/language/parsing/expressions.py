@@ -195,7 +195,7 @@ class Expressions(Control, Primaries, Actions, Branches):
             if self.value == "$":
                 function = ast.VarRef(self.here(), self.variable_name())
             elif self.value == "(":
-                function = self._parenthesised()
+                function = self._parentheses()
             else:
                 hint = "`=>` calls a function: $text => upper-case(); greater or equal is `>=`"
                 function = self.name("a function's name, `$variable` or `(expression)`", hint)
@@ -245,7 +245,7 @@ class Expressions(Control, Primaries, Actions, Branches):
             self.fail_at("expected the pragma's name", self.end, self.end + 1)
         self.start, self.value, self.end = match.start(), match.group(), match.end()
         at = self.here()
-        name = self._braced(at) if self.value.startswith("Q{") else self._plain(at)
+        name = self._braced_name(at) if self.value.startswith("Q{") else self._plain_name(at)
         rest = self.text[match.end() : closing]
         if rest and not rest[0].isspace():
             self.fail_at("expected a blank after the pragma's name", match.end(), match.end() + 1)
@@ -270,7 +270,7 @@ class Expressions(Control, Primaries, Actions, Branches):
         separators: list[str]
         if self.value == "/":
             self.advance()
-            if not self._starts_step() or (self.start > start + 1 and self._goes_on_behind_root()):
+            if not self._starts_step() or (self.start > start + 1 and self._ends_at_root()):
                 return ast.Root(self.since(start))
             separators, steps = ["/"], [self._step()]
         elif self.value == "//":
@@ -289,7 +289,7 @@ class Expressions(Control, Primaries, Actions, Branches):
             steps.append(self._step())
         return ast.Path(self.since(start), tuple(separators), tuple(steps))
 
-    def _goes_on_behind_root(self) -> bool:
+    def _ends_at_root(self) -> bool:
         """Return whether the name after a slash and a space can only belong to the context: `do enqueue / into q`.
 
         A step would be followed by an operator, a predicate or the end, never by a name or variable.

@@ -154,7 +154,7 @@ def explain_statement(stop: Stop, statement: str) -> Mistake | None:
     """Return the mistake after a statement (of the kind `statement`) that no other statement follows."""
     foreign = _COMMENT_LINE.match(stop.text, stop.start)
     return (
-        (_no_comment(foreign) if foreign else _comment(stop))
+        (_explain_no_comment(foreign) if foreign else _comment(stop))
         or _comma_or_parenthesis_behind(stop, statement)
         or _semicolon(stop)
         or _missing_comma(stop)
@@ -164,10 +164,10 @@ def explain_statement(stop: Stop, statement: str) -> Mistake | None:
     )
 
 
-def comment_at(text: str, start: int) -> Mistake | None:
+def explain_comment(text: str, start: int) -> Mistake | None:
     """Return the mistake of another language's comment at an offset."""
     match = _COMMENT.match(text, start)
-    return _no_comment(match) if match else None
+    return _explain_no_comment(match) if match else None
 
 
 def _comment(stop: Stop) -> Mistake | None:
@@ -186,11 +186,11 @@ def _comment(stop: Stop) -> Mistake | None:
         between = text[match.end() : start]
         is_quoted = any([text.count(quote, first, match.start()) % 2 for quote in "\"'"])
         if not is_quoted and "</" not in between and "/>" not in between:
-            return _no_comment(match)
+            return _explain_no_comment(match)
     return None
 
 
-def _no_comment(match: re.Match[str]) -> Mistake:
+def _explain_no_comment(match: re.Match[str]) -> Mistake:
     return Mistake(f"`{match.group()}` does not begin a comment", match.start(), match.end(), NO_COMMENT_HINT)
 
 
@@ -350,7 +350,7 @@ def _comma_or_parenthesis_behind(stop: Stop, statement: str) -> Mistake | None:
 def _stray_comma(stop: Stop, statement: str) -> Mistake:
     space = re.compile(r"\s*").match(stop.text, stop.end)
     following = space.end() if space else stop.end
-    comment = comment_at(stop.text, following)
+    comment = explain_comment(stop.text, following)
     if comment is not None:
         return comment
     missing = explain_missing_do(stop.text, following)

@@ -62,7 +62,7 @@ class Primaries(Constructors, Branches):
         elif self.value == "*":
             found = ast.KeyWildcard(at)
         elif self.value == "(":
-            return self._parenthesised()
+            return self._parentheses()
         else:
             self.fail_expected("a key after `?`: a name, a whole number, `*` or `(expression)`")
         self.advance()
@@ -100,7 +100,7 @@ class Primaries(Constructors, Branches):
                 name = self.variable_name()
                 return ast.VarRef(self.since(start), name)
             case "(":
-                return self._parenthesised()
+                return self._parentheses()
             case ".":
                 self.advance()
                 return ast.ContextItem(self.since(start))
@@ -154,7 +154,7 @@ class Primaries(Constructors, Branches):
         if name.prefix is None and name.uri is None and name.local in RESERVED_FUNCTION_NAMES:
             self.fail_at(f"`{name}` cannot be the name of a function", name.at.start, name.at.end)
 
-    def _parenthesised(self) -> ast.Expr:
+    def _parentheses(self) -> ast.Expr:
         start = self.start
         self.advance()
         if self.accept(")"):

@@ -21,7 +21,7 @@ from demaq.language.parsing.characters import (
     REFERENCE,
     SPACE,
     TOKEN,
-    referenced_character,
+    resolve_reference,
 )
 from demaq.language.parsing.habits import Mistake, Stop, explain, explain_character
 from demaq.language.recursion import NESTING_MAX
@@ -174,9 +174,9 @@ class Scanner:
         """Parse a QName: `local`, `prefix:local` or `Q{uri}local`."""
         at = self.here()
         if self.kind is NAME:
-            found = self._plain(at)
+            found = self._plain_name(at)
         elif self.kind is BRACED:
-            found = self._braced(at)
+            found = self._braced_name(at)
         else:
             if self.kind is STRING:
                 hint = f"names stand without quotes: {self.value[1:-1]}"
@@ -188,11 +188,11 @@ class Scanner:
         self.advance()
         return found
 
-    def _plain(self, at: SourceLocation) -> ast.Name:
+    def _plain_name(self, at: SourceLocation) -> ast.Name:
         prefix, colon, local = self.value.rpartition(":")
         return ast.Name(at, local, prefix if colon else None)
 
-    def _braced(self, at: SourceLocation) -> ast.Name:
+    def _braced_name(self, at: SourceLocation) -> ast.Name:
         uri, _, local = self.value[2:].rpartition("}")
         return ast.Name(at, local, None, self.uri_in_braces(uri))
 
@@ -222,7 +222,7 @@ class Scanner:
         pieces, offset = [], 0
         while (ampersand := raw.find("&", offset)) >= 0:
             match = REFERENCE.match(raw, ampersand)
-            character = referenced_character(match) if match else None
+            character = resolve_reference(match) if match else None
             if match is None or character is None:
                 self.fail_reference(start, raw[ampersand : match.end() if match else ampersand + 1])
             pieces.append(raw[offset:ampersand])

@@ -13,7 +13,7 @@ from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.parsing.characters import NCNAME
 from demaq.language.parsing.expressions import STATEMENTS
-from demaq.language.parsing.habits import comment_at, explain_statement
+from demaq.language.parsing.habits import explain_comment, explain_statement
 from demaq.language.parsing.prolog import Prolog
 from demaq.language.parsing.scanner import END, SYNTAX
 from demaq.source import SourceLocation
@@ -263,7 +263,7 @@ class Statements(Prolog):
         if self.value == "errorqueue" and self.peek_token()[0] in ("name", "braced"):
             self.advance()
             errorqueue = self.name("a queue's name")
-        self.fail_if_mistake(comment_at(self.text, self.start))
+        self.fail_if_mistake(explain_comment(self.text, self.start))
         if self.value.lower() in ("if", "when", "where") and self.value != "if" and self.peek() == "(":
             self.fail(
                 f"expected `if`, found `{self.value}`", hint="create rule NAME for QUEUE if (CONDITION) then ACTION"

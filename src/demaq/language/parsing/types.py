@@ -136,7 +136,7 @@ class Types(Grammar):
             prefix, colon, local = value.rpartition(":")
             found = ast.NameTest(at, local, prefix if colon else None)
         elif self.kind is BRACED:
-            name = self._braced(at)
+            name = self._braced_name(at)
             found = ast.NameTest(at, name.local, None, name.uri)
         else:
             self.fail_expected("a name, `*` or a test such as node()")

@@ -37,7 +37,7 @@ def weave(stream: Stream, comments: Sequence[ast.Comment]) -> Stream:
     """Return the stream with every comment in it, each exactly once and in their order."""
     if not comments:
         return stream
-    placed = _Placing(stream, comments).placed()
+    placed = _CommentPlacer(stream, comments).place_all()
     woven: Stream = []
     done = 0
     hard: set[int] = set()
@@ -70,7 +70,7 @@ def _next_break(stream: Stream, position: int) -> int | None:
     return None
 
 
-def _instructions(comment: _Surrounded) -> list[Instruction]:
+def _instructions(comment: _CommentInSource) -> list[Instruction]:
     remark = Remark(comment.text)
     if not comment.alone:
         return [remark]
@@ -80,7 +80,7 @@ def _instructions(comment: _Surrounded) -> list[Instruction]:
 
 
 @dataclass(slots=True, eq=False)
-class _Surrounded:
+class _CommentInSource:
     """A comment and its surroundings in the source."""
 
     text: str
@@ -96,7 +96,7 @@ class _Surrounded:
         return self.begins_line and self.ends_line
 
 
-def _surrounded(comments: Sequence[ast.Comment], bare: str) -> list[_Surrounded]:
+def _find_surroundings(comments: Sequence[ast.Comment], bare: str) -> list[_CommentInSource]:
     text = comments[0].at.source.text
     found = []
     for comment in comments:
@@ -104,20 +104,20 @@ def _surrounded(comments: Sequence[ast.Comment], bare: str) -> list[_Surrounded]
         line_start, line_end = bare.rfind("\n", 0, start) + 1, bare.find("\n", end)
         before, after = bare[line_start:start], bare[end : line_end if line_end >= 0 else len(bare)]
         found.append(
-            _Surrounded(
+            _CommentInSource(
                 comment.at.text,
                 start,
                 end,
                 begins_line=not before.strip(),
                 ends_line=not after.strip(),
-                blank_before=_blank_line(text, start - 1, -1),
-                blank_after=_blank_line(text, end, 1),
+                blank_before=_has_blank_line(text, start - 1, -1),
+                blank_after=_has_blank_line(text, end, 1),
             )
         )
     return found
 
 
-def _blank_line(text: str, offset: int, direction: int) -> bool:
+def _has_blank_line(text: str, offset: int, direction: int) -> bool:
     """Return whether the next line, forward or backward from an offset, is empty."""
     ends = 0
     while 0 <= offset < len(text) and text[offset].isspace():
@@ -126,7 +126,7 @@ def _blank_line(text: str, offset: int, direction: int) -> bool:
     return ends > 1
 
 
-def _without_comments(comments: Sequence[ast.Comment]) -> str:
+def _blank_comments(comments: Sequence[ast.Comment]) -> str:
     """Return the source with comments (and line ends in them) blanked out."""
     text = comments[0].at.source.text
     pieces: list[str] = []
@@ -139,22 +139,22 @@ def _without_comments(comments: Sequence[ast.Comment]) -> str:
     return "".join(pieces)
 
 
-class _Placing:
+class _CommentPlacer:
     """One pass over the stream that finds the marks, and the word between them, after which each comment belongs."""
 
     def __init__(self, stream: Stream, comments: Sequence[ast.Comment]) -> None:
         self._stream = stream
         self._comments = sorted(comments, key=lambda comment: comment.at.start)
         self._source = comments[0].at.source
-        self._bare = _without_comments(self._comments)
-        self._placed: list[tuple[int, _Surrounded]] = []
+        self._bare = _blank_comments(self._comments)
+        self._placed: list[tuple[int, _CommentInSource]] = []
         self._from = 0
         """The position in the stream where the current gap begins: after the last mark or comment."""
         self._offset = 0
         """The corresponding offset in the source."""
 
-    def placed(self) -> list[tuple[int, _Surrounded]]:
-        waiting = _surrounded(self._comments, self._bare)
+    def place_all(self) -> list[tuple[int, _CommentInSource]]:
+        waiting = _find_surroundings(self._comments, self._bare)
         waiting.reverse()
         for index, item in enumerate(self._stream):
             if not isinstance(item, (SourceMark, End)) or item.at.source is not self._source:
@@ -170,15 +170,15 @@ class _Placing:
             self._place(waiting.pop(), len(self._stream))
         return self._placed
 
-    def _place(self, comment: _Surrounded, until: int) -> None:
-        position = self._behind_words(comment, until)
+    def _place(self, comment: _CommentInSource, until: int) -> None:
+        position = self._after_words(comment, until)
         position = self._next_joint(position, until)
         if comment.begins_line:
-            position = self._behind_breaks(position, until)
+            position = self._after_breaks(position, until)
         self._placed.append((position, comment))
         self._from, self._offset = position, comment.end
 
-    def _behind_words(self, comment: _Surrounded, until: int) -> int:
+    def _after_words(self, comment: _CommentInSource, until: int) -> int:
         """Return the position after those words of this gap that were before the comment."""
         text = "".join(self._bare[self._offset : comment.start].split())
         position, read = self._from, 0
@@ -216,7 +216,7 @@ class _Placing:
         item = self._stream[index]
         return item in BREAKS or isinstance(item, (SourceMark, End))
 
-    def _behind_breaks(self, position: int, until: int) -> int:
+    def _after_breaks(self, position: int, until: int) -> int:
         """Return the position after the breaks before the next word, so that the comment is on that word's line."""
         index = found = position
         while index < until and not isinstance(self._stream[index], str):

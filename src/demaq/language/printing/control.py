@@ -17,7 +17,7 @@ def flwor(p: Printer, node: ast.Flwor) -> None:
         p.node(clause)
         p.put(SPACE_OR_BREAK)
     p.put("return")
-    p.behind(node.result)
+    p.after_keyword(node.result)
     p.put(END_GROUP)
 
 
@@ -33,7 +33,7 @@ def for_binding(p: Printer, node: ast.ForBinding) -> None:
     if node.position is not None:
         p.put(f" at {words.variable(node.position)}")
     p.put(" in")
-    p.behind(node.expr, p.clause)
+    p.after_keyword(node.expr, p.clause)
 
 
 def let_clause(p: Printer, node: ast.LetClause) -> None:
@@ -44,7 +44,7 @@ def let_binding(p: Printer, node: ast.LetBinding) -> None:
     p.put(words.variable(node.name))
     p.as_type(node.type)
     p.put(" :=")
-    p.behind(node.expr, p.clause)
+    p.after_keyword(node.expr, p.clause)
 
 
 def window_clause(p: Printer, node: ast.WindowClause) -> None:
@@ -52,7 +52,7 @@ def window_clause(p: Printer, node: ast.WindowClause) -> None:
     p.put(f"for {node.kind} window {words.variable(node.name)}")
     p.as_type(node.type)
     p.put(" in")
-    p.behind(node.expr, p.clause)
+    p.after_keyword(node.expr, p.clause)
     p.put(INDENT)
     p.put(SPACE_OR_BREAK)
     _window_condition(p, "start", node.start)
@@ -66,7 +66,7 @@ def window_clause(p: Printer, node: ast.WindowClause) -> None:
 
 
 def _window_condition(p: Printer, keyword: str, node: ast.WindowCondition) -> None:
-    p.marked(node.at)
+    p.mark(node.at)
     p.put(keyword)
     if node.current is not None:
         p.put(f" {words.variable(node.current)}")
@@ -77,13 +77,13 @@ def _window_condition(p: Printer, keyword: str, node: ast.WindowCondition) -> No
     if node.next is not None:
         p.put(f" next {words.variable(node.next)}")
     p.put(" when")
-    p.behind(node.when, p.clause)
-    p.ended(node.at)
+    p.after_keyword(node.when, p.clause)
+    p.end_mark(node.at)
 
 
 def where_clause(p: Printer, node: ast.WhereClause) -> None:
     p.put("where")
-    p.behind(node.condition, p.clause)
+    p.after_keyword(node.condition, p.clause)
 
 
 def group_by_clause(p: Printer, node: ast.GroupByClause) -> None:
@@ -95,7 +95,7 @@ def group_spec(p: Printer, node: ast.GroupSpec) -> None:
     p.as_type(node.type)
     if node.expr is not None:
         p.put(" :=")
-        p.behind(node.expr, p.clause)
+        p.after_keyword(node.expr, p.clause)
     p.collation(node.collation)
 
 
@@ -141,7 +141,7 @@ def quantified(p: Printer, node: ast.Quantified) -> None:
     write_list(p, node.kind, node.bindings)
     p.put(SPACE_OR_BREAK)
     p.put("satisfies")
-    p.behind(node.condition)
+    p.after_keyword(node.condition)
     p.put(END_GROUP)
 
 
@@ -149,7 +149,7 @@ def quantified_binding(p: Printer, node: ast.QuantifiedBinding) -> None:
     p.put(words.variable(node.name))
     p.as_type(node.type)
     p.put(" in")
-    p.behind(node.expr, p.clause)
+    p.after_keyword(node.expr, p.clause)
 
 
 def if_expr(p: Printer, node: ast.If) -> None:
@@ -160,36 +160,36 @@ def if_expr(p: Printer, node: ast.If) -> None:
 
 def rule_body(p: Printer, node: ast.If) -> None:
     """Write an if with each branch on its own line, however short."""
-    p.marked(node.at)
+    p.mark(node.at)
     p.put(GROUP)
     _branches(p, node, always_broken=True)
     p.put(END_GROUP)
-    p.ended(node.at)
+    p.end_mark(node.at)
 
 
 def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
     p.condition("if (", node.condition, ") then")
     if node.otherwise is not None and (ends_without_else(node.then) or _misread(node.then, node.otherwise)):
         p.put(" ")
-        p.parenthesised(node.then)
+        p.parentheses(node.then)
     elif always_broken and not isinstance(node.then, ast.Sequence):
         p.put(INDENT)
         p.put(HARD_BREAK)
         p.node(node.then)
         p.put(DEDENT)
     else:
-        p.behind(node.then)
+        p.after_keyword(node.then)
     if node.otherwise is None:
         return
     p.put(HARD_BREAK if always_broken else SPACE_OR_BREAK)
     p.put("else")
     if isinstance(node.otherwise, ast.If):
         p.put(" ")
-        p.marked(node.otherwise.at)
+        p.mark(node.otherwise.at)
         _branches(p, node.otherwise, always_broken)
-        p.ended(node.otherwise.at)
+        p.end_mark(node.otherwise.at)
     else:
-        p.behind(node.otherwise)
+        p.after_keyword(node.otherwise)
 
 
 def _misread(then: ast.Expr, otherwise: ast.Expr) -> bool:
@@ -206,7 +206,7 @@ def switch(p: Printer, node: ast.Switch) -> None:
         p.node(case)
     p.put(SPACE_OR_BREAK)
     p.put("default return")
-    p.behind(node.default)
+    p.after_keyword(node.default)
     p.put(DEDENT)
     p.put(END_GROUP)
 
@@ -224,9 +224,9 @@ def _case_result(p: Printer, result: ast.Expr) -> None:
     """Write the result of a case; after a bare `do reset`, the next `case key` could be read as a slicing and a key."""
     if ends_in_bare_reset(result):
         p.put(" ")
-        p.parenthesised(result)
+        p.parentheses(result)
     else:
-        p.behind(result)
+        p.after_keyword(result)
 
 
 def typeswitch(p: Printer, node: ast.Typeswitch) -> None:
@@ -241,7 +241,7 @@ def typeswitch(p: Printer, node: ast.Typeswitch) -> None:
     if node.default_name is not None:
         p.put(f"{words.variable(node.default_name)} ")
     p.put("return")
-    p.behind(node.default)
+    p.after_keyword(node.default)
     p.put(DEDENT)
     p.put(END_GROUP)
 

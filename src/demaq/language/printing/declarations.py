@@ -17,9 +17,9 @@ def query(p: Printer, node: ast.Query) -> None:
     if node.library is not None:
         if node.version is not None:
             p.put(STATEMENT_BREAK)
-        p.marked(node.library.at)
+        p.mark(node.library.at)
         p.put(f"module namespace {node.library.prefix} = {words.string(node.library.uri)};")
-        p.ended(node.library.at)
+        p.end_mark(node.library.at)
     if header and node.prolog:
         p.put(PARAGRAPH_BREAK)
     declarations(p, node.prolog)
@@ -96,7 +96,7 @@ def _value(p: Printer, external: bool, value: ast.Expr | None) -> None:
         p.put(" external")
     if value is not None:
         p.put(" :=")
-        p.behind(value)
+        p.after_keyword(value)
 
 
 def function_decl(p: Printer, node: ast.FunctionDecl) -> None:

@@ -60,7 +60,7 @@ def empty_sequence(p: Printer, node: ast.Sequence) -> None:
 
 
 def function_call(p: Printer, node: ast.FunctionCall) -> None:
-    p.bracketed(f"{words.name(node.name)}(", node.args, ")")
+    p.brackets(f"{words.name(node.name)}(", node.args, ")")
 
 
 def named_function_ref(p: Printer, node: ast.NamedFunctionRef) -> None:
@@ -97,11 +97,11 @@ def map_constructor(p: Printer, node: ast.MapConstructor) -> None:
 def map_entry(p: Printer, node: ast.MapEntry) -> None:
     p.operand(node.key, OR)
     p.put(" :")  # with a space: `a:b` would be one name
-    p.behind(node.value, p.clause)
+    p.after_keyword(node.value, p.clause)
 
 
 def square_array(p: Printer, node: ast.SquareArray) -> None:
-    p.bracketed("[", node.members, "]")
+    p.brackets("[", node.members, "]")
 
 
 def curly_array(p: Printer, node: ast.CurlyArray) -> None:
@@ -151,7 +151,7 @@ def _key(p: Printer, key: ast.Expr) -> None:
         p.put("?()")
     else:
         p.put("?")
-        p.parenthesised(key)
+        p.parentheses(key)
 
 
 def predicate(p: Printer, node: ast.Predicate) -> None:
@@ -159,7 +159,7 @@ def predicate(p: Printer, node: ast.Predicate) -> None:
 
 
 def arguments(p: Printer, node: ast.Arguments) -> None:
-    p.bracketed("(", node.args, ")")
+    p.brackets("(", node.args, ")")
 
 
 def postfix(p: Printer, node: ast.Postfix) -> None:
@@ -207,11 +207,11 @@ def path(p: Printer, node: ast.Path) -> None:
         if separator:
             p.put(separator)
         if isinstance(step, ast.DirectElement | ast.DirectComment | ast.DirectPI):
-            p.parenthesised(step)
+            p.parentheses(step)
         elif separator and isinstance(step, ast.AxisStep):
-            p.marked(step.at)
+            p.mark(step.at)
             _step(p, step, first=False)
-            p.ended(step.at)
+            p.end_mark(step.at)
         else:
             p.operand(step, STEP)
 
@@ -236,7 +236,7 @@ def operation(p: Printer, node: ast.OperatorChain) -> None:
 def _operand(p: Printer, operand: ast.Expr, own: int) -> None:
     # The `+` of `1 treat as xs:integer + 2` would be parsed as an occurrence indicator.
     if isinstance(operand, ast.TypeOperation) and own >= CONCATENATION:
-        p.parenthesised(operand)
+        p.parentheses(operand)
     else:
         p.operand(operand, own + 1)
 
@@ -270,8 +270,8 @@ def arrow_call(p: Printer, node: ast.ArrowCall) -> None:
     elif isinstance(node.function, ast.VarRef | ast.Sequence):
         p.node(node.function)
     else:
-        p.parenthesised(node.function)
-    p.bracketed("(", node.args, ")")
+        p.parentheses(node.function)
+    p.brackets("(", node.args, ")")
 
 
 EXPRESSION_WRITERS: Writers = {

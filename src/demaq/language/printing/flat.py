@@ -17,7 +17,7 @@ from demaq.language.printing.stream import (
 from demaq.source import NOWHERE, Source
 
 
-def flat(stream: Stream) -> str:
+def lay_out_flat(stream: Stream) -> str:
     """Return the stream with every break as a space, except those that must be new lines."""
     out: list[str] = []
     for item in stream:
@@ -30,7 +30,7 @@ def flat(stream: Stream) -> str:
     return "".join(out)
 
 
-def mapped(stream: Stream) -> tuple[str, SourceMap]:
+def lay_out_mapped(stream: Stream) -> tuple[str, SourceMap]:
     """Return flat text in which different lines of the source are on different lines, with a source map.
 
     So an error that has only a line number can be located as well as one with a column.

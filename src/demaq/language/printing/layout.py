@@ -30,7 +30,7 @@ _LOOK_AHEAD_MAX = 1_000
 """The most instructions of a group that is tried on one line."""
 
 
-def pretty(stream: Stream, comments: Sequence[ast.Comment] = (), width: int = WIDTH) -> str:
+def lay_out_pretty(stream: Stream, comments: Sequence[ast.Comment] = (), width: int = WIDTH) -> str:
     """Return the canonical layout, with all comments. Formatting its own result changes nothing."""
     return _Layout(weave(stream, comments), width).text()
 
@@ -84,7 +84,7 @@ class _Layout:
             elif item is SPACE_OR_BREAK:
                 self._space()
         self._end_statement()
-        return self._joined()
+        return self._join()
 
     def _fits(self, start: int) -> bool:
         """Return whether the group that begins here, and what adheres to its end, fits on the line."""
@@ -174,7 +174,7 @@ class _Layout:
         self._statement_from = None
         return several_lines
 
-    def _joined(self) -> str:
+    def _join(self) -> str:
         if self._at_line_start is not None:
             self._out.pop()
         pieces: list[str] = []

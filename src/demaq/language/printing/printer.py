@@ -8,8 +8,8 @@ from demaq.language.printing.constructors import CONSTRUCTOR_WRITERS
 from demaq.language.printing.control import CONTROL_WRITERS
 from demaq.language.printing.declarations import DECLARATION_WRITERS, query
 from demaq.language.printing.expressions import EXPRESSION_WRITERS
-from demaq.language.printing.flat import flat, mapped
-from demaq.language.printing.layout import WIDTH, pretty
+from demaq.language.printing.flat import lay_out_flat, lay_out_mapped
+from demaq.language.printing.layout import WIDTH, lay_out_pretty
 from demaq.language.printing.source_map import SourceMap
 from demaq.language.printing.statements import STATEMENT_WRITERS, module
 from demaq.language.printing.stream import Stream
@@ -31,7 +31,7 @@ WRITERS: Writers = {
 
 def print_query(node: ast.Query) -> str:
     """Return a query on as few lines as possible, without comments."""
-    return flat(_query_stream(node))
+    return lay_out_flat(_query_stream(node))
 
 
 def print_expr(expr: ast.Expr) -> str:
@@ -39,7 +39,7 @@ def print_expr(expr: ast.Expr) -> str:
     printer = Printer(WRITERS)
     with deep_recursion():
         printer.expr(expr)
-    return flat(printer.stream)
+    return lay_out_flat(printer.stream)
 
 
 def print_node(node: ast.Node) -> str:
@@ -47,17 +47,17 @@ def print_node(node: ast.Node) -> str:
     printer = Printer(WRITERS)
     with deep_recursion():
         printer.node(node)
-    return flat(printer.stream)
+    return lay_out_flat(printer.stream)
 
 
 def print_mapped(node: ast.Query) -> tuple[str, SourceMap]:
     """Return a query for evaluation, and its source map."""
-    return mapped(_query_stream(node))
+    return lay_out_mapped(_query_stream(node))
 
 
 def format_query(node: ast.Query, width: int = WIDTH) -> str:
     """Return a query for reading, with its comments."""
-    return pretty(_query_stream(node), node.comments, width)
+    return lay_out_pretty(_query_stream(node), node.comments, width)
 
 
 def format_module(node: ast.Module, width: int = WIDTH) -> str:
@@ -68,7 +68,7 @@ def format_module(node: ast.Module, width: int = WIDTH) -> str:
     printer = Printer(WRITERS)
     with deep_recursion():
         module(printer, node)
-    return pretty(printer.stream, node.comments, width)
+    return lay_out_pretty(printer.stream, node.comments, width)
 
 
 def _query_stream(node: ast.Query) -> Stream:
@@ -82,7 +82,7 @@ _PASSES_MAX = 6
 """A misplaced comment may need several passes to reach its canonical place; seldom more than one."""
 
 
-def canonical_layout(module: ast.Module) -> str:
+def format_canonically(module: ast.Module) -> str:
     """Return a module of an application with its comments, laid out in the one canonical way."""
     text = format_module(module)
     for _ in range(_PASSES_MAX):

@@ -88,7 +88,7 @@ def property_queues(p: Printer, node: ast.PropertyQueues) -> None:
     p.put(f"queue {', '.join([words.name(queue) for queue in node.queues])}")
     if node.value is not None:
         p.put(" value")
-        p.behind(node.value, p.part)
+        p.after_keyword(node.value, p.part)
 
 
 def slicing_decl(p: Printer, node: ast.SlicingDecl) -> None:

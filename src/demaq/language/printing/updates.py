@@ -16,7 +16,7 @@ def insert(p: Printer, node: ast.Insert) -> None:
 
 def delete(p: Printer, node: ast.Delete) -> None:
     p.put("do delete" if node.draft else "delete node")
-    p.behind(node.target, p.part)
+    p.after_keyword(node.target, p.part)
 
 
 def replace(p: Printer, node: ast.Replace) -> None:
@@ -35,11 +35,11 @@ def rename(p: Printer, node: ast.Rename) -> None:
 def _update(p: Printer, keyword: str, first: ast.Expr, between: str, second: ast.Expr) -> None:
     p.put(GROUP)
     p.put(keyword)
-    p.behind(first, p.part)
+    p.after_keyword(first, p.part)
     p.put(INDENT)
     p.put(SPACE_OR_BREAK)
     p.put(between)
-    p.behind(second, p.part)
+    p.after_keyword(second, p.part)
     p.put(DEDENT)
     p.put(END_GROUP)
 
@@ -49,16 +49,16 @@ def copy(p: Printer, node: ast.Copy) -> None:
     write_list(p, "transform copy" if node.draft else "copy", node.bindings)
     p.put(SPACE_OR_BREAK)
     p.put("modify")
-    p.behind(node.modify, p.modification)
+    p.after_keyword(node.modify, p.modification)
     p.put(SPACE_OR_BREAK)
     p.put("return")
-    p.behind(node.result)
+    p.after_keyword(node.result)
     p.put(END_GROUP)
 
 
 def copy_binding(p: Printer, node: ast.CopyBinding) -> None:
     p.put(f"{words.variable(node.name)} :=")
-    p.behind(node.expr, p.clause)
+    p.after_keyword(node.expr, p.clause)
 
 
 def transform_with(p: Printer, node: ast.TransformWith) -> None:
@@ -70,7 +70,7 @@ def transform_with(p: Printer, node: ast.TransformWith) -> None:
 def enqueue(p: Printer, node: ast.Enqueue) -> None:
     p.put(GROUP)
     p.put("do enqueue")
-    p.behind(node.message, p.part)
+    p.after_keyword(node.message, p.part)
     p.put(INDENT)
     p.put(SPACE_OR_BREAK)
     p.put(f"into {words.name(node.queue)}")
@@ -83,14 +83,14 @@ def enqueue(p: Printer, node: ast.Enqueue) -> None:
 
 def with_property(p: Printer, node: ast.With) -> None:
     p.put(f"with {words.name(node.name)} value")
-    p.behind(node.value, p.part)
+    p.after_keyword(node.value, p.part)
 
 
 def reset(p: Printer, node: ast.Reset) -> None:
     p.put("do reset")
     if node.slicing is not None and node.key is not None:
         p.put(f" {words.name(node.slicing)} key")
-        p.behind(node.key, p.part)
+        p.after_keyword(node.key, p.part)
 
 
 UPDATE_WRITERS: Writers = {

@@ -15,7 +15,7 @@ _NOT_LITERAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\ufffe\uffff]")
 
 def name(node: ast.Name | ast.NameTest) -> str:
     if node.uri is not None:
-        return f"Q{{{_escaped(node.uri, '&{}')}}}{node.local}"
+        return f"Q{{{_escape(node.uri, '&{}')}}}{node.local}"
     if node.prefix is None or (node.prefix == "*" and node.local == "*"):
         return node.local
     return f"{node.prefix}:{node.local}"
@@ -26,14 +26,14 @@ def variable(node: ast.Name) -> str:
 
 
 def string(value: str) -> str:
-    return '"' + _escaped(value, "&").replace('"', '""') + '"'
+    return '"' + _escape(value, "&").replace('"', '""') + '"'
 
 
 def is_ncname(text: str) -> bool:
     return _IS_NCNAME.fullmatch(text) is not None
 
 
-def _escaped(value: str, also: str) -> str:
+def _escape(value: str, also: str) -> str:
     for character in also:
         value = value.replace(character, "&amp;" if character == "&" else f"&#x{ord(character):X};")
     return _NOT_LITERAL.sub(lambda match: f"&#x{ord(match.group()):X};", value)

@@ -57,14 +57,14 @@ class Printer:
     def node(self, node: ast.Node) -> None:
         """Write a node with optional white space before and after it."""
         if isinstance(node, ast.Sequence) and node.items:
-            self.parenthesised(node)  # its location is that of what is inside the parentheses
+            self.parentheses(node)  # its location is that of what is inside the parentheses
             return
         if isinstance(node, ast.Root):
             self._root(node)
             return
-        self.marked(node.at)
+        self.mark(node.at)
         self._writers[type(node)](self, node)
-        self.ended(node.at)
+        self.end_mark(node.at)
 
     def _root(self, node: ast.Root) -> None:
         """Write a lone slash, which would take a name after it for its first step.
@@ -72,9 +72,9 @@ class Printer:
         Its location excludes the parentheses.
         """
         self.put("(")
-        self.marked(node.at)
+        self.mark(node.at)
         self.put("/")
-        self.ended(node.at)
+        self.end_mark(node.at)
         self.put(")")
 
     def bare(self, node: ast.Node) -> None:
@@ -83,11 +83,11 @@ class Printer:
             self.put(Spot(node.at))
         self._writers[type(node)](self, node)
 
-    def marked(self, at: SourceLocation) -> None:
+    def mark(self, at: SourceLocation) -> None:
         if at.source is not NOWHERE.source:
             self.put(SourceMark(at))
 
-    def ended(self, at: SourceLocation) -> None:
+    def end_mark(self, at: SourceLocation) -> None:
         if at.source is not NOWHERE.source:
             self.put(End(at))
 
@@ -96,16 +96,16 @@ class Printer:
     def expr(self, expr: ast.Expr) -> None:
         """Write an expression where the grammar has Expr: a sequence needs no parentheses."""
         if isinstance(expr, ast.Sequence) and expr.items:
-            self.marked(expr.at)
+            self.mark(expr.at)
             self.items(expr.items)
-            self.ended(expr.at)
+            self.end_mark(expr.at)
         else:
             self.node(expr)
 
     def operand(self, expr: ast.Expr, least: int) -> None:
         """Write an operand, in parentheses unless it binds at least so tightly."""
         if level(expr) < least:
-            self.parenthesised(expr)
+            self.parentheses(expr)
         else:
             self.node(expr)
 
@@ -118,7 +118,7 @@ class Printer:
         if level(expr) != SINGLE or isinstance(expr, ast.TryCatch):
             self.node(expr)
         elif tail(expr) is None or ends_in_bare_reset(expr):
-            self.parenthesised(expr)
+            self.parentheses(expr)
         else:
             self.node(expr)
 
@@ -142,7 +142,7 @@ class Printer:
                 self.put(",")
                 self.put(SPACE_OR_BREAK)
 
-    def parenthesised(self, expr: ast.Expr) -> None:
+    def parentheses(self, expr: ast.Expr) -> None:
         self.put(GROUP)
         self.put("(")
         self.put(INDENT)
@@ -153,7 +153,7 @@ class Printer:
         self.put(")")
         self.put(END_GROUP)
 
-    def behind(self, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
+    def after_keyword(self, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
         """Write an expression after a keyword: indented on the next line if it does not fit on this one."""
         if isinstance(expr, _HUGGED):
             self.put(" ")
@@ -183,7 +183,7 @@ class Printer:
         self.put(END_GROUP)
         self.put("}")
 
-    def bracketed(self, opening: str, items: Sequence[ast.Expr], closing: str) -> None:
+    def brackets(self, opening: str, items: Sequence[ast.Expr], closing: str) -> None:
         """Write expressions separated by commas between brackets."""
         self.put(opening)
         if items:

@@ -134,7 +134,7 @@ def read_body(body: Body) -> None:
         children = ast.children(node)
         if not children:
             continue
-        modified = _modified(node)
+        modified = _find_modification(node)
         below = [(child, on_copy or child is modified) for child in children]
         if isinstance(node, ast.Arrow) and isinstance(node.calls[0].function, ast.Name):
             _note_arrow(node, body)
@@ -155,7 +155,7 @@ def _note_update(node: ast.Node, on_copy: bool, body: Body) -> None:
         body.effects |= Effect.NODE_UPDATE
 
 
-def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
+def find_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
     """Return the effects of each declared function, including those of the functions it calls."""
     callers: dict[ast.FunctionDecl, list[ast.FunctionDecl]] = {}
     effects: dict[ast.FunctionDecl, Effect] = {}
@@ -163,7 +163,7 @@ def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
         if not isinstance(body.decl, ast.FunctionDecl):
             continue
         effects[body.decl] = body.effects
-        for called in called_functions(body):
+        for called in find_called_functions(body):
             callers.setdefault(called, []).append(body.decl)
     waiting = list(effects)
     while waiting:
@@ -176,7 +176,7 @@ def all_effects(bodies: list[Body]) -> dict[ast.FunctionDecl, Effect]:
     return effects
 
 
-def called_functions(body: Body) -> Iterator[ast.FunctionDecl]:
+def find_called_functions(body: Body) -> Iterator[ast.FunctionDecl]:
     for call in body.calls:
         declared = body.names.declared.get(call.key)
         if declared is not None:
@@ -197,6 +197,6 @@ def _note_arrow(node: ast.Arrow, body: Body) -> None:
         body.effects |= call.effect
 
 
-def _modified(node: ast.Node) -> ast.Node | None:
+def _find_modification(node: ast.Node) -> ast.Node | None:
     """Return the operand that changes a copy."""
     return node.modify if isinstance(node, (ast.Copy, ast.TransformWith)) else None

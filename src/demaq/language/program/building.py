@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from demaq.language import ast
-from demaq.language.checks.named_files import file_path
+from demaq.language.checks.named_files import resolve_file
 from demaq.language.checks.property_reads import boolean_constant
 from demaq.language.namespaces import FN
 from demaq.language.program.bodies import DraftModule, DraftRule
@@ -78,7 +78,7 @@ def _queue(declared: Declared[ast.QueueDecl]) -> Queue:
         kind=kind,
         mode=decl.mode or "persistent",
         priority=decl.priority or 0,
-        schema=file_path(module, decl.schema) if decl.schema is not None else None,
+        schema=resolve_file(module, decl.schema) if decl.schema is not None else None,
         errorqueue=module.part(decl.errorqueue),
         gateway=_gateway(decl, module) if kind in ("incomingGateway", "outgoingGateway") else None,
         module=module.number,
@@ -88,13 +88,13 @@ def _queue(declared: Declared[ast.QueueDecl]) -> Queue:
 
 def _gateway(decl: ast.QueueDecl, module: DraftModule) -> Gateway:
     return Gateway(
-        interface=file_path(module, decl.interface) if decl.interface is not None else None,
+        interface=resolve_file(module, decl.interface) if decl.interface is not None else None,
         port=decl.port,
         endpoint=decl.endpoint.value if decl.endpoint is not None else None,
         replyto=module.part(decl.replyto),
         extensions=tuple(
             [
-                (using.extension, file_path(module, using.policy) if using.policy is not None else None)
+                (using.extension, resolve_file(module, using.policy) if using.policy is not None else None)
                 for using in decl.using
             ]
         ),

@@ -30,19 +30,19 @@ class ProgramDifference:
         return f"{self.part} {self.name}: {self.change}{details}"
 
 
-def differences(old: Program, new: Program) -> list[ProgramDifference]:
+def find_differences(old: Program, new: Program) -> list[ProgramDifference]:
     """Return the differences between two programs, in the order of their statements."""
     return [
-        *_compared_modules(old, new),
-        *_compared("queue", old.queues, new.queues, _queue_changes),
-        *_compared("property", _declared(old), _declared(new), lambda a, b: property_changes(old, a, new, b)),
-        *_compared("slicing", old.slicings, new.slicings, _slicing_changes),
-        *_compared("collection", old.collections, new.collections, lambda a, b: ()),
-        *_compared("rule", _rules(old), _rules(new), _rule_changes),
+        *_compare_modules(old, new),
+        *_compare("queue", old.queues, new.queues, _queue_changes),
+        *_compare("property", _declared(old), _declared(new), lambda a, b: find_property_changes(old, a, new, b)),
+        *_compare("slicing", old.slicings, new.slicings, _slicing_changes),
+        *_compare("collection", old.collections, new.collections, lambda a, b: ()),
+        *_compare("rule", _rules(old), _rules(new), _rule_changes),
     ]
 
 
-def property_changes(old: Program, before: Property, new: Program, after: Property) -> list[str]:
+def find_property_changes(old: Program, before: Property, new: Program, after: Property) -> list[str]:
     """Return in which ways a property changed its meaning."""
     changes: list[str] = []
     if before.type != after.type:
@@ -70,7 +70,7 @@ def _prolog(module: ModuleContext) -> list[str]:
     return [print_node(declaration) for declaration in module.tree.prolog]
 
 
-def _compared(
+def _compare(
     part: Literal["queue", "property", "slicing", "collection", "rule"],
     old: Mapping[str, Part],
     new: Mapping[str, Part],
@@ -91,7 +91,7 @@ def _compared(
     return found + [ProgramDifference(part, name, "removed") for name in old if name not in new]
 
 
-def _compared_modules(old: Program, new: Program) -> list[ProgramDifference]:
+def _compare_modules(old: Program, new: Program) -> list[ProgramDifference]:
     """Return the differences of modules with the same file name, or of the only ones, which may be renamed."""
     if len(old.modules) == len(new.modules) == 1:
         pairs = [(old.modules[0], new.modules[0])]
@@ -107,12 +107,12 @@ def _file_name(module: ModuleContext) -> str:
 
 
 def _module_changes(old: ModuleContext, new: ModuleContext) -> list[str]:
-    changes = _became([("error queue", old.errorqueue, new.errorqueue)])
+    changes = _describe_changes([("error queue", old.errorqueue, new.errorqueue)])
     return [*changes, "another prolog"] if _prolog(old) != _prolog(new) else changes
 
 
 def _queue_changes(old: Queue, new: Queue) -> list[str]:
-    changes = _became(
+    changes = _describe_changes(
         [
             ("kind", old.kind, new.kind),
             ("mode", old.mode, new.mode),
@@ -133,7 +133,7 @@ def _gateway(queue: Queue) -> object:
 
 
 def _slicing_changes(old: Slicing, new: Slicing) -> list[str]:
-    return _became([("property", old.property, new.property)])
+    return _describe_changes([("property", old.property, new.property)])
 
 
 def _rule_changes(old: Rule, new: Rule) -> Iterable[str] | None:
@@ -148,7 +148,7 @@ def _rules(program: Program) -> dict[str, Rule]:
     return {rule.name: rule for rule in program.rules}
 
 
-def _became(pairs: list[tuple[str, object, object]]) -> list[str]:
+def _describe_changes(pairs: list[tuple[str, object, object]]) -> list[str]:
     def shown(value: object) -> str:
         return "none" if value is None else str(value)
 

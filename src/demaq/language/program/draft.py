@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from demaq.language import ast
-from demaq.language.program.bodies import Body, DraftModule, DraftRule, Effect, all_effects, read_body
+from demaq.language.program.bodies import Body, DraftModule, DraftRule, Effect, find_effects, read_body
 from demaq.language.program.program import SYSTEM_ERRORS, basic_if_mailbox
 from demaq.language.resolving.names import Names
 from demaq.language.resolving.suggestions import Suggestions
@@ -64,7 +64,7 @@ class Draft:
             self._read_bodies(module)
         for body in self.bodies:
             read_body(body)
-        self.effects: dict[ast.FunctionDecl, Effect] = all_effects(self.bodies)
+        self.effects: dict[ast.FunctionDecl, Effect] = find_effects(self.bodies)
         """The effects of each declared function, including those of the functions it calls."""
 
     # queries

@@ -116,7 +116,7 @@ class Declarations:
         )
 
 
-def prefixes_of(query: ast.Query) -> dict[str, str]:
+def read_prefixes(query: ast.Query) -> dict[str, str]:
     """Return the prefixes that a library module's prolog declares."""
     prefixes = dict(PREFIXES)
     if query.library is not None:
@@ -127,7 +127,7 @@ def prefixes_of(query: ast.Query) -> dict[str, str]:
     return prefixes
 
 
-def default_function_of(query: ast.Query) -> str:
+def read_default_function(query: ast.Query) -> str:
     for declaration in query.prolog:
         if isinstance(declaration, ast.DefaultNamespaceDecl) and declaration.kind == "function":
             return declaration.uri

@@ -7,7 +7,7 @@ from enum import Enum
 
 from demaq.language import ast, function_library
 from demaq.language.diagnostics import error, warning
-from demaq.language.namespaces import ARRAY, FN, MAP, MATH, QS, XS, part_name
+from demaq.language.namespaces import ARRAY, FN, MAP, MATH, QS, XS, make_part_name
 from demaq.language.resolving.names import NamesBuilder
 from demaq.language.resolving.scope import DEFAULT_ELEMENT, Key, Scope
 from demaq.language.resolving.suggestions import Suggestions
@@ -74,7 +74,7 @@ class References:
         """Resolve the name of a queue, property, slicing, collection or rule."""
         uri = self.uri_of(name, "")
         if uri is not None:
-            self.names.parts[name] = part_name(uri, name.local)
+            self.names.parts[name] = make_part_name(uri, name.local)
 
     def type_name(self, name: ast.Name) -> None:
         uri = self.uri_of(name, self.scope.prefixes[DEFAULT_ELEMENT])
@@ -154,11 +154,11 @@ class References:
         prefix, colon, local = text.partition(":")
         if text.startswith("Q{"):
             uri, _, local = text[2:].partition("}")
-            self.names.parts[literal] = part_name(uri, local)
+            self.names.parts[literal] = make_part_name(uri, local)
         elif not colon:
             self.names.parts[literal] = text
         elif prefix in self.names.prefixes and prefix:
-            self.names.parts[literal] = part_name(self.names.prefixes[prefix], local)
+            self.names.parts[literal] = make_part_name(self.names.prefixes[prefix], local)
         elif is_collection:  # an undeclared collection may have any name, such as a URI
             self.names.parts[literal] = text
         else:

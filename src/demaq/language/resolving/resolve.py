@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from demaq.language import ast
 from demaq.language.recursion import deep_recursion
 from demaq.language.resolving.names import Names, NamesBuilder, is_annotated
-from demaq.language.resolving.prolog_names import Declarations, default_function_of, prefixes_of
+from demaq.language.resolving.prolog_names import Declarations, read_default_function, read_prefixes
 from demaq.language.resolving.references import Focus
 from demaq.language.resolving.resolver import Resolver
 from demaq.language.resolving.scope import Scope
@@ -65,7 +65,7 @@ def _prepare(
     for imported in libraries:
         if imported.library is not None and imported.library.uri in declarations.imported:
             resolver.unloaded.discard(imported.library.uri)
-            _import(imported, imported.library.uri, names)
+            _import_library(imported, imported.library.uri, names)
     imported_variables = dict(names.globals)
     declarations.read_functions(prolog)
     declarations.read_variables(prolog)
@@ -83,9 +83,9 @@ def _prepare(
     return resolver
 
 
-def _import(library: ast.Query, uri: str, names: NamesBuilder) -> None:
+def _import_library(library: ast.Query, uri: str, names: NamesBuilder) -> None:
     """Declare the functions and variables of a library module that are not private."""
-    prefixes, default_function = prefixes_of(library), default_function_of(library)
+    prefixes, default_function = read_prefixes(library), read_default_function(library)
     for declaration in library.prolog:
         if not isinstance(declaration, (ast.FunctionDecl, ast.VarDecl)) or is_annotated(declaration, "private"):
             continue

@@ -11,7 +11,7 @@ from typing import Any
 
 from demaq.language import ast
 from demaq.language.namespaces import ERR
-from demaq.language.parsing.characters import REFERENCE, referenced_character
+from demaq.language.parsing.characters import REFERENCE, resolve_reference
 from demaq.language.resolving.references import Focus, References
 from demaq.language.resolving.scope import DEFAULT_ELEMENT, Key
 
@@ -343,7 +343,7 @@ class Resolver(References):
         for part in attribute.parts:
             if isinstance(part, ast.RawText):  # the parser allows nothing else here
                 raw = part.raw.replace("{{", "{").replace("}}", "}")
-                uri += REFERENCE.sub(lambda match: referenced_character(match) or "", raw)
+                uri += REFERENCE.sub(lambda match: resolve_reference(match) or "", raw)
         self.scope.bind_prefix(prefix, " ".join(uri.split()))
 
     def _computed(self, node: ast.Computed) -> None:

@@ -14,7 +14,7 @@ LISTED_MAX = 10
 COMPARISONS_MAX = 50_000
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return the message for an unknown name, with a similar one, or all names if there are few."""
     names = list(known)
     hint = Suggestions().did_you_mean(name, names)
