@@ -18,9 +18,9 @@ from demaq.store.protocol import StoredMessage
 from demaq_bench.figures import WrongResult
 from demaq_bench.workloads import Workload
 
-LOOK_EVERY_SECONDS = 0.0002
-LOOK_SELDOM_SECONDS = 0.002
-"""How often it is looked whether all is done. Who looks takes time from the node: seldom where many are waited for."""
+POLL_SECONDS = 0.0002
+POLL_BATCH_SECONDS = 0.002
+"""How often to poll for the end of one message, or of many: polling takes time from the node."""
 WAIT_SECONDS_MAX = 120.0
 """How long a node may make no progress at all."""
 PAGE = 1000
@@ -59,10 +59,10 @@ class RunningNode:
         if per_commit == 1:
             for number, body in enumerate(bodies, 1):
                 self.node.enqueue(queue, body)
-                self._wait(before + number * self._workload.steps, LOOK_EVERY_SECONDS)
+                self._wait(before + number * self._workload.steps, POLL_SECONDS)
         else:
             self.receive(queue, bodies, per_commit)
-            self._wait(before + len(bodies) * self._workload.steps, LOOK_SELDOM_SECONDS)
+            self._wait(before + len(bodies) * self._workload.steps, POLL_BATCH_SECONDS)
         self.node.collect_garbage()
         return self.node.steps - before
 
