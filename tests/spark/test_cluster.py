@@ -85,7 +85,7 @@ def test_without_a_cluster_rounds_are_evaluated_beside_the_node(facts):
     assert facts["cluster"]["why"].startswith(
         "Spark is out of reach: Spark could not run a job of 2 tasks: no executor"
     )
-    assert "evaluating beside the node until Spark works again" in facts["written"]["warnings"]
+    assert "evaluating locally until Spark works again" in facts["written"]["warnings"]
 
 
 def test_nothing_is_lost_and_nothing_doubled(facts):

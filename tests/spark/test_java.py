@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from demaq.spark import java
-from demaq.spark.java import Java, NoJava, ask, find_java_home, wrap
+from demaq.spark.java import Java, NoJava, find_java_home, inspect_java, write_wrapper
 
 SETTINGS = "    java.home = {home}\n    java.specification.version = {version}\n    java.version = {version}.0.1\n"
 REFUSES_VECTOR = 'case "$1" in --add-modules=*) echo Module not found; exit 1 ;; esac\n'
@@ -101,7 +101,7 @@ def test_no_java_at_all_says_which_is_needed(tmp_path):
 def test_words_around_the_answer_do_no_harm(tmp_path):
     home = fake_java(tmp_path / "home", before='echo "Picked up JAVA_TOOL_OPTIONS: -Djava.home = x" >&2\n')
 
-    assert ask(home / "bin" / "java") == Java(home, 17, has_vector=True)
+    assert inspect_java(home / "bin" / "java") == Java(home, 17, has_vector=True)
 
 
 def test_a_java_without_the_vector_module_is_wrapped(tmp_path):
@@ -110,12 +110,12 @@ def test_a_java_without_the_vector_module_is_wrapped(tmp_path):
     found = find_java_home({"JAVA_HOME": str(home), "PATH": os.defpath}, cache=tmp_path / "cache")
 
     assert found != home
-    assert ask(found / "bin" / "java") == Java(home, 25, has_vector=True), "it takes the option now"
+    assert inspect_java(found / "bin" / "java") == Java(home, 25, has_vector=True), "it takes the option now"
 
 
 def test_a_wrapper_as_java_home_stays_it(tmp_path):
     home = fake_java(tmp_path / "home", "25", before=REFUSES_VECTOR)
-    wrapped = wrap(home, tmp_path / "cache")
+    wrapped = write_wrapper(home, tmp_path / "cache")
 
     assert find_java_home({"JAVA_HOME": str(wrapped), "PATH": os.defpath}) == wrapped
 
@@ -123,7 +123,7 @@ def test_a_wrapper_as_java_home_stays_it(tmp_path):
 def test_a_wrapper_passes_all_other_arguments_on(tmp_path):
     home = garbled_java(tmp_path / "home", "#!/bin/sh\nprintf '<%s>' \"$@\"\n")
 
-    script = wrap(home, tmp_path / "cache") / "bin" / "java"
+    script = write_wrapper(home, tmp_path / "cache") / "bin" / "java"
     said = subprocess.run([script, "-a b", java.VECTOR_OPTION, "", "$c"], capture_output=True, text=True, check=True)
 
     assert said.stdout == "<-a b><><$c>"
@@ -131,7 +131,7 @@ def test_a_wrapper_passes_all_other_arguments_on(tmp_path):
 
 def test_wrappers_written_at_the_same_time_are_whole(tmp_path):
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: wrap(tmp_path / "home", tmp_path / "cache"), range(40)))
+        found = set(pool.map(lambda _: write_wrapper(tmp_path / "home", tmp_path / "cache"), range(40)))
 
     (wrapped,) = found
     assert os.listdir(wrapped / "bin") == ["java"]
@@ -142,13 +142,13 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "cache").write_text("a file")
 
     with pytest.raises(NoJava, match="cannot be written"):
-        wrap(tmp_path / "home", tmp_path / "cache")
+        write_wrapper(tmp_path / "home", tmp_path / "cache")
 
 
 def test_without_any_other_java_the_one_brought_along_is_used(tmp_path):
     found = find_java_home({"PATH": str(tmp_path)}, cache=tmp_path / "cache")
 
-    answer = ask(found / "bin" / "java")
+    answer = inspect_java(found / "bin" / "java")
     assert isinstance(answer, Java)
     assert answer.version >= java.VERSION_MIN
     assert answer.has_vector

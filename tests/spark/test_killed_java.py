@@ -123,5 +123,5 @@ def test_a_node_without_its_java_goes_on_beside_spark(folder: Path) -> None:
         wait_until(lambda: count_in(folder, "parcels") == 2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS_MAX) == 0
-    warnings = [line for line in said_in(folder) if "evaluating beside the node until Spark works again" in line]
+    warnings = [line for line in said_in(folder) if "evaluating locally until Spark works again" in line]
     assert len(warnings) == 1, said_in(folder)

@@ -18,7 +18,7 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
 from demaq.language.loader import load_program, load_program_texts
-from demaq.spark.packaging import companion_files, package_archive, unpacked, with_own_places
+from demaq.spark.packaging import create_package_archive, read_companion_files, restore_locations, unpack_files
 
 # Every module is imported, with nothing else of ours on the path, and files that are not Python's are read.
 IMPORT_ALL = """
@@ -30,14 +30,14 @@ assert demaq.__file__.startswith(archive), demaq.__file__
 for name in zipfile.ZipFile(archive).namelist():
     if name.endswith(".py") and not name.endswith(("__init__.py", "__main__.py")):
         importlib.import_module(name.removesuffix(".py").replace("/", "."))
-from demaq.language.loader import load_program_texts
-from demaq.evaluation.saxon.compiled import compile_program
-compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}))
+from demaq.language.loader import load_program_texts from demaq.evaluation.saxon.compiled import compile_program
+compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into
+a"}))
 """
 
 
 def test_everything_can_be_imported_and_read_from_the_archive(tmp_path: Path) -> None:
-    archive = package_archive(tmp_path)
+    archive = create_package_archive(tmp_path)
 
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, str(archive)], capture_output=True, text=True, cwd=tmp_path
@@ -47,7 +47,7 @@ def test_everything_can_be_imported_and_read_from_the_archive(tmp_path: Path) ->
 
 
 def test_the_archive_holds_every_file_of_the_package_and_nothing_else(tmp_path: Path) -> None:
-    archive = package_archive(tmp_path)
+    archive = create_package_archive(tmp_path)
 
     source = Path(demaq.__file__).parent
     files = {
@@ -83,19 +83,19 @@ def test_what_an_application_names_is_found_on_a_machine_that_has_none_of_it(tmp
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text(text)
     files = load_program([here / "app" / "shop.dmq"]).files()
-    companions = companion_files(files)
+    companions = read_companion_files(files)
     assert len(companions) == 3
     shutil.rmtree(here)
     with pytest.raises(ProgramError):
         load_program_texts(files)
 
-    moved, root = unpacked(files, companions, tmp_path / "there")
-    unpacked(files, companions, tmp_path / "there")  # as another worker of the executor does
+    moved, root = unpack_files(files, companions, tmp_path / "there")
+    unpack_files(files, companions, tmp_path / "there")  # as another worker of the executor does
     evaluator = SaxonEvaluator(compile_program(load_program_texts(moved)))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     state = MemoryState(evaluator, {}, now)
     outcomes = evaluator.evaluate([state.add("orders", Document("<order euros='21'/>"))], state, now)
-    with_own_places(outcomes, root)
+    restore_locations(outcomes, root)
     assert "<price>42</price>" in repr(outcomes[0].actions)
     assert [error.at.file for error in outcomes[0].errors if error.at] == list(files)
     with pytest.raises(MessageError, match="euros"):
@@ -113,11 +113,11 @@ def test_the_files_of_an_interface_come_along(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    companions = companion_files(load_program([tmp_path / "shop.dmq"]).files())
+    companions = read_companion_files(load_program([tmp_path / "shop.dmq"]).files())
     assert sorted([Path(name).name for name in companions]) == ["a.xsd", "shop.wsdl", "types.wsdl"]
 
 
 def test_an_application_of_modules_alone_stays_what_it_is(tmp_path: Path) -> None:
     files = {"/shop.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}
-    assert companion_files(files) == {}
-    assert unpacked(files, {}, tmp_path) == (files, "")
+    assert read_companion_files(files) == {}
+    assert unpack_files(files, {}, tmp_path) == (files, "")

@@ -25,7 +25,7 @@ from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.evaluation.workers.time_limit import at_most
 from demaq.language.loader import load_program_texts
-from demaq.spark.packaging import unpacked
+from demaq.spark.packaging import unpack_files
 from demaq.store.protocol import NewMessage
 
 
@@ -118,6 +118,6 @@ def _checker(work: Assignment) -> Checker:
         from pyspark import SparkFiles
 
         _checkers.clear()  # another program
-        files, _ = unpacked(work.files, work.companions, Path(SparkFiles.getRootDirectory()))
+        files, _ = unpack_files(work.files, work.companions, Path(SparkFiles.getRootDirectory()))
         _checkers[work.digest] = Checker(files)
     return _checkers[work.digest]

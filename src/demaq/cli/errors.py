@@ -22,7 +22,7 @@ from demaq.cli.stores import (
     store_option,
     terminal_width,
 )
-from demaq.control.message_json import as_json as message_json
+from demaq.control.message_json import encode_for_listing as message_json
 from demaq.engine.error_routing import error_head, error_queues
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage

@@ -22,7 +22,7 @@ from demaq.cli.stores import (
 from demaq.engine.intake import expect_queue, explicit_properties
 from demaq.language.loader import load_program_texts
 from demaq.spark.master import is_local
-from demaq.spark.packaging import companion_files
+from demaq.spark.packaging import read_companion_files
 from demaq.store.location import StoreLocation
 from demaq.store.opening import program_on
 
@@ -75,7 +75,7 @@ def load(
                     session=spark.session,
                     target=target,
                     files=files,
-                    companions={} if is_local(master) else companion_files(files),
+                    companions={} if is_local(master) else read_companion_files(files),
                     digest=digest,
                     queue=queue,
                     strict=strict,

@@ -20,7 +20,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.control.message_json import as_json as message_json
+from demaq.control.message_json import encode_for_listing as message_json
 from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage

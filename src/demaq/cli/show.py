@@ -18,7 +18,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.control.message_json import as_json as message_json
+from demaq.control.message_json import encode_for_listing as message_json
 from demaq.engine.replay import copies_of, first_number, is_copy
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.masking import mask_address

@@ -1,1 +1,1 @@
-"""Speak to a running node from another process."""
+"""The client of a running node's control socket."""

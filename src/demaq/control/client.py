@@ -1,7 +1,7 @@
-"""Speak to a running node from another process of the same user: one request and one answer, as JSON, over a socket.
+"""The client of a node's control socket, for processes of the same user: one request and one response as JSON.
 
-`node.json` in the store's folder, or in that for a store on a server, says where the socket is. It also says which
-store that is: in a copy of the folder it is about another one. `demaq.server.control_server` answers.
+`node.json` in the store's folder (StoreLocation.folder) has the path of the socket. It also identifies the store,
+because a copy of the folder has a copy of the file. The server is `demaq.server.control_server`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from demaq.control.message_json import sent_to_json, to_json
+from demaq.control.message_json import encode_incoming, encode_message
 from demaq.engine.batch_intake import IncomingMessage
 from demaq.errors import MessageError, StoreError
 from demaq.store.location import StoreLocation, place_of
@@ -28,16 +28,16 @@ STOPPED = ("T", "t")
 
 
 def is_stopped(pid: int) -> bool:
-    """Return False also where it is not known."""
+    """Return whether a process is stopped (SIGSTOP); False if that is not known."""
     try:
-        # The name of the program stands in parentheses and may hold anything, such as further parentheses.
+        # The name of the program is in parentheses and may itself hold parentheses.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in STOPPED
     except (OSError, IndexError):
         return _ps_says_stopped(pid)
 
 
 def _ps_says_stopped(pid: int) -> bool:
-    """The same for systems without /proc."""
+    """Return the same on systems without /proc."""
     try:
         asked = subprocess.run(
             ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, timeout=PS_SECONDS_MAX, check=False
@@ -54,16 +54,16 @@ REQUEST_BYTES_MAX = 512 * 1024 * 1024
 PIECE_BYTES = 1 << 20
 ANSWER_SECONDS_MAX = 300.0
 STATUS_SECONDS_MAX = 10.0
-"""The same for a request that takes no time to answer."""
+"""The same for a request that is answered at once."""
 STOPPED_AFTER_SECONDS = 1.0
-"""How often a waiting client looks whether the node's process was stopped: then no answer can come."""
+"""How often a waiting client checks whether the node's process is stopped: then there will be no response."""
 
 
 class RemoteNode:
-    """A running node, as a command of another process sees it."""
+    """A running node, for commands in other processes."""
 
     def __init__(self, address: str, pid: int | None = None) -> None:
-        """`pid` is its process, where that is known."""
+        """`pid` is its process, if that is known."""
         self._address = address
         self._pid = pid
 
@@ -72,21 +72,21 @@ class RemoteNode:
         return int(self._ask(do="enqueue", queue=queue, body=encoded, properties=properties, request=request))
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
-        """Store messages that were checked here; the answer is which are new. With `watch`, they are watched."""
-        encoded = [to_json(message) for message in messages]
+        """Store messages that were checked by the caller. Return which are new. With `watch`, also watch them."""
+        encoded = [encode_message(message) for message in messages]
         return list(self._ask(do="append", messages=encoded, digest=digest, watch=watch))
 
     def watch(self, name: str, seqs: Sequence[int]) -> None:
-        """Watch what becomes of messages."""
+        """Watch messages under a name, so that their outcomes can be read."""
         self._ask(do="watch", watch=name, messages=list(seqs))
 
     def read_watch(self, name: str) -> dict[str, Any]:
-        """What has become of them."""
+        """Return the outcomes of the messages that are watched under a name."""
         return dict(self._ask(do="watched", watch=name))
 
     def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
-        """All or none of the messages, in one transaction."""
-        encoded = [sent_to_json(each) for each in sent]
+        """Enqueue all messages or none, in one transaction. Return their numbers."""
+        encoded = [encode_incoming(each) for each in sent]
         return list(self._ask(do="enqueue_all", queue=queue, messages=encoded))
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
@@ -99,21 +99,21 @@ class RemoteNode:
         return int(self._ask(do="gc"))
 
     def redeliver(self, messages: Sequence[int]) -> None:
-        """Let messages of outgoing gateways be sent again: all, or none where one cannot be."""
+        """Send messages of outgoing gateways again: all, or none if one is no longer stored."""
         self._ask(do="redeliver", messages=list(messages))
 
     def status(self) -> dict[str, Any]:
         return dict(self._ask(STATUS_SECONDS_MAX, do="status"))
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def _ask(self, seconds_max: float = ANSWER_SECONDS_MAX, **request: Any) -> Any:
         data = json.dumps(request).encode()
         if len(data) > REQUEST_BYTES_MAX:
             raise StoreError("that is more than a node takes at once")
         try:
-            answer = json.loads(self._answer_to(data, time.monotonic() + seconds_max))
+            answer = json.loads(self._exchange(data, time.monotonic() + seconds_max))
         except TimeoutError:
             raise StoreError(
                 f"the node has given no answer within {seconds_max:g} s: it has too much to do, or waits for its store"
@@ -128,19 +128,22 @@ class RemoteNode:
             raise StoreError(answer["failed"])
         return answer["answer"]
 
-    def _answer_to(self, data: bytes, until: float) -> bytes:
-        """Raises a TimeoutError after that time, and a StoreError as soon as the process is seen to be stopped."""
+    def _exchange(self, data: bytes, until: float) -> bytes:
+        """Send a request and return the response.
+
+        Raises TimeoutError after `until`, StoreError if the node is stopped.
+        """
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(STOPPED_AFTER_SECONDS)
-            self._patiently(lambda: connection.connect(self._address), until)
+            self._retry_until(lambda: connection.connect(self._address), until)
             unsent = memoryview(data)
             while unsent:
                 part = unsent[:PIECE_BYTES]
-                unsent = unsent[self._patiently(partial(connection.send, part), until) :]
+                unsent = unsent[self._retry_until(partial(connection.send, part), until) :]
             connection.shutdown(socket.SHUT_WR)
-            return read_all(lambda: self._patiently(lambda: connection.recv(PIECE_BYTES), until))
+            return read_all(lambda: self._retry_until(lambda: connection.recv(PIECE_BYTES), until))
 
-    def _patiently(self, act: Callable[[], T], until: float) -> T:
+    def _retry_until(self, act: Callable[[], T], until: float) -> T:
         while True:
             try:
                 return act()
@@ -155,33 +158,33 @@ class RemoteNode:
 
 
 def running_node(store: str | Path | StoreLocation) -> RemoteNode | None:
-    """The node that runs on a store on this machine, if one does."""
+    """Return the node that runs on a store on this machine; None if there is none."""
     place = store if isinstance(store, StoreLocation) else place_of(store)
     try:
         known = json.loads((place.folder / ADDRESS_FILE).read_text())
         address, pid = str(known["socket"]), int(known["pid"])
-        if known["store"] != identity_of(place) or not answers(address):
+        if known["store"] != identity_of(place) or not is_listening(address):
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return RemoteNode(address, pid)
 
 
-def answers(address: str) -> bool:
+def is_listening(address: str) -> bool:
     """Return whether something listens on a socket."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(STOPPED_AFTER_SECONDS)
             connection.connect(address)
     except (BlockingIOError, TimeoutError):
-        return True  # so many have asked before that there is no room for one more
+        return True  # the backlog is full
     except OSError:
         return False
     return True
 
 
 def identity_of(place: StoreLocation) -> list[int] | str:
-    """What tells a store from its copies, wherever it is moved."""
+    """Return what distinguishes a store from its copies, wherever it is moved."""
     if place.is_on_server:
         return place.folder.name
     file = (place.folder / FILE_NAME).stat()
@@ -189,7 +192,7 @@ def identity_of(place: StoreLocation) -> list[int] | str:
 
 
 def read_all(receive: Callable[[], bytes]) -> bytes:
-    """Return all that arrives until the other side has sent everything."""
+    """Return all that is received until the peer has closed its side. Raises ValueError if it is too large."""
     pieces: list[bytes] = []
     size = 0
     while piece := receive():

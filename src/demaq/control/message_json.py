@@ -1,4 +1,4 @@
-"""Messages as JSON: those that a command hands over to a running node, and those that it lists."""
+"""Messages as JSON: for requests to a running node, and for listings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage, StoredMessage, Timer
 
 
-def to_json(message: NewMessage) -> dict[str, Any]:
+def encode_message(message: NewMessage) -> dict[str, Any]:
     timer = message.timer
     return {
         "queue": message.queue,
         "body": message.body,
-        "properties": _values_to_json(message.properties),
+        "properties": _encode_values(message.properties),
         "created": message.created.isoformat(),
         "rule": message.rule,
         "trigger": message.trigger,
@@ -33,13 +33,13 @@ def to_json(message: NewMessage) -> dict[str, Any]:
     }
 
 
-def from_json(data: dict[str, Any]) -> NewMessage:
-    """A message from outside. Where it has a rule and a cause, it is a copy of one that rules have made."""
+def decode_message(data: dict[str, Any]) -> NewMessage:
+    """Return a message. It has a rule and a trigger if it is a copy of a message that a rule created."""
     timer = data["timer"]
     return NewMessage(
         queue=data["queue"],
         body=data["body"],
-        properties=_values_from_json(data["properties"]),
+        properties=_decode_values(data["properties"]),
         created=datetime.fromisoformat(data["created"]),
         rule=data["rule"],
         trigger=data["trigger"],
@@ -55,38 +55,38 @@ def from_json(data: dict[str, Any]) -> NewMessage:
     )
 
 
-def sent_to_json(sent: IncomingMessage) -> dict[str, Any]:
-    """Return what a sender gives for a message. The node reads its document from the body."""
+def encode_incoming(sent: IncomingMessage) -> dict[str, Any]:
+    """Return an incoming message as JSON. The node parses its document from the body."""
     body = sent.body.encode("utf-8") if isinstance(sent.body, str) else sent.body
     return {
         "body": base64.b64encode(body).decode(),
         "properties": dict(sent.properties),
         "request": sent.request,
-        "transport": _values_to_json(sent.transport),
+        "transport": _encode_values(sent.transport),
         "hops": sent.hops,
     }
 
 
-def sent_from_json(data: dict[str, Any]) -> IncomingMessage:
+def decode_incoming(data: dict[str, Any]) -> IncomingMessage:
     return IncomingMessage(
         body=base64.b64decode(data["body"]),
         properties=data["properties"],
         request=data["request"],
-        transport=_values_from_json(data["transport"]),
+        transport=_decode_values(data["transport"]),
         hops=data["hops"],
     )
 
 
-def _values_to_json(values: Mapping[str, PropertyValue]) -> dict[str, list[str]]:
+def _encode_values(values: Mapping[str, PropertyValue]) -> dict[str, list[str]]:
     return {name: [value.type, value.text, value.key] for name, value in values.items()}
 
 
-def _values_from_json(data: Mapping[str, list[str]]) -> dict[str, PropertyValue]:
+def _decode_values(data: Mapping[str, list[str]]) -> dict[str, PropertyValue]:
     return {name: PropertyValue(*parts) for name, parts in data.items()}
 
 
-def as_json(message: StoredMessage) -> dict[str, Any]:
-    """Return a message for a listing. Every field of it is there: see docs/reference/command-line.md."""
+def encode_for_listing(message: StoredMessage) -> dict[str, Any]:
+    """Return a message with all its fields for a listing: see docs/reference/command-line.md."""
     timer = message.timer
     return {
         "id": str(message.seq),

@@ -16,8 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from demaq.control.client import ADDRESS_FILE, PIECE_BYTES, answers, identity_of, read_all
-from demaq.control.message_json import as_json, from_json, sent_from_json
+from demaq.control.client import ADDRESS_FILE, PIECE_BYTES, identity_of, is_listening, read_all
+from demaq.control.message_json import decode_incoming, decode_message, encode_for_listing
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.files import write_private_text
 from demaq.server.node import Node
@@ -82,17 +82,17 @@ class ControlServer:
                 body = base64.b64decode(request["body"])
                 return self._node.enqueue(request["queue"], body, request["properties"], request["request"])
             case "append":
-                messages = [from_json(item) for item in request["messages"]]
+                messages = [decode_message(item) for item in request["messages"]]
                 return self._node.append(messages, request["digest"], request["watch"])
             case "watch":
                 return self._node.watch(request["watch"], request["messages"])
             case "watched":
                 return self._node.read_watch(request["watch"])
             case "enqueue_all":
-                sent = [sent_from_json(item) for item in request["messages"]]
+                sent = [decode_incoming(item) for item in request["messages"]]
                 return self._node.enqueue_all(request["queue"], sent)
             case "take":
-                return [as_json(message) for message in self._node.take(request["queue"], request["limit"])]
+                return [encode_for_listing(message) for message in self._node.take(request["queue"], request["limit"])]
             case "load":
                 documents = [base64.b64decode(document) for document in request["documents"]]
                 return self._node.load_collection(request["name"], documents)
@@ -127,7 +127,7 @@ def _remove_remains(folder: Path) -> None:
     if address is None or address.name != SOCKET or not address.parent.name.startswith(FOLDER_PREFIX):
         return
     with contextlib.suppress(OSError):
-        if not answers(str(address)):
+        if not is_listening(str(address)):
             address.unlink(missing_ok=True)
             address.parent.rmdir()
 

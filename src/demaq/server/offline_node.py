@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from demaq.control.client import RemoteNode, running_node
-from demaq.control.message_json import as_json
+from demaq.control.message_json import encode_for_listing
 from demaq.engine.collection_documents import collection_texts
 from demaq.engine.engine import Engine
 from demaq.engine.intake import expect_program, explicit_properties
@@ -59,7 +59,7 @@ class StoreAtRest:
         return self._engine.append_checked(messages)
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
-        return [as_json(message) for message in self._engine.take(queue, limit)]
+        return [encode_for_listing(message) for message in self._engine.take(queue, limit)]
 
     def load_collection(self, name: str, documents: list[bytes]) -> int:
         return self._store.load_collection(name, collection_texts(self._program, name, documents))

@@ -1,6 +1,6 @@
-"""Spark: a session on any master, and work spread over its executors. Imported only where Spark is needed.
+"""Spark: a session on any master, and tasks on its executors. Imported only if Spark is needed.
 
-To users this is `register`, which comes from the data source: nothing in this package uses it.
+The public name is `register`, of the data source (demaq.bulk.datasource).
 """
 
 from __future__ import annotations

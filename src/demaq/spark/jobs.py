@@ -1,10 +1,12 @@
-"""Run tasks on Spark's executors: bytes go out, bytes come back, and lost workers cost their own task alone.
+"""Run tasks on Spark's executors. A lost worker costs only its own task.
 
-One job of an RDD with one partition for each assignment (docs/decisions/0010). An exception in a task comes back as an
-answer. When a task takes its worker with it, Spark starts it again; from then on it does nothing but say so, and the
-job as a whole succeeds. So the answers of all others are there, and what to try again is the caller's to decide.
+One job of an RDD with one partition for each assignment (docs/decisions/0010). Assignments and results are bytes. An
+exception in a task is returned as a result. If a task ends its worker, Spark starts it again; a repeated attempt only
+reports that, so that the job succeeds. So the results of all other tasks are there, and the caller decides what to
+retry.
 
-On a cluster without executors Spark itself would wait for ever. A job that nobody works on is given up after a while.
+On a cluster without executors Spark itself would wait for ever. A job that no executor works on is cancelled after a
+timeout.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IDLE_SECONDS_MAX = 30.0
-"""How long a job may be there without any executor working on it. A new executor on a new machine may take a while."""
+"""How long a job may wait without any executor working on it. A new executor may take a while to start."""
 LOOK_SECONDS = 2.0
 ENDING_SECONDS_MAX = 1.0
-"""How long after its last connection a process that was killed may still be there."""
+"""How long a killed process may take to end after its connection was closed."""
 
 Work = Callable[[bytes], bytes]
-"""A function that can be imported where the executors are, or one that carries all it needs."""
+"""A function that the executors can import, or that can be pickled."""
 
 _ANSWERED = "answered"
 _FAILED = "failed"
@@ -41,15 +43,15 @@ LOST_REASON = "its worker came to its end"
 
 
 class TasksFailed(Exception):
-    """Some tasks have no answer; those of the others are kept here."""
+    """Some tasks have failed; the results of the others are kept here."""
 
     def __init__(self, answers: dict[int, bytes], failures: dict[int, str], lost: frozenset[int]) -> None:
         self.answers = answers
-        """By the position of the assignment."""
+        """Results by the position of the assignment."""
         self.failures = failures
-        """Why there is none, by position."""
+        """Why there is no result, by position."""
         self.lost = lost
-        """Those of the failures whose worker or executor ended, which need not be the assignment's fault."""
+        """Positions whose worker or executor ended, which need not be caused by the assignment."""
         first = min(failures)
         positions = ", ".join([str(position) for position in sorted(failures)])
         total = len(answers) + len(failures)
@@ -58,13 +60,16 @@ class TasksFailed(Exception):
 
 
 class JobFailed(OperatorError):
-    """Spark could not run the job at all, so no task has an answer."""
+    """Spark could not run the job, so no task has a result."""
 
     code = "DQ9308"
 
 
 def run_tasks(session: SparkSession, assignments: Sequence[bytes], work: Work) -> list[bytes]:
-    """The answers of `work` to the assignments, in their order. Raises TasksFailed where some have none."""
+    """Return the results of `work` for the assignments, in order.
+
+    Raises TasksFailed if tasks fail, JobFailed if all do.
+    """
     if not assignments:
         return []
     replies = _collect(session, assignments, work)
@@ -76,7 +81,7 @@ def run_tasks(session: SparkSession, assignments: Sequence[bytes], work: Work) -
 
 
 def cores(session: SparkSession) -> int:
-    """How many tasks can run at the same time, as things are. Raises JobFailed where Spark has ended."""
+    """Return how many tasks can run at the same time at present. Raises JobFailed if Spark has ended."""
     from py4j.protocol import Py4JError
 
     try:
@@ -86,10 +91,10 @@ def cores(session: SparkSession) -> int:
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether Spark was given up by its cluster, or its Java is gone: then it does not come back."""
+    """Return whether the cluster has stopped Spark, or its Java has ended: then it must be started again."""
     try:
         return bool(session.sparkContext._jsc.sc().isStopped())
-    except Exception:  # whatever is said by what is left of it
+    except Exception:  # a stopped context may raise anything
         return True
 
 
@@ -101,18 +106,18 @@ def _collect(session: SparkSession, assignments: Sequence[bytes], work: Work) ->
     given_up = threading.Event()
     try:
         context = session.sparkContext
-        with _watched(context, given_up):
+        with _cancel_when_idle(context, given_up):
             found: list[Any] = context.parallelize(numbered, len(numbered)).mapPartitions(_Task(work)).collect()
     except (Py4JError, PySparkException, OSError, EOFError, AttributeError) as error:
-        # A context that was stopped has no parts left: AttributeError.
+        # AttributeError: the context was stopped.
         reason = f"no executor has worked on it for {IDLE_SECONDS_MAX:g} s" if given_up.is_set() else summary_of(error)
         raise JobFailed(f"Spark could not run a job of {len(numbered)} tasks: {reason}") from error
     return found
 
 
 @contextmanager
-def _watched(context: SparkContext, given_up: threading.Event) -> Iterator[None]:
-    """Cancel the job of this block when nobody has worked on it for too long. A local master always does."""
+def _cancel_when_idle(context: SparkContext, given_up: threading.Event) -> Iterator[None]:
+    """Cancel the job of this block if no executor works on it for too long. A local master always does."""
     if is_local(str(context.master)):
         yield
         return
@@ -128,7 +133,7 @@ def _watched(context: SparkContext, given_up: threading.Event) -> Iterator[None]
 
 def _watch(context: SparkContext, group: str, done: threading.Event, given_up: threading.Event) -> None:
     last = time.monotonic()
-    with suppress(Exception):  # Spark ends while it is asked: who has started the job hears of it too
+    with suppress(Exception):  # Spark has ended: the thread that runs the job gets the error
         while not done.wait(LOOK_SECONDS):
             if _is_worked_on(context, group):
                 last = time.monotonic()
@@ -146,7 +151,7 @@ def _is_worked_on(context: SparkContext, group: str) -> bool:
 
 
 class _Task:
-    """What runs on an executor."""
+    """The function that runs on an executor."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -168,7 +173,7 @@ class _Task:
 
 
 def summary_of(error: BaseException) -> str:
-    """Return in one line why Spark did not do what it was asked."""
+    """Return in one line why Spark has failed."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
     is_cut_off = isinstance(error, ConnectionError | EOFError | Py4JNetworkError)
@@ -180,7 +185,7 @@ def summary_of(error: BaseException) -> str:
 
 
 def _java_has_ended() -> bool:
-    """Return whether it is gone. py4j itself says no more than that it got no answer."""
+    """Return whether Java has ended. The error of py4j does not tell."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)

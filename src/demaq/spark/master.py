@@ -1,4 +1,4 @@
-"""What the address of a Spark master says: where tasks run, and who manages the machines."""
+"""The address of a Spark master: whether tasks run locally, and on which kind of cluster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?$")
 
 
 def is_local(master: str) -> bool:
-    """Return whether tasks run on this very machine."""
+    """Return whether tasks run on this machine."""
     return LOCAL.match(master) is not None
 
 
 def is_standalone(master: str) -> bool:
-    """Return whether it is Spark's own cluster, whose master and workers an operator has started."""
+    """Return whether it is a standalone cluster, whose master and workers an operator has started."""
     return master.startswith(STANDALONE)

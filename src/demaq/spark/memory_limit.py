@@ -1,7 +1,7 @@
-"""A limit of memory for tasks, held by a small process beside each Python worker.
+"""A memory limit for tasks, enforced by a small watcher process for each Python worker.
 
-A thread of the worker could not hold it: Saxon keeps Python's lock for as long as it evaluates. The process is started
-with the first task, is told by a pipe how large the worker may become, and ends when the worker does.
+A thread of the worker could not enforce it: Saxon holds the GIL while it evaluates. The watcher is started with the
+first task, reads from a pipe how large the worker may become, and ends when the worker does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from demaq.evaluation.workers.child import LOOK_EVERY_SECONDS, PAGE_BYTES, resid
 _PROGRAM = """
 import os, select, signal, sys
 worker, page_bytes, every = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-handle = os.pidfd_open(worker)  # a number may be given to another process, this cannot
+handle = os.pidfd_open(worker)  # unlike a process id it is never reused
 if os.getppid() != worker:
     sys.exit()
 most, begun = 0, b""
@@ -27,8 +27,8 @@ while True:
         read = os.read(0, 4096)
         if not read:
             break
-        *told, begun = (begun + read).split(b"\\n")
-        most = int(told[-1]) if told else most
+        *lines, begun = (begun + read).split(b"\\n")
+        most = int(lines[-1]) if lines else most
     elif int(open(f"/proc/{worker}/statm").read().split()[1]) * page_bytes > most:
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         break
@@ -36,35 +36,35 @@ while True:
 
 
 class MemoryLimit:
-    """Ends this process when it becomes too large during a task. Linux only: elsewhere it does nothing."""
+    """Ends this process if it becomes too large during a task. Linux only: elsewhere it does nothing."""
 
     def __init__(self) -> None:
         self._watcher: subprocess.Popen[bytes] | None = None
 
     @contextmanager
-    def limited(self, growth_bytes: int | None) -> Iterator[None]:
-        """End this process if it grows by more than so many bytes within this block; None for any amount."""
+    def limit(self, growth_bytes: int | None) -> Iterator[None]:
+        """End this process if it grows by more than so many bytes within the block; None for no limit."""
         resident = resident_bytes(os.getpid())
         if growth_bytes is None or resident is None or not hasattr(os, "pidfd_open"):
             yield
             return
-        self._tell(resident + growth_bytes)
+        self._send_limit(resident + growth_bytes)
         try:
             yield
         finally:
-            self._tell(0)
+            self._send_limit(0)
 
-    def _tell(self, most_bytes: int) -> None:
-        """Say how large this process may be from now on; 0 for any size."""
+    def _send_limit(self, most_bytes: int) -> None:
+        """Send the watcher how large this process may be from now on; 0 for no limit."""
         line = b"%d\n" % most_bytes
         with suppress(OSError):
-            self._running().write(line)
+            self._pipe().write(line)
             return
-        self._watcher = None  # somebody has ended it
+        self._watcher = None  # it was killed
         if most_bytes:
-            self._running().write(line)
+            self._pipe().write(line)
 
-    def _running(self) -> IO[bytes]:
+    def _pipe(self) -> IO[bytes]:
         if self._watcher is None:
             self._watcher = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, *map(str, (os.getpid(), PAGE_BYTES, LOOK_EVERY_SECONDS))],

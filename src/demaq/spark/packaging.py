@@ -1,4 +1,4 @@
-"""What executors on other machines need of ours: this package as an archive, and the files of an application."""
+"""What executors on other machines need: this package as an archive, and the files of an application."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from demaq.language.program.program import Program
 from demaq.xml_parsers import parse_file_content
 
 ARCHIVE_NAME = "demaq-package.zip"
-_LEFT_OUT = "__pycache__"
+_EXCLUDED = "__pycache__"
 
 
-def package_archive(folder: Path) -> Path:
-    """The package with all its files, not only Python's, as an archive in that folder."""
+def create_package_archive(folder: Path) -> Path:
+    """Write an archive of this package, with all its files, into the folder. Return its path."""
     source = Path(__file__).parents[1]
     archive = folder / ARCHIVE_NAME
     unfinished = archive.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as target:
-        for file in sorted(source.rglob("*")):  # folders too: without their entries Python finds no namespace packages
-            if _LEFT_OUT not in file.parts:
+        for file in sorted(source.rglob("*")):  # with folders, which Python needs to find namespace packages
+            if _EXCLUDED not in file.parts:
                 target.write(file, Path(source.name) / file.relative_to(source))
     os.replace(unfinished, archive)
     return archive
@@ -40,46 +40,46 @@ _REFERENCES = "(//xs:include | //xs:import | //xs:redefine | //xs:override)/@sch
 _NAMESPACES = {"xs": "http://www.w3.org/2001/XMLSchema", "wsdl": "http://schemas.xmlsoap.org/wsdl/"}
 
 
-def companion_files(files: Mapping[str, str]) -> dict[str, bytes]:
-    """The files that modules name, by the path at which they are looked for."""
+def read_companion_files(files: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files that modules refer to, by their paths."""
     found: dict[str, bytes] = {}
-    waiting = list(_named(load_program_texts(files)))
+    waiting = list(_list_files(load_program_texts(files)))
     while waiting:
         path = waiting.pop()
         if str(path) not in found:
-            with suppress(OSError):  # a reference to what is not there was no mistake for whoever has checked it
+            with suppress(OSError):  # a missing file was accepted when the program was checked
                 found[str(path)] = path.read_bytes()
-                waiting += _referenced(path, found[str(path)])
+                waiting += _list_references(path, found[str(path)])
     return found
 
 
-def unpacked(files: Mapping[str, str], companions: Mapping[str, bytes], below: Path) -> tuple[dict[str, str], str]:
-    """The modules under the names that they have where their companions are, and what was put in front of each."""
+def unpack_files(files: Mapping[str, str], companions: Mapping[str, bytes], below: Path) -> tuple[dict[str, str], str]:
+    """Write the companion files into a folder. Return the modules by their paths there, and the folder."""
     if not companions:
         return dict(files), ""
     root = below / f"demaq-{hashlib.sha256(repr(sorted(companions.items())).encode()).hexdigest()}"
     for name, data in companions.items():
         file = Path(f"{root}{name}")
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{file.name}.{os.getpid()}")  # other workers of the executor do the same
+        unfinished = file.with_name(f".{file.name}.{os.getpid()}")  # other workers of the executor write it too
         with name_in_errors(file):
             unfinished.write_bytes(data)
         os.replace(unfinished, file)
     return {f"{root}{name}": text for name, text in files.items()}, str(root)
 
 
-def with_own_places(outcomes: Sequence[Outcome | None], root: str) -> None:
-    """Let errors say where they are in the modules as their author knows them."""
+def restore_locations(outcomes: Sequence[Outcome | None], root: str) -> None:
+    """Replace the paths in errors by those of the author's files."""
     for outcome in outcomes if root else ():
         if outcome is not None and outcome.errors:
-            outcome.errors = [replace(error, at=_own(error.at, root)) for error in outcome.errors]
+            outcome.errors = [replace(error, at=_restore_location(error.at, root)) for error in outcome.errors]
 
 
-def _own(at: Location | None, root: str) -> Location | None:
+def _restore_location(at: Location | None, root: str) -> Location | None:
     return None if at is None else replace(at, file=at.file.removeprefix(root))
 
 
-def _named(program: Program) -> Iterator[Path]:
+def _list_files(program: Program) -> Iterator[Path]:
     for module in program.modules:
         yield from [Path(library.at.file) for library in module.libraries]
     for queue in program.queues.values():
@@ -92,8 +92,8 @@ def _present(paths: Iterable[Path | None]) -> list[Path]:
     return [path for path in paths if path is not None]
 
 
-def _referenced(path: Path, data: bytes) -> list[Path]:
-    """The files that a schema or an interface is made of."""
+def _list_references(path: Path, data: bytes) -> list[Path]:
+    """Return the files that a schema or an interface refers to."""
     try:
         root = parse_file_content(data)
     except etree.XMLSyntaxError:

@@ -1,9 +1,9 @@
-"""Where rounds are evaluated: in the process beside the node, or on Spark. Decided anew for each round.
+"""Decide for each round where it is evaluated: in local worker processes or on Spark.
 
-A job costs the same whatever it holds. It pays off when the round is so large that dividing it among the executors
-saves more than that. What a job costs is measured when Spark is started, what a message costs in every round.
+A job has a fixed cost. It pays off if the round is so large that dividing it among the executors saves more. The cost
+of a job is measured when Spark starts, the cost of a message in every round.
 
-Where Spark cannot do a job at all, because the cluster is gone, rounds are evaluated beside the node until it can.
+If Spark cannot run a job, because the cluster has failed, rounds are evaluated locally until it can.
 """
 
 from __future__ import annotations
@@ -24,26 +24,29 @@ from demaq.spark.spark_evaluator import SparkEvaluator
 
 PipelineName = Literal["auto", "spark", "inline"]
 START_MESSAGES = 1000
-"""So many messages in one round let `auto` start Spark; until it runs they are evaluated beside the node."""
+"""How many messages in one round make `auto` start Spark; until it runs they are evaluated locally."""
 PROBES = 3
-"""So many empty jobs tell what a job costs."""
+"""How many empty jobs are run to measure the cost of a job."""
 MESSAGE_SECONDS_FIRST = 0.0005
-"""What a message is taken to cost before any was seen."""
+"""The assumed cost of a message before any was measured."""
 RECOVERY_BACKOFF = Backoff(seconds_first=0.5, seconds_max=10.0)
-"""Between two questions whether Spark works again."""
+"""Between two probes whether Spark works again."""
 WEIGHT = 0.3
-"""How much the newest round says about what a message costs."""
+"""The weight of the newest round in the moving average of a message's cost."""
 WORTH_IT = 0.8
-"""A message must cost less than this part on Spark: what is nearly the same would be decided anew in every round."""
+"""Spark is chosen if a message costs less than this share there.
+
+Hysteresis: else the choice would change every round.
+"""
 ROUNDS_BEFORE_ANOTHER_TRY = 200
-"""Where Spark was slower, so many full rounds later it is tried again."""
+"""After how many full rounds Spark is tried again if it was slower."""
 
 _log = logging.getLogger("demaq.node")
 
 
 @dataclass(slots=True)
 class Counts:
-    """What went where."""
+    """How many rounds and messages were evaluated where."""
 
     inline_rounds: int = 0
     inline_messages: int = 0
@@ -61,24 +64,27 @@ class Pipeline:
         start: Callable[[], tuple[SparkEvaluator, Callable[[], None]]],
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`start` starts Spark, and answers with how to stop it too. `tell` hears when it runs, and what goes there."""
+        """`start` starts Spark and returns its evaluator and a function that stops it.
+
+        `tell` is called with status lines.
+        """
         self.name = name
         self._tell = tell
         self.counts = Counts()
-        self._noting = threading.Lock()
-        """Held by whoever counts: several rounds may end at once."""
-        self.why = "every round is evaluated beside the node"
+        self._counting = threading.Lock()
+        """Protects the counts: several rounds may end at the same time."""
+        self.why = "every round is evaluated locally"
         """The reason for the last choice."""
         self.job_seconds: float | None = None
-        """What an empty job costs, once Spark runs."""
+        """The cost of an empty job, once Spark runs."""
         self.message_seconds = MESSAGE_SECONDS_FIRST
         self.spark_message_seconds: float | None = None
-        """What a message costs on Spark besides the job, once there were rounds."""
+        """The cost of a message on Spark without the job's, once there were rounds."""
         self._rounds_not_tried = 0
         self._was_on_spark = False
-        """Where the last round went."""
+        """Whether the last round was evaluated on Spark."""
         self.fault: str | None = None
-        """Why nothing goes to Spark at present, though it was started."""
+        """Why Spark is not used at present, although it was started."""
         self._inline = inline
         self._start = start
         self._spark: SparkEvaluator | None = None
@@ -90,32 +96,35 @@ class Pipeline:
             self._start_now()
 
     def start(self) -> None:
-        """Start Spark now, where it can be of use, instead of when a round calls for it."""
+        """Start Spark now, if it may be used, instead of at the first large round."""
         if self.name == "auto" and self._spark is None:
             self._start_now()
 
     @property
     def messages_max(self) -> int:
-        """Large rounds only where they can be divided; `auto` must see one to start Spark."""
+        """How many messages a round may have: many only if it can be divided.
+
+        `auto` needs a large round to start Spark.
+        """
         is_slower = self.name == "auto" and self._spark is not None and self.threshold is None
         return ROUND_MESSAGES_MAX if self.name == "inline" or is_slower else SparkEvaluator.messages_max
 
     @property
     def rounds_max(self) -> int:
-        """Spark divides a round by itself; the processes beside the node take one each."""
+        """How many rounds run at a time: one on Spark, which divides it, or one in each local worker process."""
         is_inline = self.name == "inline" or (self.name == "auto" and not self._was_on_spark)
         return self._inline.rounds_max if is_inline else 1
 
     @property
     def threshold(self) -> int | None:
-        """From how many messages on a round goes to Spark, as things are; None where it never would."""
+        """The number of messages from which on a round goes to Spark; None if Spark does not pay off."""
         if self._spark is None or self.job_seconds is None or self._spark.tasks < 2:
             return None
-        if self.spark_message_seconds is None:  # nobody knows yet: as if all tasks could work at the same time
+        if self.spark_message_seconds is None:  # not measured yet: assume that all tasks run in parallel
             saved_by_each = self.message_seconds * (1 - 1 / self._spark.tasks)
         else:
-            here = self.message_seconds / self._inline.rounds_max
-            saved_by_each = here * WORTH_IT - self.spark_message_seconds
+            local = self.message_seconds / self._inline.rounds_max
+            saved_by_each = local * WORTH_IT - self.spark_message_seconds
         return max(1, int(self.job_seconds / saved_by_each)) if saved_by_each > 0 else None
 
     def close(self) -> None:
@@ -130,16 +139,16 @@ class Pipeline:
 
     def run(self, request: RoundRequest) -> RoundResult:
         messages = len(request.batch)
-        chosen = self._chosen(messages)
+        chosen = self._choose(messages)
         self._was_on_spark = chosen is not None
         started = time.perf_counter()
         try:
             result = (chosen or self._inline).run(request)
         except JobFailed as failed:
-            self._lost(failed)
+            self._start_recovery(failed)
             return self.run(request)
         seconds = (time.perf_counter() - started) / messages
-        with self._noting:
+        with self._counting:
             if chosen is not None:
                 self.counts.spark_rounds += 1
                 self.counts.spark_messages += messages
@@ -152,8 +161,8 @@ class Pipeline:
 
     # the choice
 
-    def _chosen(self, messages: int) -> SparkEvaluator | None:
-        """Spark's evaluator where the round is worth a job."""
+    def _choose(self, messages: int) -> SparkEvaluator | None:
+        """Return Spark's evaluator if the round is worth a job, else None."""
         if self.name == "inline":
             return None
         if self.fault is not None:
@@ -170,14 +179,14 @@ class Pipeline:
             return None
         threshold = self.threshold
         if threshold is None:
-            return self._another_try(messages)
+            return self._try_again(messages)
         is_worth_it = messages >= threshold
         self.why = f"{messages:,} messages, {'at least' if is_worth_it else 'fewer than'} {threshold:,}"
         return self._spark if is_worth_it else None
 
-    def _another_try(self, messages: int) -> SparkEvaluator | None:
-        """Spark does not pay off, as far as one knows: now and then a full round tells whether that is still so."""
-        assert self._spark is not None, "nobody knows before it runs"
+    def _try_again(self, messages: int) -> SparkEvaluator | None:
+        """Return Spark's evaluator now and then although it did not pay off, to measure whether that has changed."""
+        assert self._spark is not None, "without Spark there is no measurement"
         tasks, processes = self._spark.tasks, self._inline.rounds_max
         if tasks < 2:
             self.why = "Spark has one core only"
@@ -193,7 +202,7 @@ class Pipeline:
         return self._spark
 
     def _note_spark(self, messages: int, seconds_each: float) -> None:
-        """Learn from a round on Spark what a message costs there."""
+        """Update the cost of a message on Spark after a round there."""
         each = max(0.0, seconds_each - (self.job_seconds or 0.0) / messages)
         known = self.spark_message_seconds
         self.spark_message_seconds = each if known is None else known + WEIGHT * (each - known)
@@ -203,23 +212,23 @@ class Pipeline:
             self._start_now()
         except OperatorError as error:
             self.why = f"Spark could not be started: {error}"
-            _log.warning("%s; going on beside the node", error)
+            _log.warning("%s; evaluating locally", error)
 
     def _start_now(self) -> None:
         spark, self._stop = self._start()
         try:
             self._measure(spark)
         except JobFailed as failed:  # the cluster may have executors for us later
-            self._lost(failed)
+            self._start_recovery(failed)
         self._spark = spark
         if self.fault is None:
-            self._tell(self._described(spark))
+            self._tell(self._describe(spark))
 
     def _measure(self, spark: SparkEvaluator) -> None:
         spark.warm_up()
         self.job_seconds = min([spark.probe() for _ in range(PROBES)])
 
-    def _described(self, spark: SparkEvaluator) -> str:
+    def _describe(self, spark: SparkEvaluator) -> str:
         runs = f"Spark runs with {spark.tasks} tasks, and a job costs {(self.job_seconds or 0) * 1000:.0f} ms"
         if self.name == "spark":
             return f"{runs}: every round goes there"
@@ -230,14 +239,14 @@ class Pipeline:
 
     # faults
 
-    def _lost(self, failed: JobFailed) -> None:
-        _log.warning("%s; evaluating beside the node until Spark works again", failed)
+    def _start_recovery(self, failed: JobFailed) -> None:
+        _log.warning("%s; evaluating locally until Spark works again", failed)
         self.fault = str(failed)
         self._recovering = threading.Thread(target=self._recover, name="demaq-recovery", daemon=True)
         self._recovering.start()
 
     def _recover(self) -> None:
-        """Ask Spark until it works again; where it has ended, start it anew."""
+        """Probe Spark until it works again; start it again if it has ended."""
         attempt = 1
         while not self._closing.wait(RECOVERY_BACKOFF.delay_seconds(attempt)):
             attempt += 1

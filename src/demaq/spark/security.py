@@ -1,10 +1,10 @@
-"""Let nobody into Spark but those who share its secret, and encrypt what its processes say to each other.
+"""Authenticate and encrypt the connections between Spark's processes.
 
-Whoever reaches the port of a driver or its block manager could have an object deserialised there, and so run code as
-our user. Spark's own default is to let everybody in; ours is not:
+A client that reaches the port of a driver or its block manager could have an object deserialised there, and so run code
+as our user. Spark's own default is no authentication; here it is on:
 
     local     Spark makes a secret at each start, which never leaves its process
-    YARN      Spark makes a secret at each start, and YARN hands it to the executors
+    YARN      Spark makes a secret at each start, and YARN passes it to the executors
     Kubernetes   the same, in the environment of the executors' pods
     standalone   the secret is the cluster's: master and workers check it too, so the operator has to give it
 
@@ -26,26 +26,26 @@ SECRET = "spark.authenticate.secret"
 SECRET_FILE = "spark.authenticate.secret.file"
 SECRET_VARIABLE = "DEMAQ_SPARK_SECRET"
 SECRET_CHARACTERS_MIN = 16
-"""A shorter secret can be guessed from what somebody recorded of one handshake."""
+"""A shorter secret can be guessed from a recorded handshake."""
 
 PROTECTED = {
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.authEngineVersion": "2",  # keys are derived with HKDF
-    "spark.network.crypto.cipher": "AES/GCM/NoPadding",  # what was changed on its way is noticed
-    "spark.network.crypto.saslFallback": "false",  # nobody talks us into DIGEST-MD5
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",  # authenticated encryption
+    "spark.network.crypto.saslFallback": "false",  # no downgrade to DIGEST-MD5
 }
-"""What master and workers of a standalone cluster must have too; see docs/how-to/run-on-a-cluster.md."""
+"""Settings that master and workers of a standalone cluster need too; see docs/how-to/run-on-a-cluster.md."""
 
 ENCRYPTED_FILES = {"spark.io.encryption.enabled": "true"}
-"""What executors write to their disks when memory runs short: tasks, which hold the address of the store."""
+"""Encrypts what executors write to disk if memory runs short: tasks hold the address of the store."""
 
 _REFUSALS = {
     r"Unknown challenge message": f"its master asks for a secret, and {AUTHENTICATE} is false",
-    # Whether the master says so, or is heard to hang up before it can, is a matter of chance.
+    # The master may close the connection before it has sent the reason.
     r"Exception while bootstrapping client": "its master has another secret, or none, or encrypts in another way",
 }
-"""What Java logs when a master does not let it in, and what that means."""
+"""What Java logs if a master refuses it, and what that means."""
 _NAMED_LIKE_A_SECRET = re.compile(r"(?i)secret|password|token|access\.?key")
 
 
@@ -63,7 +63,7 @@ def protection_settings(
     """
     if not is_protected(options):
         return {}
-    if is_local(master):  # what it writes to disk is in a folder of its own, beside a store that is not encrypted
+    if is_local(master):  # its files are in a private folder, and the store is not encrypted either
         return PROTECTED
     secret = read_secret(options, environment) if is_standalone(master) else None
     return {**PROTECTED, **ENCRYPTED_FILES, **({} if secret is None else {SECRET: secret})}
@@ -71,7 +71,7 @@ def protection_settings(
 
 def read_secret(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
     """Return the secret of a standalone cluster: from the options, the file they name, or the environment."""
-    from demaq.files import read_private  # not needed where executors are
+    from demaq.files import read_private  # not needed on executors
 
     if SECRET in options:
         source, secret = SECRET, options[SECRET]
@@ -87,20 +87,20 @@ def read_secret(options: Mapping[str, str], environment: Mapping[str, str]) -> s
     return secret
 
 
-def no_secret(master: str) -> str:
-    """Return what an operator is told who gives no secret for a standalone cluster."""
+def describe_missing_secret(master: str) -> str:
+    """Return the error message for a standalone cluster without a secret."""
     return (
         f"the secret of the cluster at {master} is not known: name a file with --conf {SECRET_FILE}=FILE, or set "
-        f"{SECRET_VARIABLE}; for a cluster without one, in a network where everybody is trusted, "
+        f"{SECRET_VARIABLE}; for a cluster without one, in a trusted network, "
         f"say --conf {AUTHENTICATE}=false"
     )
 
 
 def explain_refusal(log: str) -> str | None:
-    """Return why the master of a standalone cluster does not let us in, or None if the log does not say so."""
+    """Return why the master of a standalone cluster refuses us, or None if the log does not say."""
     return next((meaning for said, meaning in _REFUSALS.items() if re.search(said, log)), None)
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a setting of that name may hold a secret, as Spark tells by the name too."""
+    """Return whether a setting may hold a secret, by its name, as Spark does."""
     return _NAMED_LIKE_A_SECRET.search(name) is not None

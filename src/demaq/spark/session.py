@@ -1,14 +1,14 @@
-"""Start Spark on a master and stop it, quietly: its chatter goes into a log file, its files into one folder.
+"""Start Spark on a master, and stop it. Its output goes into a log file, its files into one folder.
 
-Whatever it keeps outside of its memory, sockets to its Python workers included, is in a folder that only its user may
-enter. Who may connect to it is decided in security.py.
+Its files and sockets are in a folder that is private to its user. Authentication is in security.py.
 
-Java runs as a child of this process and ends with it, however that comes about: it reads from a pipe that the kernel
-closes. Each start has a Java of its own, so that settings of memory and logging hold for every one.
+Java is a child of this process and ends with it, for whatever reason: it reads from a pipe that the kernel closes. Each
+start has its own Java, so that settings of memory and logging apply.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -28,13 +28,13 @@ from demaq.errors import OperatorError
 from demaq.files import PRIVATE_FOLDER
 from demaq.spark.java import find_java_home
 from demaq.spark.master import LOCAL, MASTER_DEFAULT, STANDALONE, is_local, is_standalone
-from demaq.spark.packaging import package_archive
+from demaq.spark.packaging import create_package_archive
 from demaq.spark.security import (
     SECRET,
+    describe_missing_secret,
     explain_refusal,
     is_protected,
     is_secret,
-    no_secret,
     protection_settings,
 )
 
@@ -43,19 +43,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-import atexit
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
 ATTEMPTS = 4
-"""How often a task is started. From the second time on it only says that its worker was lost; see jobs.py. That may be
-its lot too: what kills one worker of an executor often kills those that wait."""
+"""How often a task is started. Later attempts only report that the worker was lost; see jobs.py. They may be lost too:
+what kills one worker of an executor often kills its other workers."""
 CONNECT_SECONDS_MAX = 5.0
 SILENT_SECONDS_MAX = 60
-"""How long the machine of an executor may be silent before its tasks count as lost."""
+"""How long an executor may send nothing before its tasks count as lost."""
 STOP_SECONDS_MAX = 20.0
 """How long Java may take to end when it is asked to, before it is killed."""
 REFUSAL_LOOK_SECONDS = 0.5
@@ -64,25 +57,25 @@ LOG_TAIL_BYTES = 20_000
 LOOPBACK = "127.0.0.1"
 
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
-"""Those in front of spark.driver.extraJavaOptions, which are left to the operator."""
+"""Java options besides spark.driver.extraJavaOptions, which are the operator's."""
 _lock = threading.RLock()
 
 
 class SparkFailed(OperatorError):
-    """Spark could not be started on the master that was asked for."""
+    """Spark could not be started on the master."""
 
     code = "DQ9302"
 
 
 class RunningSpark:
-    """A session and what belongs to it. Must be closed."""
+    """A session with its Java process and folders. Must be closed."""
 
     def __init__(self, session: SparkSession, gateway: Any, folder: Path, private: Path) -> None:
         self.session = session
         self._gateway = gateway
         self._folder = folder
         self.private_folder = private
-        """Where its temporary files and sockets are, for its user alone."""
+        """Holds temporary files and sockets, private to the user."""
 
     @property
     def log_file(self) -> Path:
@@ -93,7 +86,7 @@ class RunningSpark:
         return int(self._gateway.proc.pid)
 
     def close(self) -> None:
-        """Stop the session and end Java. May be called twice, and after Java has ended by itself."""
+        """Stop the session and end Java. May be called twice, and after Java has ended."""
         with _lock:
             if self._gateway is None:
                 return
@@ -116,10 +109,10 @@ def start_spark(
     folder: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> RunningSpark:
-    """A session on that master. One at a time in a process.
+    """Start a session on a master. There is one at a time in a process.
 
-    `options` are Spark's own settings and win over ours. `folder` is for the log and whatever Spark leaves behind;
-    without one it is temporary. `tell` hears what is going on.
+    `options` are Spark's own settings and override ours. `folder` is for the log and Spark's other files; by default it
+    is temporary. `tell` is called with status lines.
     """
     given = dict(options or {})
     with _lock:
@@ -128,8 +121,8 @@ def start_spark(
         java_home = find_java_home()
         tell(f"starting Spark on {master} …")
         if not is_protected(given):
-            tell("whoever reaches Spark's ports is let in: spark.authenticate is false")
-        private = Path(tempfile.mkdtemp(prefix="demaq-spark-"))  # for its owner alone, mode 700
+            tell("any client that reaches Spark's ports is let in: spark.authenticate is false")
+        private = Path(tempfile.mkdtemp(prefix="demaq-spark-"))  # private to its owner, mode 700
         try:
             place = private if folder is None else folder.absolute()
             place.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
@@ -142,7 +135,10 @@ def start_spark(
 
 
 def _check_reachable(master: str) -> None:
-    """Ask the masters of a standalone cluster for a connection: Spark itself would try for more than a minute."""
+    """Connect to a master of a standalone cluster, and raise SparkFailed if there is none:
+
+    Spark would try for a minute.
+    """
     if not is_standalone(master):
         return
     for address in master.removeprefix(STANDALONE).split(","):
@@ -158,24 +154,24 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.worker.reuse": "true",  # compiled programs live in the workers
-        "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a job, against TCP
-        "spark.sql.adaptive.enabled": "false",  # it plans anew what was planned once
+        "spark.python.unix.domain.socket.enabled": "true",  # half the latency of a job on TCP
+        "spark.sql.adaptive.enabled": "false",  # would plan the same query again
         "spark.sql.catalogImplementation": "in-memory",  # no metastore, no derby.log
         "spark.sql.warehouse.dir": (folder / "spark-warehouse").as_uri(),
         "spark.task.maxFailures": str(ATTEMPTS),
-        "spark.speculation": "false",  # a second copy of a task would only say that the first one is lost
+        "spark.speculation": "false",  # a second attempt would only report that the first was lost
         "spark.network.timeout": f"{SILENT_SECONDS_MAX}s",
     }
     if is_local(master):
-        # Workers find this very package, however it came onto our path; nobody else can talk to this Spark.
+        # Workers import this package, wherever it is installed, and only local processes can connect.
         settings["spark.executorEnv.PYTHONPATH"] = str(Path(__file__).parents[2])
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     return settings
 
 
-def _with_attempts(master: str) -> str:
-    """A local master takes the number of attempts from its name, and from nowhere else."""
+def _add_attempts(master: str) -> str:
+    """Return the master with the number of attempts, which a local master takes only from its name."""
     local = LOCAL.match(master)
     return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
@@ -187,27 +183,27 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
 
     if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
         raise SparkFailed("Spark is in use in this process already")
-    conf = SparkConf(loadDefaults=False).setMaster(_with_attempts(master)).setAll(list(settings.items()))
-    # Java is started with settings on its command line, which all users of the machine can read.
+    conf = SparkConf(loadDefaults=False).setMaster(_add_attempts(master)).setAll(list(settings.items()))
+    # Settings are on Java's command line, which all users of the machine can read.
     public = [(name, value) for name, value in conf.getAll() if not is_secret(name)]
     gateway: Any = None
     log = folder / LOG_NAME
     start_of_log = log.stat().st_size if log.exists() else 0
     try:
-        with _environment(_variables(java_home, settings, master)), _interrupts_left_alone():
+        with _environment(_variables(java_home, settings, master)), _keep_interrupt_handler():
             with open(log, "ab", opener=_open_private) as output:
                 gateway = launch_gateway(
                     SparkConf(loadDefaults=False).setAll(public), {"stdout": output, "stderr": output}
                 )
-            _remove_with(gateway, private)
+            _remove_on_exit(gateway, private)
             _check_secret(gateway, master, settings)
-            with _ending_when_refused(gateway, log, start_of_log):
+            with _end_when_refused(gateway, log, start_of_log):
                 context = SparkContext(conf=conf, gateway=gateway)
-            _keep_quiet(context)
+            _silence(context)
             session = SparkSession(context)
             _check_version(context.version)
             if not is_local(master):
-                _ship(context, folder)
+                _send_package(context, folder)
     except BaseException as error:
         if SparkContext._active_spark_context is not None:
             with suppress(Exception):
@@ -216,9 +212,9 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
             _end(gateway)
         if isinstance(error, OperatorError) or not isinstance(error, Exception):
             raise
-        reason = _reason(log, start_of_log) or str(error).strip().split("\n")[0]
-        kept = "" if folder == private else f"; its log is {log}"
-        raise SparkFailed(f"Spark could not be started on {master}: {reason}{kept}") from error
+        reason = _find_reason(log, start_of_log) or str(error).strip().split("\n")[0]
+        log_hint = "" if folder == private else f"; its log is {log}"
+        raise SparkFailed(f"Spark could not be started on {master}: {reason}{log_hint}") from error
     return RunningSpark(session, gateway, folder, private)
 
 
@@ -226,15 +222,15 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _remove_with(gateway: Any, private: Path) -> None:
-    """Let Java remove the folder when it ends, which it does when this process is killed."""
+def _remove_on_exit(gateway: Any, private: Path) -> None:
+    """Let Java remove the folder when it ends, also if this process is killed."""
     gateway.jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(
         gateway.jvm.java.io.File(str(private))
     )
 
 
-def _keep_quiet(context: SparkContext) -> None:
-    """Let no part of PySpark print a traceback when Java is gone: whoever waits for an answer hears of it."""
+def _silence(context: SparkContext) -> None:
+    """Keep PySpark from printing tracebacks when Java has ended: the callers get the error."""
     from py4j import java_gateway
 
     server: Any = context._accumulatorServer
@@ -243,20 +239,20 @@ def _keep_quiet(context: SparkContext) -> None:
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     module: Any = java_gateway
-    module.logging = quiet  # by itself it logs as root, and makes root print what is logged anywhere
+    module.logging = quiet  # it logs to the root logger, and configures that to print
 
 
 def _check_secret(gateway: Any, master: str, settings: Mapping[str, str]) -> None:
-    """Refuse a standalone cluster without a secret. Java knows those of Spark's own file of defaults."""
+    """Raise SparkFailed for a standalone cluster without a secret. Java has read the one in Spark's own defaults."""
     if not is_standalone(master) or not is_protected(settings) or SECRET in settings:
         return
     if not gateway.jvm.SparkConf().contains(SECRET):
-        raise SparkFailed(no_secret(master))
+        raise SparkFailed(describe_missing_secret(master))
 
 
 @contextmanager
-def _ending_when_refused(gateway: Any, log: Path, start: int) -> Iterator[None]:
-    """End Java once a master does not let it in: by itself it would try again for a minute."""
+def _end_when_refused(gateway: Any, log: Path, start: int) -> Iterator[None]:
+    """End Java if a master refuses it: by itself it would retry for a minute."""
     done = threading.Event()
 
     def watch() -> None:
@@ -274,10 +270,10 @@ def _ending_when_refused(gateway: Any, log: Path, start: int) -> Iterator[None]:
         watching.join()
 
 
-def _ship(context: SparkContext, folder: Path) -> None:
-    """Send this package to the executors. PySpark would have us import it from the archive as well."""
+def _send_package(context: SparkContext, folder: Path) -> None:
+    """Send this package to the executors, but keep importing it from where it is here, not from the archive."""
     before = list(sys.path)
-    context.addPyFile(str(package_archive(folder)))
+    context.addPyFile(str(create_package_archive(folder)))
     sys.path[:] = before
 
 
@@ -291,7 +287,7 @@ def _variables(java_home: Path, settings: Mapping[str, str], master: str) -> dic
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Java inherits them; this process has them no longer than that takes."""
+    """Set environment variables within the block, for Java to inherit."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -305,8 +301,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupts_left_alone() -> Iterator[None]:
-    """PySpark takes over SIGINT in the main thread. How we end is ours to say."""
+def _keep_interrupt_handler() -> Iterator[None]:
+    """Restore the handler of SIGINT after the block, which PySpark replaces in the main thread."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -322,18 +318,18 @@ def _check_version(running: str) -> None:
         raise SparkFailed(f"Spark at SPARK_HOME is version {running}, but the package pyspark is version {__version__}")
 
 
-def _reason(log: Path, start: int) -> str | None:
-    """What Java said last that tells what went wrong."""
+def _find_reason(log: Path, start: int) -> str | None:
+    """Return the last error in Java's log; None if there is none."""
     text = _tail(log, start)
     lines = text.splitlines()
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    told = [line for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
-    last = re.sub(r"^.*?Exception: ", "", (causes[-1:] or told)[0]).strip() if causes or told else None
+    errors = [line for line in lines if re.search(r"Exception: \S|^Invalid|^Error|^Unrecognized", line)]
+    last = re.sub(r"^.*?Exception: ", "", (causes[-1:] or errors)[0]).strip() if causes or errors else None
     return explain_refusal(text) or last
 
 
 def _tail(log: Path, start: int) -> str:
-    """Return what the log says at its end, of what was written since `start`."""
+    """Return the end of the log, of what was written after `start`."""
     with suppress(OSError), open(log, "rb") as file:
         file.seek(max(start, log.stat().st_size - LOG_TAIL_BYTES))
         return file.read().decode("utf-8", "replace")
@@ -344,15 +340,15 @@ def _stop(session: SparkSession) -> None:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that Java is gone already is no news to who stops it
+        warnings.simplefilter("ignore")  # Java may have ended already
         with suppress(Exception):
             session.stop()
         with suppress(Exception):
-            session.sparkContext.stop()  # without Java the first attempt leaves what is open in this process
+            session.sparkContext.stop()  # without Java, session.stop leaves resources of this process open
 
 
 def _end(gateway: Any) -> None:
-    """Let Java end, and PySpark forget it, so that the next start has a new one."""
+    """End Java and reset PySpark, so that the next start has a new Java."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -376,7 +372,7 @@ _running: RunningSpark | None = None
 
 
 def shared_session(master: str = MASTER_DEFAULT) -> SparkSession:
-    """The session of this process: the one that runs already, whoever started it, or a new one."""
+    """Return the session of this process: the active one, or a new one."""
     global _running
     from pyspark.sql import SparkSession
 

@@ -1,8 +1,8 @@
-"""Rounds on Spark: messages that share a slice go to one task, tasks are spread over the executors.
+"""Evaluate rounds on Spark: messages that share a slice are in one task, and tasks run on the executors.
 
-A task is told the numbers of its messages and of the snapshot, reads the store by itself, and answers with outcomes, as
-the evaluator beside the node does. Compiled programs and open stores stay in the workers between rounds. A task that
-does not come back costs nothing but time: its messages are evaluated beside the node, where the culprit is found.
+A task gets the numbers of its messages and of the snapshot, reads the store itself and returns outcomes, as a local
+worker process does. Workers keep compiled programs and open stores between rounds. The messages of a lost task are
+evaluated by the fallback, in local worker processes, which bisect to find the message that ends the worker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from demaq.evaluation.workers.worker_protocol import RunRound
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, has_ended, run_tasks
 from demaq.spark.master import is_local
 from demaq.spark.memory_limit import MemoryLimit
-from demaq.spark.packaging import companion_files, unpacked, with_own_places
+from demaq.spark.packaging import read_companion_files, restore_locations, unpack_files
 from demaq.store.address import is_address
 from demaq.store.opening import identify_file
 
@@ -43,13 +43,13 @@ RECYCLE_SECONDS = 0.5
 """How long after its task a worker that has grown ends itself."""
 
 CHECK_SHARE = 0.01
-"""Of the time of a worker's tasks: what it takes to check native answers."""
+"""The share of a worker's time that it spends on checking native results against Saxon."""
 
 _log = logging.getLogger("demaq.node")
 
 
 class SparkEvaluator:
-    """A RoundEvaluator on Spark. What a lost task was asked is evaluated by the fallback."""
+    """A RoundEvaluator on Spark. The messages of a lost task are evaluated by the fallback."""
 
     messages_max = SPARK_MESSAGES_MAX
     rounds_max = 1
@@ -69,8 +69,8 @@ class SparkEvaluator:
         self._ledger = ledger or NativeLedger()
         self._session = session
         self._files = dict(files)
-        # On this machine everything is where it is.
-        self._companions = {} if is_local(str(session.sparkContext.master)) else companion_files(files)
+        # Tasks on this machine read the files themselves.
+        self._companions = {} if is_local(str(session.sparkContext.master)) else read_companion_files(files)
         known = sorted(self._files.items()), sorted(self._companions.items()), native
         self._digest = hashlib.sha256(repr(known).encode()).hexdigest()
         self._store = str(store if is_address(store) else Path(store).resolve())
@@ -78,15 +78,15 @@ class SparkEvaluator:
         self._rule_timeout_seconds = rule_timeout_seconds
         self._rule_memory_bytes = rule_memory_bytes
         self.tasks = cores(session)
-        """Into how many tasks a round is divided."""
+        """How many tasks a round is divided into."""
         self.lost_tasks = 0
-        """How many did not come back."""
+        """How many tasks were lost."""
 
     def probe(self) -> float:
-        """How many seconds a job takes that has nothing to do. Raises JobFailed where there is nobody to do it."""
+        """Return how many seconds an empty job takes. Raises JobFailed if there are no executors."""
         started = time.perf_counter()
         try:
-            run_tasks(self._session, [b""] * self.tasks, nothing)
+            run_tasks(self._session, [b""] * self.tasks, echo)
         except TasksFailed as failed:
             raise JobFailed(str(failed)) from failed
         seconds = time.perf_counter() - started
@@ -94,19 +94,21 @@ class SparkEvaluator:
         return seconds
 
     def warm_up(self) -> None:
-        """Have the program compiled where rounds will be evaluated. Raises JobFailed where there is nobody."""
-        self._answers([self._assignment(RoundRequest(batch=(), snapshot=0, now=datetime.now(UTC)))] * self.tasks)
+        """Compile the program in the workers. Raises JobFailed if there are no executors."""
+        self._run_tasks(
+            [self._encode_assignment(RoundRequest(batch=(), snapshot=0, now=datetime.now(UTC)))] * self.tasks
+        )
 
     def has_ended(self) -> bool:
-        """Whether Spark must be started again to be of use."""
+        """Return whether Spark must be started again."""
         return has_ended(self._session)
 
     def run(self, request: RoundRequest) -> RoundResult:
-        """Raises JobFailed if Spark cannot do it at all."""
+        """Evaluate a round. Raises JobFailed if Spark cannot run the job."""
         self.tasks = cores(self._session)  # executors come and go
         shares = partition([message.slices for message in request.batch], self.tasks)
-        assignments = [self._assignment(request.select(share)) for share in shares]
-        answers = self._answers(assignments)
+        assignments = [self._encode_assignment(request.select(share)) for share in shares]
+        answers = self._run_tasks(assignments)
         result = RoundResult([None] * len(request.batch))
         for number, share in enumerate(shares):
             if number in answers:
@@ -121,13 +123,13 @@ class SparkEvaluator:
 
     # tasks
 
-    def _assignment(self, request: RoundRequest) -> bytes:
+    def _encode_assignment(self, request: RoundRequest) -> bytes:
         seconds = self._rule_timeout_seconds + len(request.batch) * FURTHER_MESSAGE_SECONDS
         limits = seconds, self._rule_memory_bytes
         program = (self._digest, self._files, self._companions, self._native, self._ledger.withdrawn)
         return pickle.dumps((program, self._store, limits, RunRound.of(request)))
 
-    def _answers(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
+    def _run_tasks(self, assignments: Sequence[bytes]) -> dict[int, bytes]:
         try:
             return dict(enumerate(run_tasks(self._session, assignments, evaluate_share)))
         except TasksFailed as failed:
@@ -137,10 +139,13 @@ class SparkEvaluator:
 
 
 def partition(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[list[int]]:
-    """Positions of messages in as many shares, about equally large: those that have a slice in common in one share."""
+    """Divide the positions of messages into shares of about equal size.
+
+    Messages with a common slice are in one share.
+    """
     leader = list(range(len(slices)))
 
-    def leader_of(position: int) -> int:
+    def find_leader(position: int) -> int:
         while leader[position] != position:
             leader[position] = leader[leader[position]]
             position = leader[position]
@@ -149,11 +154,11 @@ def partition(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[l
     first: dict[tuple[str, str], int] = {}
     for position, keys in enumerate(slices):
         for key in keys:
-            mine, other = leader_of(position), leader_of(first.setdefault(key, position))
+            mine, other = find_leader(position), find_leader(first.setdefault(key, position))
             leader[max(mine, other)] = min(mine, other)
     groups: dict[int, list[int]] = {}
     for position in range(len(slices)):
-        groups.setdefault(leader_of(position), []).append(position)
+        groups.setdefault(find_leader(position), []).append(position)
     shares: list[list[int]] = [[] for _ in range(min(tasks, len(groups)))]
     for group in groups.values():
         min(shares, key=len).extend(group)
@@ -163,19 +168,19 @@ def partition(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[l
 # --- on an executor --------------------------------------------------------------------------------------------------
 
 _workers: dict[tuple[str, str, tuple[int, int] | None], tuple[Worker, str]] = {}
-"""Compiled programs on open stores, by the program's digest, where the store is, and its file.
-
-They live as long as the process. With what stands in front of their paths here.
+"""At most one worker, by the program's digest, the store's address and the identity of its file, with the folder that its
+files were unpacked to. It lives as long as the process.
 """
 _memory = MemoryLimit()
 
 
-def nothing(assignment: bytes) -> bytes:
+def echo(assignment: bytes) -> bytes:
+    """Do nothing, to measure the cost of a job."""
     return assignment
 
 
 def evaluate_share(assignment: bytes) -> bytes:
-    """Outcomes of some messages."""
+    """Evaluate some messages of a round. Return their pickled result and the worker's notes."""
     from pyspark import SparkFiles
 
     from demaq.evaluation.workers.worker import Worker
@@ -183,16 +188,16 @@ def evaluate_share(assignment: bytes) -> bytes:
     (digest, files, companions, native, withdrawn), store, limits, request = pickle.loads(assignment)
     opened = digest, store, identify_file(store)
     if opened not in _workers:
-        _workers.clear()  # another application, version or file: what was there is not needed again
-        files_here, root = unpacked(files, companions, Path(SparkFiles.getRootDirectory()))
+        _workers.clear()  # another application, version or file
+        files_here, root = unpack_files(files, companions, Path(SparkFiles.getRootDirectory()))
         _workers[opened] = Worker(files_here, store, native), root
     worker, root = _workers[opened]
-    with _limited(*limits):
+    with _limit(*limits):
         began = time.monotonic()
         worker.withdraw(withdrawn)
         result = worker.answer(request)
-        with_own_places((*result.outcomes, *result.descendants), root)
-        worker.check_within(CHECK_SHARE, time.monotonic() - began)  # a worker without a task is asked nothing
+        restore_locations((*result.outcomes, *result.descendants), root)
+        worker.check_within(CHECK_SHARE, time.monotonic() - began)  # now, because a worker without a task cannot do it
         answer = pickle.dumps((result, worker.notes()), pickle.HIGHEST_PROTOCOL)
     if worker.has_grown():
         threading.Timer(RECYCLE_SECONDS, os._exit, [0]).start()
@@ -200,9 +205,9 @@ def evaluate_share(assignment: bytes) -> bytes:
 
 
 @contextmanager
-def _limited(seconds: float, growth_bytes: int | None) -> Iterator[None]:
-    """End this process when the block takes longer, or more memory. Python cannot interrupt a rule, the system can."""
-    with _memory.limited(growth_bytes):
+def _limit(seconds: float, growth_bytes: int | None) -> Iterator[None]:
+    """End this process if the block exceeds a time or memory limit. Python itself cannot interrupt Saxon."""
+    with _memory.limit(growth_bytes):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from demaq.control.client import RemoteNode, running_node
-from demaq.control.message_json import as_json, from_json, sent_from_json, sent_to_json, to_json
+from demaq.control.message_json import (
+    decode_incoming,
+    decode_message,
+    encode_for_listing,
+    encode_incoming,
+    encode_message,
+)
 from demaq.engine.batch_intake import IncomingMessage
 from demaq.messages import PropertyValue
 from demaq.server.control_server import ControlServer
@@ -89,20 +95,20 @@ def expect_no_default(value: Any, but: tuple[str, ...] = ()) -> None:
 
 def test_a_message_to_be_stored_arrives_with_all_its_fields():
     expect_no_default(WHOLE)
-    assert from_json(over_a_socket(to_json(WHOLE))) == WHOLE
+    assert decode_message(over_a_socket(encode_message(WHOLE))) == WHOLE
 
 
 def test_what_a_sender_gives_arrives_with_all_its_fields():
     sent = IncomingMessage(b"<m>\xff</m>", {"p": "v"}, "a\0b", {"demaq:sender": PropertyValue.string("s")}, None, 7)
     expect_no_default(sent, but=("document",))  # it is made of the body
-    assert sent_from_json(over_a_socket(sent_to_json(sent))) == sent
+    assert decode_incoming(over_a_socket(encode_incoming(sent))) == sent
 
 
 def test_every_field_of_a_stored_message_is_in_its_json():
     assert OTHER_VALUES.keys() == {field.name for field in fields(STORED)}
-    plain = over_a_socket(as_json(STORED))
+    plain = over_a_socket(encode_for_listing(STORED))
     for name, value in OTHER_VALUES.items():
-        assert over_a_socket(as_json(replace(STORED, **{name: value}))) != plain, name
+        assert over_a_socket(encode_for_listing(replace(STORED, **{name: value}))) != plain, name
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +137,7 @@ def test_a_running_node_stores_and_gives_out_what_it_is_given(here: Running, rem
     for field in fields(NewMessage):
         if field.name not in ("priority", "entries", "request"):  # these are no fields of a stored message
             assert getattr(stored[1], field.name) == getattr(copied, field.name), field.name
-    listed = [as_json(message) for message in stored]
+    listed = [encode_for_listing(message) for message in stored]
     assert remote.take("box", 9) == over_a_socket(listed)
 
 
