@@ -168,8 +168,8 @@ def partition(slices: Sequence[Iterable[tuple[str, str]]], tasks: int) -> list[l
 # --- on an executor --------------------------------------------------------------------------------------------------
 
 _workers: dict[tuple[str, str, tuple[int, int] | None], tuple[Worker, str]] = {}
-"""At most one worker, by the program's digest, the store's address and the identity of its file, with the folder that its
-files were unpacked to. It lives as long as the process.
+"""At most one worker, by the program's digest, the store's address and the identity of its file, with the folder of its
+files. It lives as long as the process.
 """
 _memory = MemoryLimit()
 

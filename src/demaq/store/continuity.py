@@ -44,7 +44,9 @@ def examine(folder: Path) -> Continuity:
         return Continuity()  # new, or of a version without the count
     commits, newest = counted
     if mark is None:
-        return Continuity(f"its {MARK_NAME} is {fault}, so that nobody knows whether it is complete", was_closed=False)
+        return Continuity(
+            f"its {MARK_NAME} is {fault}, so that it is not known whether it is complete", was_closed=False
+        )
     if mark.commits > commits:
         raise StoreDamaged(_describe_loss(folder, mark, commits, newest))
     inode = (folder / FILE_NAME).stat().st_ino

@@ -44,19 +44,19 @@ IN_SOURCES = {**IN_PAGES, "the answer is": "Return …"}
 STILL_SAID: dict[str, str] = {
     "anybody": "cli engine gateways top",
     "at rest": "cli",
-    "behind": "bench cli compiler engine evaluation gateways language spark testing",
-    "beside the node": "bench cli spark",
+    "behind": "bench cli compiler engine evaluation gateways language testing",
+    "beside the node": "bench cli",
     "by hand": "bench cli",
-    "everybody": "cli gateways spark",
-    "hears": "engine spark",
+    "everybody": "cli gateways",
+    "hears": "engine",
     "in front of it": "cli",
-    "nobody": "bench cli engine evaluation gateways soap spark store",
+    "nobody": "bench cli engine evaluation gateways soap",
     "odd": "evaluation gateways",
     "simple rules": "evaluation",
-    "somebody": "engine evaluation gateways spark",
-    "the answer is": "control engine gateways server soap",
-    "told": "bench cli compiler engine evaluation gateways server spark",
-    "whoever": "engine evaluation gateways spark",
+    "somebody": "engine evaluation gateways",
+    "the answer is": "engine gateways server soap",
+    "told": "bench cli compiler engine evaluation gateways server",
+    "whoever": "engine evaluation gateways",
 }
 """Packages that have not given a word up yet. Entries are only ever removed."""
 NAMES = {
