@@ -86,7 +86,7 @@ def test_a_backup_ends_while_a_node_commits_after_each_page(tmp_path: Path, monk
         store.append([new()])
 
     monkeypatch.setattr(sqlite_database, "PAGES_AT_ONCE", 1)
-    monkeypatch.setattr(sqlite_database, "_listen", commit)
+    monkeypatch.setattr(sqlite_database, "_allow_interrupt", commit)
     made = back_up(place_of(tmp_path / "store"), tmp_path / "backup")
     assert pages > 100
     assert (made.newest, store.snapshot()) == (10, 10 + pages)
