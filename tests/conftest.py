@@ -40,6 +40,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if not draws_examples(item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if draws_examples(item)]
+    if hasattr(config, "workerinput"):  # alone, tests of a module stay together
+        items.sort(key=start_order)
+
+
+def start_order(item: pytest.Item) -> int:
+    """Return when workers start a test: what takes long first, so that none is left with it at the end."""
+    shared = [number for number, place in enumerate(KEPT_TOGETHER.values()) if item.nodeid.startswith(place)]
+    if shared:
+        return shared[0]
+    if item.nodeid.startswith("tests/unit/"):
+        return len(KEPT_TOGETHER) + 2
+    return len(KEPT_TOGETHER) + (item.get_closest_marker("slow") is None)
 
 
 def draws_examples(item: pytest.Item) -> bool:
@@ -111,6 +123,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid.partition("::")[0]  # so quick that handing them out one by one would cost more
             return next((shared for shared, place in KEPT_TOGETHER.items() if nodeid.startswith(place)), nodeid)
 
+    config.option.loadscopereorder = False  # xdist would start with what has the most tests; see start_order
     return KeepingTogether(config, log)
 
 

@@ -22,7 +22,7 @@ case "$1 $2" in
     sleep "${{PIP_SECONDS:-0}}"
     exit "${{PIP_EXIT:-0}}"
     ;;
-"-P -m" | "-m pytest") echo "$PWD: $*" ;;
+"-P -m" | "-m pytest" | "-m tests."*) echo "$PWD: $*" ;;
 "- ") exec {shlex.quote(sys.executable)} - ;;
 "--version ") echo Python 3.11.0 ;;
 esac
@@ -208,3 +208,28 @@ def test_all_quick_tests_run_in_parallel_unless_the_arguments_say_otherwise(
     chosen = "" if slow_too else "-m not slow "
     words = " ".join([word for word in arguments if word != "--all"])
     assert stdout.rstrip() == f"{project.folder}: -m pytest {options}{chosen}{words}".rstrip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "run"),
+    [
+        (["--unit"], "-m pytest -n auto --maxprocesses 4 --dist loadscope -m not slow tests/unit"),
+        (["--unit", "-n", "0"], "-m pytest -m not slow tests/unit -n 0"),
+        (["--long", "2"], "-m tests.long_run 2"),
+        (["--fuzz", "3"], "-m tests.fuzz.run 3"),
+    ],
+)
+def test_the_first_argument_says_what_is_run(project, tmp_path, arguments, run):
+    _, stdout, _ = project.run(str(project.folder / "test"), *arguments, cwd=tmp_path)
+
+    assert stdout.rstrip() == f"{project.folder}: {run}"
+
+
+def test_help_says_how_to_call_it_and_installs_nothing(project):
+    exit_code, stdout, stderr = project.run(str(project.folder / "test"), "--help")
+
+    assert (exit_code, stderr) == (0, "")
+    assert stdout.startswith("Run the tests.")
+    assert "./test --unit" in stdout
+    assert "set -eu" not in stdout
+    assert project.calls() == []
