@@ -121,8 +121,8 @@ class KeyFinder:
         flwor = self.above[clause]
         if not isinstance(flwor, ast.Flwor):
             return None
-        behind = flwor.clauses[[item is clause for item in flwor.clauses].index(True) + 1 :]
-        for later in behind:
+        position = [item is clause for item in flwor.clauses].index(True)
+        for later in flwor.clauses[position + 1 :]:
             if isinstance(later, ast.WhereClause):
                 key = self._in_condition(later.condition, steps, binding)
                 if key is not None:

@@ -18,7 +18,7 @@ from demaq.xml_parsers import parse_characters
 
 ADDRESSING = "http://www.w3.org/2005/08/addressing"
 ANONYMOUS = f"{ADDRESSING}/anonymous"
-_NOBODY = f"{ADDRESSING}/none"
+_NO_REPLY = f"{ADDRESSING}/none"
 FAULT_ACTION = f"{ADDRESSING}/soap/fault"
 
 ADDRESSING_HEADERS = frozenset(
@@ -54,7 +54,7 @@ def read_addressing(headers: Iterable[_Block], version: str) -> AddressingHeader
         return None
     for name in ("ReplyTo", "FaultTo"):
         address = blocks[name].findtext(f"{{{ADDRESSING}}}Address", "").strip() if name in blocks else ANONYMOUS
-        if address not in (ANONYMOUS, _NOBODY):
+        if address not in (ANONYMOUS, _NO_REPLY):
             raise SoapRefusal(
                 CLIENT,
                 f"{name} of WS-Addressing is {shorten(address)}: answers go back on the connection only",

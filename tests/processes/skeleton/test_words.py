@@ -44,18 +44,18 @@ IN_SOURCES = {**IN_PAGES, "the answer is": "Return …"}
 STILL_SAID: dict[str, str] = {
     "anybody": "cli engine gateways top",
     "at rest": "cli",
-    "behind": "bench cli compiler engine evaluation gateways language testing",
+    "behind": "bench cli engine evaluation gateways testing",
     "beside the node": "bench cli",
     "by hand": "bench cli",
     "everybody": "cli gateways",
     "hears": "engine",
     "in front of it": "cli",
-    "nobody": "bench cli engine evaluation gateways soap",
+    "nobody": "bench cli engine evaluation gateways",
     "odd": "evaluation gateways",
     "simple rules": "evaluation",
     "somebody": "engine evaluation gateways",
     "the answer is": "engine gateways server soap",
-    "told": "bench cli compiler engine evaluation gateways server",
+    "told": "bench cli engine evaluation gateways server",
     "whoever": "engine evaluation gateways",
 }
 """Packages that have not given a word up yet. Entries are only ever removed."""

@@ -51,9 +51,11 @@ class Flow:
                         continue
                     for source in self.sources(rule):
                         yield Edge(source, target, enqueue, body.names, rule)
-                    behind = _find_echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
-                    if behind is not None:
-                        yield Edge(target, behind, enqueue, body.names, rule)
+                    echo_target = (
+                        _find_echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
+                    )
+                    if echo_target is not None:
+                        yield Edge(target, echo_target, enqueue, body.names, rule)
 
     def sources(self, rule: DraftRule) -> tuple[str, ...]:
         """Return the queues whose messages a rule fires for."""
@@ -88,11 +90,11 @@ class Flow:
                 continue
             self.filled.add(target)
             if self.draft.kind_of(target) == "echo":
-                behind = _find_echo_target(enqueue, body.names)
-                if behind is None:
+                echo_target = _find_echo_target(enqueue, body.names)
+                if echo_target is None:
                     self.fills_anything = True
                 else:
-                    self.filled.add(behind)
+                    self.filled.add(echo_target)
         for call in body.calls_of(QS, "queue"):
             name = body.names.parts.get(call.literal) if call.literal is not None else None
             if name is not None:

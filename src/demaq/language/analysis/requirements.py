@@ -63,12 +63,12 @@ def find_first_step(expr: ast.Expr, names: Names) -> tuple[str, ast.AxisStep | N
         return "/", expr if expr.axis == "child" else None, True
     if not isinstance(expr, ast.Path):
         return "", None, False
-    separator, first, behind = expr.separators[0], expr.steps[0], 1
+    separator, first, steps = expr.separators[0], expr.steps[0], 1
     if separator == "" and len(expr.steps) > 1 and _is_message(first, names):
-        separator, first, behind = expr.separators[1], expr.steps[1], 2
+        separator, first, steps = expr.separators[1], expr.steps[1], 2
     if not isinstance(first, ast.AxisStep) or first.axis != "child":
         return "", None, False
-    return separator or "/", first, len(expr.steps) == behind
+    return separator or "/", first, len(expr.steps) == steps
 
 
 def starts_at_message_call(expr: ast.Path, names: Names) -> bool:

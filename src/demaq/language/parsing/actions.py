@@ -14,12 +14,12 @@ InsertPosition: TypeAlias = Literal["into", "as first into", "as last into", "be
 _DO_WORDS = ("enqueue", "reset", "insert", "delete", "replace", "rename")
 
 
-_BEHIND_RESET = ("else", "case", "default")
+_AFTER_RESET = ("else", "case", "default")
 """Words that can follow a bare reset; no slicing can have such a name in `do reset NAME key …`."""
 
 
 _BEGINS_EXPRESSION = ("$", "(", "{", "/", "//", ".", "@", "[")
-_BEHIND_QUEUE = (*_BEHIND_RESET, "with", "create", "return")
+_AFTER_QUEUE = (*_AFTER_RESET, "with", "create", "return")
 
 
 class Actions(Grammar):
@@ -148,13 +148,13 @@ class Actions(Grammar):
         if self.kind is STRING:
             self.fail("the name of a queue stands without quotes", hint=f"into {self.value[1:-1]}")
         kind, following, _ = self.peek_token()
-        if self.value == "queue" and kind is NAME and following not in _BEHIND_QUEUE:
+        if self.value == "queue" and kind is NAME and following not in _AFTER_QUEUE:
             self.fail(f"expected a queue's name, found `queue {following}`", hint=f"into {following}")
         if self.value in _BEGINS_EXPRESSION or following == "(":
             self.fail("the name of a queue cannot be computed", hint=NOT_COMPUTED_HINT)
 
     def _reset(self, start: int) -> ast.Reset:
-        if (self.kind is NAME or self.kind is BRACED) and self.value not in _BEHIND_RESET and self.peek() == "key":
+        if (self.kind is NAME or self.kind is BRACED) and self.value not in _AFTER_RESET and self.peek() == "key":
             slicing = self.name()
             self.expect("key")
             key = self.expr_single()

@@ -60,7 +60,7 @@ STATEMENTS = ("queue", "property", "slicing", "collection", "rule")
 
 _TYPE_WORD = {"instance": "of", "treat": "as", "castable": "as", "cast": "as"}
 _NO_CHAIN = (COMPARE, RANGE)
-_BEHIND_ROOT = frozenset({"into", "with", "value", "queue", "create", "as", "before", "after"})
+_AFTER_ROOT = frozenset({"into", "with", "value", "queue", "create", "as", "before", "after"})
 _STARTS_STEP = frozenset({"@", "..", ".", "*", "(", "$", "?", "[", "%", "<", "``["})
 
 
@@ -294,7 +294,7 @@ class Expressions(Control, Primaries, Actions, Branches):
 
         A step would be followed by an operator, a predicate or the end, never by a name or variable.
         """
-        if self.value not in _BEHIND_ROOT or self.kind is not NAME:
+        if self.value not in _AFTER_ROOT or self.kind is not NAME:
             return False
         kind, value, _ = self.peek_token()
         return value == "$" or kind is STRING or ((kind is NAME or kind is BRACED) and value not in LEVEL)

@@ -155,7 +155,7 @@ def explain_statement(stop: Stop, statement: str) -> Mistake | None:
     foreign = _COMMENT_LINE.match(stop.text, stop.start)
     return (
         (_explain_no_comment(foreign) if foreign else _comment(stop))
-        or _comma_or_parenthesis_behind(stop, statement)
+        or _comma_or_parenthesis_after(stop, statement)
         or _semicolon(stop)
         or _missing_comma(stop)
         or _end_word(stop)
@@ -244,13 +244,13 @@ def _brace(stop: Stop) -> Mistake | None:
 
 
 def _semicolon(stop: Stop) -> Mistake | None:
-    behind = stop.text[stop.end : stop.end + 200].lstrip()
+    rest = stop.text[stop.end : stop.end + 200].lstrip()
     if stop.value == ";":
         if stop.expected.startswith("`return`"):
             return Mistake(
                 "`;` does not end a `let`", stop.start, stop.end, "write `return` instead: let $x := … return …"
             )
-        if _ACTION.match(behind) or behind.startswith(("}", ")")):
+        if _ACTION.match(rest) or rest.startswith(("}", ")")):
             return Mistake("`;` does not join actions", stop.start, stop.end, "actions are joined by a comma: A, B")
     elif stop.before == ";" and _ACTION.match(stop.text, stop.start):
         at = stop.text.rfind(";", 0, stop.start)
@@ -337,7 +337,7 @@ def _neighbours(stop: Stop) -> Mistake | None:
     return None
 
 
-def _comma_or_parenthesis_behind(stop: Stop, statement: str) -> Mistake | None:
+def _comma_or_parenthesis_after(stop: Stop, statement: str) -> Mistake | None:
     if stop.value == ",":
         return _stray_comma(stop, statement)
     if stop.value == "(" and statement == "queue":

@@ -95,8 +95,8 @@ class Scanner:
                 self.brackets.append((self.start, ""))
             elif self.brackets:
                 self.brackets.pop()
-        behind, start, token = self._ahead
-        if behind != self.end:
+        end, start, token = self._ahead
+        if end != self.end:
             self.go_to(self.end)
             return
         self.start = start
@@ -109,8 +109,8 @@ class Scanner:
         return self.peek_token(count)[1]
 
     def peek_token(self, count: int = 1) -> tuple[str, str, int]:
-        behind, _, token = self._ahead
-        if behind != self.end:
+        end, _, token = self._ahead
+        if end != self.end:
             start = self._skip_space(self.end)
             token = self._token_at(start)
             self._ahead = (self.end, start, token)

@@ -54,7 +54,7 @@ class _Layout:
         self._column = 0
         """Where the line ends, without comments, which must not decide about breaks."""
         self._at_line_start: _NewLine | None = None
-        self._behind_remark = False
+        self._after_remark = False
         self._lines = 0
         self._statement_from: int | None = None
         """The line on which the current statement begins, once it has begun."""
@@ -114,9 +114,9 @@ class _Layout:
             return
         if self._statement_from is None:
             self._statement_from = self._lines
-        if self._behind_remark and text[0] not in " ),;]":
+        if self._after_remark and text[0] not in " ),;]":
             self._out.append(" ")
-        self._behind_remark = False
+        self._after_remark = False
         self._at_line_start = None
         self._out.append(text)
         last = text.rfind("\n")
@@ -129,7 +129,7 @@ class _Layout:
     def _remark(self, text: str) -> None:
         if self._out and self._at_line_start is None and self._last_character() not in " ([":
             self._out.append(" ")
-        self._behind_remark = True
+        self._after_remark = True
         self._at_line_start = None
         self._out.append(text)
         self._lines += text.count("\n")
@@ -138,7 +138,7 @@ class _Layout:
         if self._out and self._at_line_start is None and self._last_character() != " ":
             self._out.append(" ")
             self._column += 1
-        self._behind_remark = False
+        self._after_remark = False
 
     def _last_character(self) -> str:
         last = self._out[-1]
@@ -149,7 +149,7 @@ class _Layout:
         if not self._out:
             return
         self._column = min(self._indent * _INDENT_COLUMNS, _INDENT_COLUMNS_MAX)
-        self._behind_remark = False
+        self._after_remark = False
         if self._at_line_start is not None:
             self._at_line_start.count = max(self._at_line_start.count, count)
             self._at_line_start.columns = self._column

@@ -53,8 +53,8 @@ _PARAMETERS = "$batch, $nodes, $rules, $state"
 
 JOBS_BODY = (
     "function($batch as document-node(), $nodes as array(*), $rules as array(*), $state as map(*),"
-    " $documents as array(*), $told as xs:string, $names as array(*)) as array(*) {"
-    f" {runtime_name('result')}({runtime_name('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $told, $names),"
+    " $documents as array(*), $codes as xs:string, $names as array(*)) as array(*) {"
+    f" {runtime_name('result')}({runtime_name('jobs')}($batch/b/r, $nodes, $rules, $state, $documents, $codes, $names),"
     f' "{SEPARATOR}") }}'
 )
 """Evaluates rules on messages with the state that was read for them; uses the functions of the runtime."""

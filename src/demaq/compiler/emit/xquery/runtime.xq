@@ -22,60 +22,60 @@ declare function d:collection($state as map(*), $name as xs:string) as document-
   return if ($name = "") then () else if (map:contains($collections, $name)) then $collections($name)?* else d:need("collection", $name)
 };
 
-(: what is needed is told by the code, which is all that Saxon keeps of an error while it atomises :)
+(: the error code says what is needed: it is all that Saxon keeps of an error during atomization :)
 declare function d:need($kind as xs:string, $name as xs:string) as empty-sequence() {
   error(QName("demaq:runtime", "d:" || $kind || "." || string-join(string-to-codepoints($name) ! string(), "-")))
 };
 
-(: rules on messages with the state that was read for them: see rounds/state_argument.py for how that is told; the
-   numbers are handed to no other function, because Saxon would count them off from the first one there :)
+(: evaluates rules on messages with the state that was read for them, which evaluation/saxon/state_argument.py encodes;
+   the numbers are passed to no other function, because there Saxon would count them from the first one :)
 declare function d:jobs(
   $records as element()*, $nodes as array(*), $rules as array(*), $state as map(*), $documents as array(*),
-  $told as xs:string, $names as array(*)
+  $codes as xs:string, $names as array(*)
 ) as item()* {
-  let $told := string-to-codepoints($told) ! (. - 65536)
+  let $codes := string-to-codepoints($codes) ! (. - 65536)
   let $lists := array {
-    for $list in 1 to $told[1]
-    let $first := $told[2 * $list + 1]
-    return array { for $at in $first to $first + $told[2 * $list + 2] - 1 return $documents($told[$at]) }
+    for $list in 1 to $codes[1]
+    let $first := $codes[2 * $list + 1]
+    return array { for $at in $first to $first + $codes[2 * $list + 2] - 1 return $documents($codes[$at]) }
   }
-  let $jobs := 2 + 2 * $told[1]
+  let $jobs := 2 + 2 * $codes[1]
   let $records := array { $records }
-  for $job in 1 to $told[2]
-  let $at := $told[$jobs + $job]
-  let $number := $told[$at]
+  for $job in 1 to $codes[2]
+  let $at := $codes[$jobs + $job]
+  let $number := $codes[$at]
   let $record := $records($number)
-  let $found := $told[$at + 4]
+  let $found := $codes[$at + 4]
   let $queues := $at + 5 + $found
-  let $collections := $queues + 1 + 2 * $told[$queues]
-  let $others := $collections + 1 + 2 * $told[$collections]
-  let $known := if ($told[$at + 2] eq 0) then $state else map:put($state, "message", $documents($told[$at + 2]))
-  let $known := if ($told[$at + 3] eq 0) then $known else map:put($known, "slice", $lists($told[$at + 3]))
+  let $collections := $queues + 1 + 2 * $codes[$queues]
+  let $others := $collections + 1 + 2 * $codes[$collections]
+  let $known := if ($codes[$at + 2] eq 0) then $state else map:put($state, "message", $documents($codes[$at + 2]))
+  let $known := if ($codes[$at + 3] eq 0) then $known else map:put($known, "slice", $lists($codes[$at + 3]))
   let $known :=
     if ($found eq 0) then $known
-    else map:put($known, "found", array { for $n in 1 to $found return $lists($told[$at + 4 + $n]) })
+    else map:put($known, "found", array { for $n in 1 to $found return $lists($codes[$at + 4 + $n]) })
   let $known :=
-    if ($told[$queues] eq 0) then $known
+    if ($codes[$queues] eq 0) then $known
     else
       map:put($known, "queues", map:merge(
-        for $n in 1 to $told[$queues]
-        return map:entry($names($told[$queues + 2 * $n - 1]), $lists($told[$queues + 2 * $n]))
+        for $n in 1 to $codes[$queues]
+        return map:entry($names($codes[$queues + 2 * $n - 1]), $lists($codes[$queues + 2 * $n]))
       ))
   let $known :=
-    if ($told[$collections] eq 0) then $known
+    if ($codes[$collections] eq 0) then $known
     else
       map:put($known, "collections", map:merge(
-        for $n in 1 to $told[$collections]
-        return map:entry($names($told[$collections + 2 * $n - 1]), $lists($told[$collections + 2 * $n]))
+        for $n in 1 to $codes[$collections]
+        return map:entry($names($codes[$collections + 2 * $n - 1]), $lists($codes[$collections + 2 * $n]))
       ))
   let $known :=
-    if ($told[$others] eq 0) then $known
+    if ($codes[$others] eq 0) then $known
     else
       map:put($known, "others", array {
-        for $n in 1 to $told[$others]
-        return array { $documents($told[$others + 2 * $n - 1]), $documents($told[$others + 2 * $n]) }
+        for $n in 1 to $codes[$others]
+        return array { $documents($codes[$others + 2 * $n - 1]), $documents($codes[$others + 2 * $n]) }
       })
-  return ("M", $rules($told[$at + 1])($record, d:node($record, $number, $nodes), $known))
+  return ("M", $rules($codes[$at + 1])($record, d:node($record, $number, $nodes), $known))
 };
 
 (: a message as it came: in its record, or as a document :)

@@ -41,7 +41,7 @@ declare function d:copied($source, $preserve, $site) {
       default return d:update-error("XUTY0013", "a namespace node cannot be copied", $site)
 };
 
-(: the same where nobody can tell: what is to be copied, as it is :)
+(: the same if the copy cannot be observed: the original :)
 declare function d:original($source, $preserve, $site) {
   if (count($source) eq 1 and ($source instance of element() or $source instance of document-node())) then $source
   else d:copied($source, $preserve, $site)
@@ -252,7 +252,7 @@ declare function d:built($copies, $updates, $by-target, $site) {
   )
   let $plan := map:merge(($by-target, $above))
   return
-    if (exists($checks)) then () (: they answer nothing, and would not be made if nobody asked :)
+    if (exists($checks)) then () (: they return nothing, but must be evaluated :)
     else try { array { $copies ! d:itself(., $plan(generate-id(.)), $plan, $above) }?* }
     catch err:XQDY0025 { d:update-error("XUDY0021", "an element would have two attributes of one name", $site) }
     catch err:XQDY0102 { d:update-error("XUDY0024", "a prefix would stand for two namespaces", $site) }
