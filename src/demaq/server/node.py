@@ -385,6 +385,8 @@ class Node:
             "gateways": self._gateways_status() if self._gateways_status is not None else None,
         }
 
+    status = read_status
+
     @property
     def now(self) -> datetime:
         """What the node's clock says."""

@@ -306,6 +306,12 @@ class Lab:
         known = self._keys.key(slicing, _text(key))
         return [_lab_message(stored) for stored in self.store.slice(slicing, known, self.store.snapshot())]
 
+    # the same by the name of what is returned, for assertions
+    messages = read_queue
+    stored = read_stored
+    made = read_created
+    slice = read_slice
+
     # helpers
 
     def _note(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
