@@ -14,8 +14,8 @@ import demaq
 
 GROW = """
 import re, subprocess, sys
-from demaq.spark.memory_limit import MemoryWatch
-watch, limit, bytes_taken, is_stuck = MemoryWatch(), eval(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
+from demaq.spark.memory_limit import MemoryLimit
+watch, limit, bytes_taken, is_stuck = MemoryLimit(), eval(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
 for _ in range(2):
     with watch.limit(limit):
         print(watch._watcher and watch._watcher.pid, flush=True)

@@ -30,9 +30,9 @@ assert demaq.__file__.startswith(archive), demaq.__file__
 for name in zipfile.ZipFile(archive).namelist():
     if name.endswith(".py") and not name.endswith(("__init__.py", "__main__.py")):
         importlib.import_module(name.removesuffix(".py").replace("/", "."))
-from demaq.language.loader import load_program_texts from demaq.evaluation.saxon.compiled import compile_program
-compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into
-a"}))
+from demaq.language.loader import load_program_texts
+from demaq.evaluation.saxon.compiled import compile_program
+compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}))
 """
 
 
