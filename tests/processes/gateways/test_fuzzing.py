@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -156,11 +156,31 @@ def more(times: int = EXAMPLES_PER_DEFAULT) -> settings:
     return settings(max_examples=settings.default.max_examples * times) if settings.default is not None else settings()
 
 
+def _post(target: str, content_type: str, body: bytes) -> tuple[bytes, bytes, bool]:
+    head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}"
+    return head.encode() + b"\r\n\r\n" + body, body, True
+
+
+def _is_fault_of_the_sender(answer: bytes) -> bool:
+    """Return whether a fault has a code that the bindings send with 500 although the node did nothing wrong."""
+    is_first_version = b"<faultcode>" in answer and b"<faultcode>soapenv:Server" not in answer
+    return (
+        is_first_version or re.search(rb"<soapenv:Value>soapenv:(VersionMismatch|MustUnderstand)<", answer) is not None
+    )
+
+
 def test_requests_of_any_kind_are_answered_or_refused(here: Running, log: list[str]):
     statuses: dict[int, int] = {}
 
     @more()
     @given(requests())
+    @example(
+        _post(
+            "/orders",
+            "application/soap+xml",
+            b'<e:Envelope xmlns:e="urn:no-soap"><e:Body><order/></e:Body></e:Envelope>',
+        )
+    )
     def check(sent: tuple[bytes, bytes, bool]) -> None:
         data, body, is_plain = sent
         answer = _exchange(here, data)
@@ -169,7 +189,7 @@ def test_requests_of_any_kind_are_answered_or_refused(here: Running, log: list[s
             return  # it was cut off: what is no request has no answer
         status = int(answer.split(b" ", 2)[1])
         statuses[status] = statuses.get(status, 0) + 1
-        is_fault = status == 500 and b"<faultcode>soapenv:Server" not in answer and b"<faultcode>" in answer
+        is_fault = status == 500 and _is_fault_of_the_sender(answer)
         assert 200 <= status < 500 or status in (501, 505) or is_fault, answer[:300]
         if status == 202:
             head = answer.lower().partition(b"\r\n\r\n")[0]
