@@ -18,11 +18,13 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from demaq.errors import AlreadyProcessed, OperatorError
+from demaq.errors import AlreadyProcessed, OperatorError, StoreError
 
 ITEMS_MAX = 500
 FEW = 32
 """A batch of fewer items waits for some turns of the event loop, in which others may be submitted."""
+
+INTERRUPTED = "the thread that acted on it was interrupted: it may have been done or not"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,7 +94,12 @@ class ThreadBatcher(Generic[T, R]):
             while not future.done():  # otherwise another caller has acted for this one
                 with self._list:
                     batch = self._waiting.take()
-                _resolve([future for _, future in batch], _run_batch(self._act, [item for item, _ in batch]))
+                futures = [future for _, future in batch]
+                try:
+                    _resolve(futures, _run_batch(self._act, [item for item, _ in batch]))
+                except BaseException:  # this thread was interrupted, and acted for others
+                    _resolve(futures, [_ItemFailure(StoreError(INTERRUPTED))] * len(futures))
+                    raise
         return future.result()
 
 

@@ -159,3 +159,39 @@ def test_an_executor_that_was_shut_down_fails_its_callers():
 
     with pytest.raises(RuntimeError, match="shutdown"):
         asyncio.run(asyncio.wait_for(submit(), 10))
+
+
+def test_a_caller_that_is_interrupted_leaves_no_other_waiting():
+    others = 3
+    batcher: ThreadBatcher[int, int]
+    is_first = threading.Event()
+
+    def act(items: Sequence[int]) -> Sequence[int]:
+        if not is_first.is_set():
+            is_first.set()
+            while batcher.waiting < others:
+                pass
+            return items
+        if len(items) == others:
+            raise KeyboardInterrupt
+        return items
+
+    batcher = ThreadBatcher(act)
+    ends: list[object] = []
+
+    def submit(item: int) -> None:
+        try:
+            ends.append(batcher.submit(item))
+        except BaseException as error:
+            ends.append(type(error))
+
+    threads = [threading.Thread(target=submit, args=(item,), daemon=True) for item in range(1 + others)]
+    threads[0].start()
+    assert is_first.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted([str(end) for end in ends]) == sorted(
+        ["0", str(KeyboardInterrupt), *[str(StoreError)] * (others - 1)]
+    )
