@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
 
 # On a shared machine a slow example says nothing about our code. Every run draws new examples from one seed, which is
-# printed when a test fails; `./test --long` draws more of them.
+# printed when a test fails; `./test --long` draws more of them. Where CI is set, Hypothesis would always draw the same.
 settings.register_profile(
-    "default", deadline=None, max_examples=100 * drawn_times(), suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    derandomize=False,
+    deadline=None,
+    max_examples=int(100 * drawn_times()),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 # To find out whether anything is wrong, before it is made small: shrinking can take longer than everything else.
 settings.register_profile("quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
-# `./test` without --all.
-settings.register_profile("few", settings.get_profile("default"), max_examples=25 * drawn_times())
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -46,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def start_order(item: pytest.Item) -> int:
     """Return when workers start a test: what takes long first, so that none is left with it at the end."""
-    shared = [number for number, place in enumerate(KEPT_TOGETHER.values()) if item.nodeid.startswith(place)]
+    shared = [number for number, places in enumerate(KEPT_TOGETHER.values()) if item.nodeid.startswith(places)]
     if shared:
         return shared[0]
     if item.nodeid.startswith("tests/unit/"):
@@ -84,15 +86,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         terminalreporter.write_line(f"examples were drawn with {SEED_VARIABLE}={os.environ[SEED_VARIABLE]}")
 
 
-# Tests that share something slow to start run in one process: where they are says what they share.
 KEPT_TOGETHER = {
-    "Spark": "tests/spark/",
-    "PostgreSQL": "tests/postgresql/",
-    **{
-        f"a node for {module}": f"tests/processes/gateways/test_{module}"
-        for module in ("outbox", "http_intake", "soap_service", "conversations", "senders", "fuzzing", "metrics")
-    },
+    "clusters": ("tests/spark/test_bulk_on_cluster", "tests/spark/test_cluster", "tests/spark/test_session"),
+    "Spark": ("tests/spark/",),
+    "PostgreSQL": ("tests/postgresql/",),
 }
+"""Tests that share something slow to start run in one process, and so do those that start a cluster of their own."""
+HANDED_OUT_ALONE = (
+    *("tests/processes/benchmarks/", "tests/processes/docs/test_documentation", "tests/processes/docs/test_pages"),
+    *("tests/processes/gateways/test_two_nodes", "tests/processes/server/test_slow_rules"),
+    *("tests/saxon/properties/", "tests/saxon/simulation/"),
+)
+"""These take long and share nothing. All others go to a process with their file, whose fixtures are often a node."""
 
 
 TESTS_PER_COLLECTION = 50
@@ -105,26 +110,42 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     gc.disable()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    collect_garbage()
+
+
 def pytest_runtest_logfinish(nodeid: str) -> None:
     global _finished
     _finished += 1
     if _finished % TESTS_PER_COLLECTION == 0:
-        gc.collect()
+        collect_garbage()
+
+
+def collect_garbage() -> None:
+    """What is left between two tests, as modules and thousands of tests, stays: later collections skip it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is nothing to schedule
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out tests one by one, but what shares a slow start together."""
+    """Hand out tests by file, but some alone and what shares a slow start together."""
     from xdist.scheduler import LoadScopeScheduling
 
     class KeepingTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith("tests/unit/"):
-                return nodeid.partition("::")[0]  # so quick that handing them out one by one would cost more
-            return next((shared for shared, place in KEPT_TOGETHER.items() if nodeid.startswith(place)), nodeid)
+            alone = nodeid if nodeid.startswith(HANDED_OUT_ALONE) else nodeid.partition("::")[0]
+            return next((shared for shared, places in KEPT_TOGETHER.items() if nodeid.startswith(places)), alone)
 
     config.option.loadscopereorder = False  # xdist would start with what has the most tests; see start_order
     return KeepingTogether(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many workers `-n auto` means: two for a core, since most tests wait for processes that they start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if config.args == ["tests/unit"] else 2 * cores
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ _INVOICES = "SELECT body FROM invoices JOIN messages USING (seq) WHERE customer 
 _parser = file_parser()
 
 
-class ByHand(ABC):
+class Baseline(ABC):
     """Queues in a table: messages arrive, and are processed in order. Must be closed."""
 
     answers_in = ""
@@ -58,7 +58,7 @@ class ByHand(ABC):
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._answers: list[str] = []
-        self._connection = sqlite3.connect(folder / "by-hand.db", isolation_level=None, cached_statements=256)
+        self._connection = sqlite3.connect(folder / "baseline.db", isolation_level=None, cached_statements=256)
         self._connection.executescript(_TABLES)
         self._do = self._connection.execute
         self._newest = 0
@@ -139,7 +139,7 @@ class ByHand(ABC):
             self._trees[self._newest] = message
 
 
-class TransformByHand(ByHand):
+class TransformBaseline(Baseline):
     """W1."""
 
     answers_in = "offers"
@@ -166,7 +166,7 @@ def _offer(message: _Element) -> _Element:
     return offer
 
 
-class ProcurementByHand(ByHand):
+class ProcurementBaseline(Baseline):
     """W2."""
 
     answers_in = "customer"
@@ -194,7 +194,7 @@ class ProcurementByHand(ByHand):
         return WAITING
 
     def process(self, seq: int, message: _Element) -> None:
-        self._processing[message.tag](seq, message)
+        self._processing[str(message.tag)](seq, message)
 
     def _new_request(self, seq: int, message: _Element) -> None:
         for queue, name, part in (
@@ -255,7 +255,7 @@ class ProcurementByHand(ByHand):
         return etree.fromstring(self._do(_BODY, (seq,)).fetchone()[0], _parser) if tree is None else tree
 
 
-class LookUpByHand(ByHand):
+class LookUpBaseline(Baseline):
     """W3."""
 
     answers_in = "answers"
@@ -297,8 +297,8 @@ def _copy_into(made: _Element, found: Iterator[_Element]) -> None:
         made.append(copied)
 
 
-BY_HAND: dict[str, type[ByHand]] = {
-    "W1": TransformByHand,
-    "W2": ProcurementByHand,
-    "W3": LookUpByHand,
+BASELINES: dict[str, type[Baseline]] = {
+    "W1": TransformBaseline,
+    "W2": ProcurementBaseline,
+    "W3": LookUpBaseline,
 }

@@ -73,9 +73,9 @@ def chart(figures: Sequence[Figure], facts: Mapping[str, str | int]) -> str:
     lines = [f"{facts['cores']} cores, {versions}. Medians. Red marks are targets."]
     found = [figure for figure in figures if figure.group == latency.GROUP]
     if found:
-        told = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in found])
-        lines.append(f"One message through three steps in an idle node: {told} (target: p50 {found[0].target} ms).")
-    return page(panels, COLUMNS, "Demaq beside code written by hand", lines)
+        times = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in found])
+        lines.append(f"One message through three steps in an idle node: {times} (target: p50 {found[0].target} ms).")
+    return page(panels, COLUMNS, "Demaq compared with hand-written code", lines)
 
 
 # --- panels ----------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _ratios(figures: Sequence[Figure]) -> str | None:
         if figure.at["invoices"] == most
     ]
     about = f"100 messages per commit; W3 among {most:,} invoices" if most else "100 messages per commit"
-    return bars_panel("Speed, code by hand = 1", about, bars) if bars else None
+    return bars_panel("Speed, hand-written code = 1", about, bars) if bars else None
 
 
 def _ratio_bar(figure: Figure, value: float, aim: float) -> Bar:
@@ -203,11 +203,11 @@ def _gateway_ratios(figures: Sequence[Figure]) -> str | None:
         if figure.at["system"] == gateway_load.NODE
     ]
     about = "requests accepted in a second, without rules"
-    return bars_panel("HTTP, a handler by hand = 1", about, bars) if bars else None
+    return bars_panel("HTTP, a hand-written handler = 1", about, bars) if bars else None
 
 
 def _gateway_speeds(figures: Sequence[Figure]) -> str | None:
-    colours = {gateway_load.NODE: BLUE, gateway_load.NODE_WITH_RULES: ORANGE, gateway_load.BY_HAND: GREY}
+    colours = {gateway_load.NODE: BLUE, gateway_load.NODE_WITH_RULES: ORANGE, gateway_load.HAND_WRITTEN: GREY}
     speeds = [
         figure
         for figure in _of(figures, gateway_load.ACCEPTING, gateway_load.SPEED)
@@ -260,8 +260,8 @@ def _lines(title: str, about: str, figures: Sequence[Figure], key: str, across: 
 _LINE_NAMES = {
     "looks at its slice": "its slice",
     "looks up by a key": "by a key",
-    "told apart by an element": "by element",
-    "told apart by a value": "by value",
+    "selected by an element": "by element",
+    "selected by a value": "by value",
 }
 
 
@@ -271,7 +271,7 @@ def _line_name(system: str) -> str:
 
 
 def _colour(system: str) -> str:
-    if system == throughput.BY_HAND_NAME:
+    if system == throughput.HAND_WRITTEN:
         return GREY
     if "local[1]" in system:
         return "#e9b48a"

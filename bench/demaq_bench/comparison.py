@@ -88,8 +88,8 @@ class Comparison:
 
     def _compare(self, count: int) -> None:
         """All that can tell must have made the same answers."""
-        told = {name: system.new_answers() for name, system in self._systems.items()}
-        made = {name: canonical(answers) for name, answers in told.items() if answers is not None}
+        returned = {name: system.new_answers() for name, system in self._systems.items()}
+        made = {name: canonical(answers) for name, answers in returned.items() if answers is not None}
         first = next(iter(made))
         for name, answers in made.items():
             if answers != made[first]:

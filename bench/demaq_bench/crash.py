@@ -36,7 +36,7 @@ STARTING_SHARE = 0.25
 STARTING_SECONDS_MAX = 2.0
 LOADED_SECONDS_MAX = 1.2
 ALONE_SHARE = 0.3
-"""So many of the kills hit the node alone and leave its evaluator behind."""
+"""So many of the kills hit the node alone and leave its evaluator running."""
 AGAIN_SHARE = 0.05
 """So many of the messages are sent again although they were acknowledged."""
 IDLE_SECONDS_MAX = 300.0
@@ -140,7 +140,7 @@ class _Trials:
         self._summary.trials += 1
         self._summary.while_starting += starting
         self._check(ran, finished=False)
-        node.kill()  # an evaluator that was left behind ends by itself; a campaign does not wait for it
+        node.kill()  # an evaluator that is left ends by itself; a campaign does not wait for it
 
     def finish(self) -> None:
         """Start once more, ask again where no answer came, and let everything come to its end."""
@@ -160,7 +160,7 @@ class _Trials:
         self._report(Problems(otherwise_wrong=_damages(self._store)))
 
     def end(self) -> None:
-        """Leave no process behind, and add up."""
+        """Leave no process running, and add up."""
         if self._node is not None:
             self._node.kill()
         ledger = self._ledger()

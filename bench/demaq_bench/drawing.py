@@ -36,7 +36,7 @@ class Bar:
     name: str
     colour: str
     value: float
-    told: str
+    label: str
     """What follows it."""
     aim: float | None = None
     group: str = ""
@@ -197,7 +197,7 @@ def bars_panel(title: str, about: str, bars: Sequence[Bar]) -> str:
                     text(x + 6, middle if x - names - length > VALUE_WIDTH else y - 4, f"target {bar.aim:g}", 10, AIM)
                 )
             beyond = max(beyond, x - names) if -8 < x - names - length <= VALUE_WIDTH else beyond
-        parts.append(text(names + beyond + 7, middle, bar.told, 11, INK))
+        parts.append(text(names + beyond + 7, middle, bar.label, 11, INK))
     return "\n".join(parts)
 
 

@@ -24,7 +24,7 @@ from demaq_bench.server_processes import ListeningNode, ModuleProcess
 from demaq_bench.workloads import APPLICATIONS, large_transform_message
 
 APPLICATION = APPLICATIONS / "gateways.dmq"
-NODE, NODE_WITH_RULES, BY_HAND, AT_ONCE = "node", "node, rules at work", "by hand", "answers at once"
+NODE, NODE_WITH_RULES, HAND_WRITTEN, AT_ONCE = "node", "node, rules at work", "hand-written", "answers at once"
 """The last one shows what asking itself costs."""
 RATIO_TARGET = 0.7
 SPEED, RATIO, P50, P99 = "speed", "ratio", "p50", "p99"
@@ -59,15 +59,15 @@ def measure(sizes: GatewaySizes, runs: int, folder: Path | None, say: Callable[[
     """Make everything in one folder, which is removed in the end."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own, ExitStack() as stack:
         place = Path(own)
-        store, file = place / "node", place / "by-hand.db"
-        hand = stack.enter_context(ModuleProcess("demaq_bench.baseline_gateway", place / "by-hand.log", str(file)))
+        store, file = place / "node", place / "baseline.db"
+        hand = stack.enter_context(ModuleProcess("demaq_bench.baseline_gateway", place / "baseline.log", str(file)))
         at_once = stack.enter_context(ModuleProcess("demaq_bench.instant_server", place / "at-once.log"))
         node = stack.enter_context(ListeningNode(APPLICATION, store))
         turns = _Turns(
             {
                 NODE: f"{node.address}/mailbox",
                 NODE_WITH_RULES: f"{node.address}/requests",
-                BY_HAND: f"{hand.address}/mailbox",
+                HAND_WRITTEN: f"{hand.address}/mailbox",
                 AT_ONCE: f"{at_once.address}/",
             },
             partial(_work_off, node),
@@ -80,7 +80,7 @@ def measure(sizes: GatewaySizes, runs: int, folder: Path | None, say: Callable[[
                 yield from turns.measure(bodies, connections, requests, runs, {"bytes": size})
         _expect_stored(store, file, turns.sent)
         say(f"{sizes.conversations:,} conversations in each of {runs} runs, one after the other")
-        conversations = {NODE: f"{node.address}/orders", BY_HAND: f"{hand.address}/orders"}
+        conversations = {NODE: f"{node.address}/orders", HAND_WRITTEN: f"{hand.address}/orders"}
         yield from _conversations(conversations, sizes.conversations, runs)
 
 
@@ -107,7 +107,7 @@ class _Turns:
             yield Figure(SPEED, statistics.median(speeds), "requests/s", group=ACCEPTING, at=at, runs=speeds)
             yield from _percentiles(answered, ACCEPTING, at)
             if name in (NODE, NODE_WITH_RULES):
-                ratios = tuple([turn[name].speed / turn[BY_HAND].speed for turn in found])
+                ratios = tuple([turn[name].speed / turn[HAND_WRITTEN].speed for turn in found])
                 aim = f"at least {RATIO_TARGET}" if name == NODE else ""
                 yield Figure(RATIO, statistics.median(ratios), "", aim, ACCEPTING, at=at, runs=ratios)
 
@@ -164,9 +164,9 @@ def _work_off(node: ListeningNode, messages: int) -> None:
 
 def _expect_stored(store: Path, file: Path, sent: Mapping[str, int]) -> None:
     """What was accepted is there. Raises WrongResult."""
-    with closing(SqliteStore.open_readonly(store)) as opened, closing(sqlite3.connect(file)) as by_hand:
+    with closing(SqliteStore.open_readonly(store)) as opened, closing(sqlite3.connect(file)) as baseline:
         in_mailbox = opened.counts().get("mailbox", (0, 0))[0]
-        (in_table,) = by_hand.execute("SELECT count(*) FROM messages").fetchone()
-    for name, found in ((NODE, in_mailbox), (BY_HAND, in_table)):
+        (in_table,) = baseline.execute("SELECT count(*) FROM messages").fetchone()
+    for name, found in ((NODE, in_mailbox), (HAND_WRITTEN, in_table)):
         if found != sent[name]:
             raise WrongResult(f"{name}: {found:,} messages for {sent[name]:,} accepted requests")

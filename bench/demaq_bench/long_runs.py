@@ -28,5 +28,5 @@ def measure(sizes: EngineSizes, folder: Path | None, say: Callable[[str], None])
     """Yield all figures of the engine, one after the other. Stores are made in `folder`, and removed again."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own:
         stores = Path(own)
-        yield from memory_growth.measure(sizes.memory, stores, say)  # first: what others leave behind would be counted
+        yield from memory_growth.measure(sizes.memory, stores, say)  # first: it would count what others leave
         yield from retained.measure_starts(sizes.retained, stores, say)

@@ -18,12 +18,12 @@ from demaq.engine.engine import Engine
 from demaq.messages import PropertyValue
 from demaq.spark.pipeline import PipelineName
 from demaq.store.protocol import NewMessage
-from demaq_bench.baseline import LookUpByHand
+from demaq_bench.baseline import LookUpBaseline
 from demaq_bench.comparison import Comparison, Runs
 from demaq_bench.figures import Figure, Place, WrongResult
 from demaq_bench.running_engine import RunningEngine
 from demaq_bench.running_node import RunningNode
-from demaq_bench.throughput import BY_HAND_NAME, PER_COMMIT_AIM, arrivals, count_started, node_name
+from demaq_bench.throughput import HAND_WRITTEN, PER_COMMIT_AIM, arrivals, count_started, node_name
 from demaq_bench.workloads import invoice, invoice_customer, questions_among
 
 LOOK_UPS = 1000
@@ -34,7 +34,7 @@ COST_TARGET = 2.0
 FLAT_TARGET = 1.5
 """How many times the cost among the fewest it may cost among the most."""
 GROUP = "look-ups"
-COST, RATIO, FLAT = "cost", "cost, by hand = 1", "among the most, among the fewest = 1"
+COST, RATIO, FLAT = "cost", "cost, hand-written = 1", "among the most, among the fewest = 1"
 
 
 def measure(
@@ -58,8 +58,8 @@ def measure(
             if size == sizes[-1]:
                 for name, node in nodes.items():
                     yield count_started(node, questions_among(size), name)
-            hand = _by_hand(size, folder / f"W3-{size}", stack)
-            among[size] = Comparison(questions_among(size), {**nodes, BY_HAND_NAME: hand})
+            hand = _start_baseline(size, folder / f"W3-{size}", stack)
+            among[size] = Comparison(questions_among(size), {**nodes, HAND_WRITTEN: hand})
         say(f"W3 look-up, {runs} runs of {look_ups:,}, in turns")
         for comparison in among.values():
             comparison.warm_up(arrivals(look_ups))
@@ -73,7 +73,7 @@ def measure(
         fewest, most = [among[size].runs[PER_COMMIT_AIM] for size in (sizes[0], sizes[-1])]
         for name, each in fewest.items():
             at: Place = {"workload": "W3", "per_commit": PER_COMMIT_AIM, "system": name}
-            aim = f"at most {FLAT_TARGET}" if name != BY_HAND_NAME else ""
+            aim = f"at most {FLAT_TARGET}" if name != HAND_WRITTEN else ""
             growth = most[name].times(each)
             yield Figure(FLAT, statistics.median(growth), "", aim, GROUP, at=at, runs=growth)
 
@@ -83,9 +83,9 @@ def _costs(where: Place, found: Mapping[str, Runs]) -> Iterator[Figure]:
         at: Place = {**where, "system": name}
         milliseconds = tuple([microseconds / 1e3 for microseconds in each.microseconds])
         yield Figure(COST, statistics.median(milliseconds), "ms", group=GROUP, at=at, runs=milliseconds)
-        if name != BY_HAND_NAME:
+        if name != HAND_WRITTEN:
             aim = f"at most {COST_TARGET}" if where["per_commit"] == PER_COMMIT_AIM else ""
-            ratios = each.times(found[BY_HAND_NAME])
+            ratios = each.times(found[HAND_WRITTEN])
             yield Figure(RATIO, statistics.median(ratios), "", aim, GROUP, at=at, runs=ratios)
 
 
@@ -101,8 +101,8 @@ def _nodes(size: int, pipelines: Sequence[PipelineName], folder: Path, stack: Ex
     return found
 
 
-def _by_hand(size: int, folder: Path, stack: ExitStack) -> LookUpByHand:
-    hand = stack.enter_context(LookUpByHand(folder / "hand"))
+def _start_baseline(size: int, folder: Path, stack: ExitStack) -> LookUpBaseline:
+    hand = stack.enter_context(LookUpBaseline(folder / "hand"))
     for first in range(0, size, FILL_BATCH):
         bodies = [invoice(number) for number in range(first, min(first + FILL_BATCH, size))]
         hand.receive("invoices", bodies, FILL_BATCH)
@@ -112,7 +112,7 @@ def _by_hand(size: int, folder: Path, stack: ExitStack) -> LookUpByHand:
 def fill(engine: Engine, size: int) -> None:
     """So many invoices lie in the store of an engine."""
     now = datetime.now(UTC)
-    received = engine.received("invoices", invoice(0))
+    received = engine.receive_all("invoices", [invoice(0)])[0]
     if replace(received, created=now) != _make_message(0, now):
         raise WrongResult(f"the intake would have stored {received}, not {_make_message(0, now)}")
     for first in range(0, size, FILL_BATCH):

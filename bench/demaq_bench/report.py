@@ -39,7 +39,7 @@ class _Table:
 
 TABLES = (
     _Table(
-        "W1, W2: steps/s, and beside code by hand",
+        "W1, W2: steps/s, and compared with hand-written code",
         throughput.GROUP,
         throughput.SPEED,
         "per_commit",
@@ -56,7 +56,7 @@ TABLES = (
         below=("workload", "system"),
     ),
     _Table(
-        "W3: ms for a look-up, and beside code by hand",
+        "W3: ms for a look-up, and compared with hand-written code",
         lookups.GROUP,
         lookups.COST,
         "invoices",
@@ -91,7 +91,7 @@ TABLES = (
         lambda n: f"{n:,} rule" + "s" * (n != 1),
     ),
     _Table(
-        "W1 by the size of messages, µs for each step, and beside code by hand",
+        "W1 by the size of messages, µs for each step, and compared with hand-written code",
         message_sizes.GROUP,
         message_sizes.COST,
         "bytes",
@@ -100,7 +100,7 @@ TABLES = (
     ),
     _Table("one core and two, steps/s", backlog.CORES, backlog.SPEED, "workload", str),
     _Table(
-        "requests/s accepted over HTTP, and beside a handler by hand",
+        "requests/s accepted over HTTP, and compared with a hand-written handler",
         gateway_load.ACCEPTING,
         gateway_load.SPEED,
         "connections",
@@ -182,9 +182,9 @@ def _align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 def _latency(figures: Sequence[Figure]) -> Iterator[str]:
     mine = [figure for figure in figures if figure.group == latency.GROUP]
     if mine:
-        told = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in mine])
+        latencies = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in mine])
         yield ""
-        yield f"one message through {latency.STEPS} steps in an idle node: {told}"
+        yield f"one message through {latency.STEPS} steps in an idle node: {latencies}"
 
 
 def _conversations(figures: Sequence[Figure]) -> Iterator[str]:
@@ -193,8 +193,8 @@ def _conversations(figures: Sequence[Figure]) -> Iterator[str]:
         yield ""
         yield "a conversation of three steps over HTTP, one after the other"
     for system in dict.fromkeys([figure.at["system"] for figure in mine]):
-        told = [f"{each.name} {each.value:.1f} ms" for each in mine if each.at["system"] == system]
-        yield f"  {system}: {', '.join(told)}"
+        latencies = [f"{each.name} {each.value:.1f} ms" for each in mine if each.at["system"] == system]
+        yield f"  {system}: {', '.join(latencies)}"
 
 
 def _steps(figures: Sequence[Figure]) -> Iterator[str]:

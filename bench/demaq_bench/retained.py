@@ -109,7 +109,7 @@ def account(number: int, now: datetime) -> NewMessage:
 
 
 def _check_like_intake(engine: RunningEngine, expected: NewMessage) -> None:
-    received = engine.engine.received("accounts", expected.body)
+    received = engine.engine.receive_all("accounts", [expected.body])[0]
     if replace(received, created=expected.created) != expected:
         raise WrongResult(f"the intake would have stored {received}, not {expected}")
 

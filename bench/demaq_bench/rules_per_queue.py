@@ -17,8 +17,8 @@ from demaq_bench.running_engine import RunningEngine
 
 GROUP = "rules"
 COST = "cost"
-CONDITIONS = {"told apart by an element": "/order/kind{n}", "told apart by a value": '/order/kind = "{n}"'}
-KINDS = {"told apart by an element": "<kind{n}/>", "told apart by a value": "<kind>{n}</kind>"}
+CONDITIONS = {"selected by an element": "/order/kind{n}", "selected by a value": '/order/kind = "{n}"'}
+KINDS = {"selected by an element": "<kind{n}/>", "selected by a value": "<kind>{n}</kind>"}
 
 
 def measure(
@@ -44,7 +44,7 @@ def measure(
 
 
 def application(rules: int, how: str) -> str:
-    lines = ["create queue orders", "create queue done kind mailbox (: nobody looks :)"]
+    lines = ["create queue orders", "create queue done kind mailbox (: without rules :)"]
     lines += [
         f"create rule r{n} for orders if ({CONDITIONS[how].format(n=n)}) then "
         f'do enqueue <done rule="{n}">{{ //orderID }}</done> into done'

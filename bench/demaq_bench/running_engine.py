@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from demaq.compiler.planner import make_plan
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.engine.round import THROUGHPUT
@@ -68,9 +67,7 @@ class RunningEngine:
         """Messages arrive: they are checked and stored, a group at a time."""
         for start in range(0, len(bodies), ARRIVALS_PER_COMMIT):
             with self._time("receive"):
-                received = self.engine.received_all(
-                    queue, [IncomingMessage(body) for body in bodies[start : start + ARRIVALS_PER_COMMIT]]
-                )
+                received = self.engine.receive_all(queue, list(bodies[start : start + ARRIVALS_PER_COMMIT]))
             self.engine.append(received)
 
     def work(self) -> int:

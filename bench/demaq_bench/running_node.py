@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.gc_tuning import tune_gc
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
@@ -81,7 +80,7 @@ class RunningNode:
 
     def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
         for start in range(0, len(bodies), per_commit):
-            self.node.enqueue_all(queue, [IncomingMessage(body) for body in bodies[start : start + per_commit]])
+            self.node.enqueue_all(queue, list(bodies[start : start + per_commit]))
 
     def close(self) -> None:
         self.node.stop()

@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from demaq.spark.pipeline import PipelineName
-from demaq_bench.baseline import BY_HAND
+from demaq_bench.baseline import BASELINES
 from demaq_bench.comparison import Comparison, System
 from demaq_bench.figures import Figure, Place
 from demaq_bench.running_node import RunningNode
 from demaq_bench.workloads import RESTRICTIONS, W2, Workload, invoices
 
-BY_HAND_NAME = "by hand"
+HAND_WRITTEN = "hand-written"
 PER_COMMIT = (1, 100, 1000)
 """So many messages arrive in one transaction."""
 PER_COMMIT_AIM = 100
@@ -52,10 +52,10 @@ def measure(
             systems[name] = node
             prepare(workload, node)
             yield count_started(node, workload, name)
-        hand = stack.enter_context(BY_HAND[workload.name](folder / f"{workload.name}-hand"))
+        hand = stack.enter_context(BASELINES[workload.name](folder / f"{workload.name}-hand"))
         if workload is W2:
             hand.receive("invoices", invoices(), PER_COMMIT_AIM)
-        comparison = Comparison(workload, {**systems, BY_HAND_NAME: hand})
+        comparison = Comparison(workload, {**systems, HAND_WRITTEN: hand})
         comparison.measure(arrivals(messages // workload.steps), runs)
     for per_commit, found in comparison.runs.items():
         for name, each in found.items():
@@ -63,18 +63,19 @@ def measure(
             speed = statistics.median(each.speeds)
             yield Figure(SPEED, speed, "steps/s", group=GROUP, at=at, runs=each.speeds)
             yield Figure(WRITTEN, statistics.median(each.written), "bytes/step", group=GROUP, at=at)
-            if name != BY_HAND_NAME:
+            if name != HAND_WRITTEN:
                 aim = f"at least {TARGETS[workload.name]}" if per_commit == PER_COMMIT_AIM else ""
-                ratios = found[BY_HAND_NAME].times(each)
+                ratios = found[HAND_WRITTEN].times(each)
                 yield Figure(RATIO, statistics.median(ratios), "", aim, GROUP, at=at, runs=ratios)
 
 
 def check_answers(workload: Workload, folder: Path) -> None:
     """A node that is watched comes to the same answers as the hand-written code. Raises WrongResult."""
-    with RunningNode(workload, folder / "node", watched=True) as node, BY_HAND[workload.name](folder / "hand") as hand:
+    baseline = BASELINES[workload.name]
+    with RunningNode(workload, folder / "node", watched=True) as node, baseline(folder / "hand") as hand:
         prepare(workload, node)
         hand.receive("invoices", invoices(), PER_COMMIT_AIM)
-        Comparison(workload, {"a node": node, BY_HAND_NAME: hand}).run({PER_COMMIT_AIM: CHECKED})
+        Comparison(workload, {"a node": node, HAND_WRITTEN: hand}).run({PER_COMMIT_AIM: CHECKED})
 
 
 def node_name(pipeline: PipelineName) -> str:

@@ -16,7 +16,7 @@ def duration_of(text: str) -> timedelta:
     try:
         return timedelta(**{_UNITS[match[2]]: float(match[1])})
     except OverflowError:
-        raise ValueError(f"{text} is longer than anybody can wait") from None
+        raise ValueError(f"{text} is too long") from None
 
 
 _SIZE_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

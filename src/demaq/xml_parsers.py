@@ -21,27 +21,37 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 from xml.parsers import expat
 
 from lxml import etree
 
 from demaq.xml_name_count import NameCount
 
-OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "resolve_entities": False,
-        "no_network": True,
-        "load_dtd": False,
-        "dtd_validation": False,
-        "attribute_defaults": False,
-        "huge_tree": False,
-        "recover": False,
-    }
-)
 
-TOLERANT: Final[Mapping[str, Any]] = MappingProxyType({**OPTIONS, "recover": True})
+class ParserOptions(TypedDict):
+    """The options that every parser is made with."""
+
+    resolve_entities: bool
+    no_network: bool
+    load_dtd: bool
+    dtd_validation: bool
+    attribute_defaults: bool
+    huge_tree: bool
+    recover: bool
+
+
+OPTIONS: Final[ParserOptions] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "dtd_validation": False,
+    "attribute_defaults": False,
+    "huge_tree": False,
+    "recover": False,
+}
+
+TOLERANT: Final[ParserOptions] = {**OPTIONS, "recover": True}
 """For documents that were found to be well-formed but for what libxml2 says of their namespaces."""
 
 NOT_A_URI: Final = etree.ErrorTypes.WAR_NS_URI
@@ -142,7 +152,7 @@ def _check_well_formed(pieces: Iterable[bytes], encoding: str | None) -> None:
 
 
 def _syntax_error(message: str, code: int, line: int, column: int) -> etree.XMLSyntaxError:
-    return etree.XMLSyntaxError(message, code, line, column)  # type: ignore[call-arg, arg-type]  # as lxml calls it
+    return etree.XMLSyntaxError(message, code, line, column)
 
 
 class _ReplaceableThread:
@@ -187,8 +197,9 @@ def parse_made(text: str) -> etree._Element:
     )
 
 
-def _make_huge_parser(options: Mapping[str, Any]) -> etree.XMLParser:
-    return etree.XMLParser(encoding="utf-8", **{**options, "huge_tree": True})
+def _make_huge_parser(options: ParserOptions) -> etree.XMLParser:
+    options = {**options, "huge_tree": True}
+    return etree.XMLParser(encoding="utf-8", **options)
 
 
 def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
@@ -199,7 +210,7 @@ def file_parser(resolver: etree.Resolver | None = None) -> etree.XMLParser:
     return _file_parser(OPTIONS, resolver)
 
 
-def _file_parser(options: Mapping[str, Any], resolver: etree.Resolver | None) -> etree.XMLParser:
+def _file_parser(options: ParserOptions, resolver: etree.Resolver | None) -> etree.XMLParser:
     parser = etree.XMLParser(**options)
     if resolver is not None:
         parser.resolvers.add(resolver)
@@ -223,7 +234,7 @@ def parse_file_content(
 
 
 def _from_bytes(data: bytes, parser: etree.XMLParser, base_url: str | None) -> etree._Element:
-    return etree.fromstring(data, parser, base_url=base_url)  # type: ignore[arg-type]  # the stubs know no None
+    return etree.fromstring(data, parser, base_url=base_url)
 
 
 def _parse_file(
@@ -244,7 +255,7 @@ def find_real_error(error: etree.XMLSyntaxError, pieces: Callable[[], Iterable[b
 
     `pieces` returns once more what the parser was fed.
     """
-    if error.code != NOT_A_URI:  # type: ignore[attr-defined]  # lxml-stubs does not know it
+    if error.code != NOT_A_URI:
         return error
     try:
         _check_well_formed(pieces(), "utf-8")
@@ -272,3 +283,19 @@ def first_element_end(data: bytes) -> int:
     with contextlib.suppress(expat.ExpatError):  # more follows the element
         parser.Parse(data, True)
     return end
+
+
+def find_start_tags(data: bytes) -> list[tuple[int, int]]:
+    """Return line and column of each start tag of a document without DTD, in order; none if expat cannot read it."""
+    parser = expat.ParserCreate()
+    starts: list[tuple[int, int]] = []
+
+    def note(_name: str, _attributes: object) -> None:
+        starts.append((parser.CurrentLineNumber, parser.CurrentColumnNumber + 1))
+
+    parser.StartElementHandler = note
+    try:
+        parser.Parse(data.removeprefix(b"\xef\xbb\xbf"), True)
+    except expat.ExpatError:
+        return []
+    return starts

@@ -23,11 +23,15 @@ from demaq.gateways.http.responses import Refusal
 from demaq.gateways.mail.parsed_mail import read_mail
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.soap import read_interface
-from demaq.soap.envelope import detect_version, read_envelope
+from demaq.soap.addressing.addressing_headers import read_addressing, write_addressing
+from demaq.soap.envelope import UNDERSTOOD, detect_version, read_envelope
 from demaq.soap.exchange import make_fault_answer, read_call
-from demaq.soap.faults import write_refusal
+from demaq.soap.faults import read_fault, write_refusal
 from demaq.soap.refusals import SoapRefusal
-from demaq.soap.ws_addressing import read_addressing
+from demaq.soap.reliability.protocol_reader import read_protocol_message
+from demaq.soap.reliability.reliability_faults import read_reliability_fault
+from demaq.soap.reliability.reliability_versions import RELIABILITY_HEADERS
+from demaq.soap.reliability.sequence_headers import read_reliability
 from tests.support.gateways.nodes import Running, running, written
 from tests.support.soap import wsdls
 
@@ -113,8 +117,16 @@ class Targets:
             version = detect_version(document.tree)
             if version is None:
                 return "no envelope"
-            envelope = read_envelope(document.tree)
-            read_addressing(envelope.headers, envelope.version)
+            envelope = read_envelope(document.tree, UNDERSTOOD | RELIABILITY_HEADERS)
+            read_reliability(envelope.headers, envelope.version)
+            read_protocol_message(envelope)
+            fault = read_fault(document.tree)
+            if fault is not None:
+                read_reliability_fault(fault, envelope.headers)
+            addressing = read_addressing(envelope.headers, envelope.version)
+            if addressing is not None:
+                for block in write_addressing(addressing):
+                    parse_document(block)
             if envelope.body is not None:
                 parse_document(envelope.body)
             found = read_call(self._interface, envelope, None)

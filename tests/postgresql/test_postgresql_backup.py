@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from demaq.errors import StoreError
-from demaq.store.backup import back_up
+from demaq.store.backup import back_up, restore
 from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store
-from demaq.store.restore import restore
 from tests.support.store.backup_contract import BackupContract, contents, fill
 from tests.support.store.server import Server
 

@@ -1,4 +1,4 @@
-"""A node on a store on PostgreSQL, from the command line: commands beside it and at rest, and a standby."""
+"""A node on a store on PostgreSQL, from the command line: commands while it runs and offline, and a standby."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_all_commands_work_beside_a_node_and_at_rest(shop: Shop):
+def test_all_commands_work_on_a_running_node_and_offline(shop: Shop):
     assert shop.demaq("queues")[1].startswith("demaq: there is no store in postgresql://postgres@")
     code, said = shop.demaq("send", "orders", "order.xml")
     assert (code, said.partition("postgresql")[0]) == (1, "demaq: there is no store in ")
@@ -163,7 +163,7 @@ def test_queues_are_tables_for_spark_and_columns_for_an_export(shop: Shop):
         assert SECRET not in str(caught.value)
 
 
-def test_what_executors_are_told_leads_to_the_store_without_our_variables(
+def test_the_address_for_executors_leads_to_the_store_without_our_variables(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     schema = server.new_schema()
@@ -171,15 +171,15 @@ def test_what_executors_are_told_leads_to_the_store_without_our_variables(
     monkeypatch.setenv("PGUSER", "postgres")
     monkeypatch.setenv("PGPASSWORD", SECRET)
     PostgresqlStore(f"postgresql:///postgres?options=-csearch_path%3D{schema}").close()
-    told = address_for_executors(f"postgresql:///postgres?options=-csearch_path%3D{schema}")
+    address = address_for_executors(f"postgresql:///postgres?options=-csearch_path%3D{schema}")
     for name in ("PGHOST", "PGUSER", "PGPASSWORD"):
         monkeypatch.delenv(name)
-    PostgresqlStore.open_readonly(told).close()
-    assert f"password={SECRET}" in told
+    PostgresqlStore.open_readonly(address).close()
+    assert f"password={SECRET}" in address
 
 
 @pytest.mark.slow
-def test_a_standby_goes_on_for_a_node_that_was_killed(shop: Shop):
+def test_a_standby_takes_over_from_a_node_that_was_killed(shop: Shop):
     writer = shop.start()
     shop.wait_for(writer, "running on")
     standby = shop.start("--standby")

@@ -60,7 +60,7 @@ def backend(store: PostgresqlStore) -> int:
 # one writer
 
 
-def test_a_second_writer_is_refused_and_told_who_the_first_is(address: str):
+def test_a_second_writer_is_refused_and_the_error_names_the_first(address: str):
     with python(HOLD, address) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
@@ -136,7 +136,7 @@ sys.stdin.read()
 # lost connections
 
 
-def test_a_lost_connection_is_told_and_the_next_call_goes_on(server: Server, address: str):
+def test_a_lost_connection_is_an_error_and_the_next_call_works(server: Server, address: str):
     store = PostgresqlStore(address)
     store.append([new(), new(transient=True)])
     server.run(f"SELECT pg_terminate_backend({backend(store)}, 5000)")
@@ -167,7 +167,7 @@ def test_a_connection_lost_within_a_transaction_keeps_nothing_of_it(server: Serv
     store.close()
 
 
-def test_the_store_goes_on_after_the_server_was_started_again(server: Server, address: str):
+def test_the_store_works_after_the_server_was_started_again(server: Server, address: str):
     store, reader = PostgresqlStore(address), PostgresqlStore.open_readonly(address)
     store.append([new()])
     server.stop("immediate")
@@ -245,7 +245,7 @@ def test_a_standby_waits_through_the_end_and_the_start_of_the_server(
     opened[0].close()
 
 
-def test_a_statement_that_fails_is_told_in_one_line_and_the_store_goes_on(address: str):
+def test_a_statement_that_fails_is_an_error_of_one_line_and_the_store_works(address: str):
     store = PostgresqlStore(address)
     with pytest.raises(StoreError, match="PostgreSQL says: ") as caught:
         store.append([new(), new(properties={}, body="nul: \0")])
@@ -397,7 +397,7 @@ def test_a_store_of_a_newer_demaq_is_refused(server: Server, schema: str, addres
                 opening(address)
 
 
-def test_tables_of_somebody_else_are_left_alone(server: Server, schema: str, address: str):
+def test_tables_of_other_programs_are_not_touched(server: Server, schema: str, address: str):
     server.run(f"CREATE TABLE {schema}.messages (text text)")
     with pytest.raises(StoreError, match='"messages" already exists'):
         PostgresqlStore(address)

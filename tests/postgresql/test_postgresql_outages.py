@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 
@@ -26,6 +25,7 @@ from demaq.evaluation.round_request import RoundRequest
 from demaq.server.node import Node
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.postgresql_database import ServerDatabase
+from tests.support.gateways.client import NO_ANSWER, Client
 from tests.support.gateways.peers import Answer, Got, other_side
 from tests.support.gateways.processes import free_ports
 from tests.support.store.server import Server
@@ -104,7 +104,7 @@ class Faults:
         time.sleep(self._chance.uniform(*AWAY_SECONDS))
 
     def _set(self, name: str, value: str) -> None:
-        """For everybody, until it is over."""
+        """For all clients, until it is over."""
         address = self._server.address("public", options=f"-c {name}=0")
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -135,18 +135,18 @@ class Senders:
 
     def _send(self, name: str) -> None:
         number = 0
-        with httpx.Client(base_url=self._address, timeout=START_SECONDS_MAX, trust_env=False) as client:
-            while not self._stopping.is_set():
-                order = f"{name}-{number}"
-                headers = {"Content-Type": "application/xml", "Idempotency-Key": order}
-                with suppress(httpx.HTTPError):
-                    answer = client.post("/orders", content=f'<order id="{order}"/>', headers=headers)
-                    assert answer.status_code in (202, 503), answer.text
-                    if answer.status_code == 202:
-                        self.acknowledged.add(order)
-                        number += 1
-                        continue
-                time.sleep(0.1)
+        client = Client(self._address, START_SECONDS_MAX)
+        while not self._stopping.is_set():
+            order = f"{name}-{number}"
+            headers = {"Content-Type": "application/xml", "Idempotency-Key": order}
+            with suppress(*NO_ANSWER):
+                answer = client.post("/orders", f'<order id="{order}"/>', headers)
+                assert answer.status_code in (202, 503), answer.text
+                if answer.status_code == 202:
+                    self.acknowledged.add(order)
+                    number += 1
+                    continue
+            time.sleep(0.1)
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def running(folder: Path, store: str, port: int) -> Iterator[subprocess.Popen[by
 
 
 @pytest.mark.slow
-def test_a_node_goes_on_by_itself_after_every_kind_of_outage(server: Server, tmp_path: Path):
+def test_a_node_continues_by_itself_after_every_kind_of_outage(server: Server, tmp_path: Path):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -217,8 +217,8 @@ def _folder(folder: Path, sink: str) -> Path:
 
 
 def _is_ready(address: str) -> bool:
-    with suppress(httpx.HTTPError):
-        return httpx.get(f"{address}/readyz", trust_env=False, timeout=5).status_code == 200
+    with suppress(*NO_ANSWER):
+        return Client(address, timeout=5).get("/readyz").status_code == 200
     return False
 
 
@@ -265,7 +265,7 @@ def test_a_connection_that_is_lost_while_it_takes_the_lock_again_is_known_as_our
     try:
         first = database._connection
         first.close()
-        # Its connection after the first has got the lock, and nobody here has heard of it; the server keeps it for a while.
+        # Its connection after the first has got the lock, and this side does not know; the server keeps it for a while.
         lost = database._connect()
         lost.execute("SELECT pg_try_advisory_lock(1147498833, hashtext(current_schema()))")
         assert store.snapshot() == 0  # and so it goes on

@@ -71,7 +71,7 @@ def test_rounds_are_evaluated_on_the_cluster(facts):
 
 
 @pytest.mark.parametrize("killed", ["python worker", "executor"])
-def test_what_is_killed_costs_its_own_tasks_and_the_node_goes_on(facts, killed: str):
+def test_what_is_killed_costs_its_own_tasks_and_the_node_continues(facts, killed: str):
     assert facts[killed]["rounds"] > 0
     assert facts[killed]["lost"] > 0
 
@@ -81,7 +81,7 @@ def test_a_killed_worker_leaves_its_work_to_the_other(facts):
     assert facts["worker"]["why"] == "every round goes to Spark"
 
 
-def test_without_a_cluster_rounds_are_evaluated_beside_the_node(facts):
+def test_without_a_cluster_rounds_are_evaluated_in_worker_processes(facts):
     assert facts["cluster"]["why"].startswith(
         "Spark is out of reach: Spark could not run a job of 2 tasks: no executor"
     )

@@ -374,12 +374,12 @@ def test_values_have_the_type_of_their_column_and_go_back(type_name, text, type_
     ],
 )
 def test_a_value_that_does_not_fit_is_no_other_value(type_name, text):
-    with pytest.raises(ValueError):  # noqa: PT011, its text is nobody's
+    with pytest.raises(ValueError):  # noqa: PT011, its text is not ours
         parse_value_for_spark(type_name, text)
 
 
 @pytest.mark.slow
-def test_a_value_that_does_not_fit_is_told_with_its_message(session, opened):
+def test_a_value_that_does_not_fit_is_reported_with_its_message(session, opened):
     number = opened.engine.enqueue("orders", f"<order><amount>{'1' * 30}</amount></order>")
 
     with pytest.raises(PySparkException, match=f"message {number}: property amount is 1+, which does not fit"):
@@ -391,7 +391,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_message(session, opened):
 
 
 def run_stream(session: Any, folder: Path, checkpoint: Path, table: Path, **options: object) -> list[int]:
-    """Stream what there is into files, and end; the answer is how many messages each batch had."""
+    """Stream what there is into files, and end. Return how many messages each batch had."""
     stream = session.readStream.format("demaq").options(store=str(folder), queue="orders", **options).load()
     query = (
         stream.select("id", "customer")
@@ -405,7 +405,7 @@ def run_stream(session: Any, folder: Path, checkpoint: Path, table: Path, **opti
 
 
 @pytest.mark.slow
-def test_a_stream_that_is_stopped_goes_on_behind_the_last_message(session, opened, tmp_path):
+def test_a_stream_that_is_stopped_continues_after_the_last_message(session, opened, tmp_path):
     where = (opened.folder, tmp_path / "checkpoint", tmp_path / "table")
     first = opened.orders(range(5))
     assert run_stream(session, *where) == [5]
@@ -531,7 +531,7 @@ NO_MISTAKE = {"queue": "orders"}
         ({**NO_MISTAKE, "snapshot": "99"}, "there is no snapshot 99 yet: the newest number in"),
     ],
 )
-def test_a_mistake_of_a_reader_is_told_in_one_line(opened, options, line):
+def test_a_mistake_of_a_reader_is_an_error_of_one_line(opened, options, line):
     source = DemaqSource({"store": str(opened.folder), **options})
 
     with pytest.raises(OperatorError) as failure:
@@ -546,7 +546,7 @@ def test_the_line_about_a_mistake_reaches_the_user(session, tmp_path):
         read(session, tmp_path / "nowhere")
 
 
-def test_a_store_that_nothing_has_run_on_is_told(tmp_path):
+def test_a_store_that_nothing_has_run_on_is_an_error(tmp_path):
     SqliteStore(tmp_path / "s").close()
 
     with pytest.raises(StoreError, match=r"there is no application on .* yet: demaq run APP --store"):
@@ -564,7 +564,7 @@ def test_a_store_that_nothing_has_run_on_is_told(tmp_path):
         ("body string, customer array<int>", "the column customer sets a property, which array<int> cannot be"),
     ],
 )
-def test_columns_that_cannot_be_written_are_told_before_anything_runs(session, opened, columns, line):
+def test_columns_that_cannot_be_written_are_reported_before_anything_runs(session, opened, columns, line):
     schema = session.createDataFrame([], columns).schema
 
     with pytest.raises(WrongOption) as failure:
@@ -588,7 +588,7 @@ def test_a_stream_that_is_written_needs_a_name(opened):
 
 
 @pytest.mark.slow
-def test_a_store_that_another_process_holds_is_told(session, opened):
+def test_a_store_that_another_process_holds_is_an_error(session, opened):
     with pytest.raises(PySparkException, match="is held by process"):
         write(rows(session, "<a/>"), opened.folder)
 
@@ -642,7 +642,7 @@ class FakeContext:
         return SparkConf(loadDefaults=False).setAll(list(self._settings.items()))
 
 
-def test_a_python_that_somebody_has_chosen_for_the_workers_stays(monkeypatch, tmp_path):
+def test_a_python_that_was_chosen_for_the_workers_stays(monkeypatch, tmp_path):
     def chosen(context: Any) -> str:
         demaq.bulk.datasource.registration._choose_worker_python(context)
         return str(context.pythonExec)

@@ -1,4 +1,4 @@
-"""When the Java of a node or of a command is killed, somebody is told in one line, and nobody sees a traceback."""
+"""When the Java of a node or of a command is killed, one line says so, and there is no traceback."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_an_export_without_its_java_ends_with_one_line_and_leaves_no_folder(fold
     assert {path.name for path in folder.iterdir()} == before
 
 
-def test_a_node_without_its_java_goes_on_beside_spark(folder: Path) -> None:
+def test_a_node_without_its_java_continues_without_spark(folder: Path) -> None:
     with running(folder, "run", "shop.dmq", "--http", "127.0.0.1:0", "--pipeline", "spark") as process:
         wait_until(lambda: "every round goes there" in (folder / "output").read_text() or process.poll() is not None)
         assert process.poll() is None, said_in(folder)

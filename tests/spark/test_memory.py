@@ -47,7 +47,9 @@ def test_a_process_that_grows_too_much_is_ended_though_no_thread_of_it_can_run()
 
 
 @pytest.mark.parametrize(("limit", "has_watcher"), [(60_000_000, True), (None, False)])
-def test_a_process_within_its_limit_goes_on_and_its_watcher_ends_with_it(limit: int | None, has_watcher: bool) -> None:
+def test_a_process_within_its_limit_continues_and_its_watcher_ends_with_it(
+    limit: int | None, has_watcher: bool
+) -> None:
     code, watchers = outcome_of(limit, 20_000_000, is_stuck=False)
     assert code == 0
     assert len(watchers) == 2

@@ -104,7 +104,7 @@ def test_auto_learns_that_spark_is_slower_and_tries_again_later() -> None:
     pipeline.close()
 
 
-def test_spark_must_be_faster_than_all_processes_beside_the_node() -> None:
+def test_spark_must_be_faster_than_all_worker_processes() -> None:
     pipeline, inline, spark = pipeline_of("auto")
     inline.rounds_max = 2
     pipeline.start()
@@ -123,19 +123,19 @@ def test_spark_must_be_faster_than_all_processes_beside_the_node() -> None:
 
 
 def test_it_tells_what_goes_to_spark() -> None:
-    told: list[str] = []
+    lines: list[str] = []
     spark: Any = Somewhere()
     for name in ("spark", "auto"):
-        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), told.append)
+        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), lines.append)
         pipeline.start()
         pipeline.close()
-    assert told == [
+    assert lines == [
         "Spark runs with 2 tasks, and a job costs 100 ms: every round goes there",
         "Spark runs with 2 tasks, and a job costs 100 ms: rounds of 400 messages and more go there",
     ]
 
 
-def test_auto_goes_on_without_a_spark_that_cannot_be_started() -> None:
+def test_auto_continues_without_a_spark_that_cannot_be_started() -> None:
     def start() -> Any:
         raise OperatorError("there is no Java")
 
@@ -169,7 +169,7 @@ class Unreliable(Somewhere):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_rounds_are_evaluated_beside_the_node_until_spark_works_again(
+def test_rounds_are_evaluated_in_worker_processes_until_spark_works_again(
     monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
     monkeypatch.setattr(pipelines, "RECOVERY_BACKOFF", Backoff(0.01, 10.0))

@@ -1,4 +1,4 @@
-"""Rounds on Spark end like rounds beside the node."""
+"""Rounds on Spark end like rounds in worker processes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ create rule copy for a if (true()) then do enqueue <copy>{//n}</copy> into b
         ("large", (300.0, 60_000_000), "it took more than 60 MB of memory, which --rule-memory allows"),
     ],
 )
-def test_a_rule_that_takes_too_much_on_spark_costs_itself_and_nobody_else(
+def test_a_rule_that_takes_too_much_on_spark_costs_only_itself(
     culprit: str, limits: tuple[float, int | None], reason: str, tmp_path: Path, spark: RunningSpark
 ) -> None:
     application = tmp_path / "costly.dmq"

@@ -77,7 +77,7 @@ def test_a_start_that_fails_says_why_in_one_line(seen):
 
 
 def test_start_up_tells_what_it_is_doing(seen):
-    assert seen.facts["closed"]["told"] == ["starting Spark on local[1] …"]
+    assert seen.facts["closed"]["lines"] == ["starting Spark on local[1] …"]
 
 
 def test_there_is_one_spark_at_a_time(seen):
@@ -106,7 +106,7 @@ def test_spark_writes_to_its_log_and_neither_to_the_terminal_nor_here(seen):
     assert Path(seen.facts["again"]["log"]).read_text() != ""
 
 
-def test_a_killed_java_is_told_in_one_line_and_leaves_no_traceback(seen):
+def test_a_killed_java_is_reported_in_one_line_and_leaves_no_traceback(seen):
     ended = "Spark could not run a job of 1 tasks: its Java has ended"
     assert seen.facts["java killed"] == {"reasons": [ended, ended], "folder_exists": False}
     assert seen.stderr == ""
@@ -138,12 +138,12 @@ def test_sockets_and_files_of_spark_are_for_its_user_alone(seen):
     assert {"blockmgr", "spark"} <= set(exposure["in it"])
 
 
-def test_a_process_that_is_killed_leaves_no_folder_behind(seen):
+def test_a_process_that_is_killed_leaves_no_folder(seen):
     assert not seen.private_folder_left
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nonsense"])
-def test_a_master_that_is_not_there_is_told_at_once(master):
+def test_a_master_that_is_not_there_is_an_error_at_once(master):
     with pytest.raises(SparkFailed) as failure:
         start_spark(master)
     assert str(failure.value) == f"there is no Spark master at {master}"

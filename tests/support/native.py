@@ -81,11 +81,11 @@ def compare(
         translated = native.queue(name)
         assert translated is not None, "it was translated before"
         outcomes = [Outcome() for _ in bodies]
-        odd = set(native.run(translated, messages[name], outcomes, memory, NOW))
-        found.fallbacks += len(odd)
+        fallbacks = set(native.run(translated, messages[name], outcomes, memory, NOW))
+        found.fallbacks += len(fallbacks)
         for number, (message, outcome) in enumerate(zip(messages[name], outcomes, strict=True)):
             theirs = expected.pop(0)
-            if number in odd:
+            if number in fallbacks:
                 continue
             found.compared += 1
             if describe_outcome(outcome) != describe_outcome(theirs):
@@ -96,7 +96,7 @@ def compare(
 
 
 def _declared(rules: Sequence[str], head: str) -> str:
-    """A program; every rule is a line of its own, behind a line for all else."""
+    """A program; every rule is a line of its own, after a line for all else."""
     queues = " ".join([f"create queue q{number}" for number in range(len(rules))])
     lines = [f"create rule r{number} for q{number} {rule.replace(chr(10), ' ')}" for number, rule in enumerate(rules)]
     return "\n".join([f"{head} create queue o create queue s create collection k {queues}", *lines])

@@ -26,7 +26,7 @@ JSON_FORMAT = 1
 """Changes when a program that reads the JSON must change."""
 
 
-class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class Numbers(click.ParamType[tuple[int, ...]]):
     """`100,1000`."""
 
     name = "numbers"
@@ -116,7 +116,7 @@ def bench(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure a node beside code written by hand.
+    """Measure a node and hand-written code.
 
     What it does a second, how its cost grows, and how long a message takes.
 
@@ -193,7 +193,7 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
 @folder_option
 @json_option
 def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as_json: bool) -> None:
-    """Measure what a node takes in over HTTP, and how long senders wait, beside a handler written by hand."""
+    """Measure what a node takes in over HTTP, and how long senders wait, compared with a hand-written handler."""
     from demaq_bench.gateway_load import LARGE, GatewaySizes, measure
 
     if chart is not None:

@@ -84,7 +84,7 @@ def _print(result: DemoResult, why: str) -> None:
     )
     click.echo(
         f"rounds     {rounds.spark_rounds:,} on Spark with {format_count(rounds.spark_messages, 'message')}, "
-        f"{rounds.inline_rounds:,} beside the node with {rounds.inline_messages:,}"
+        f"{rounds.inline_rounds:,} in worker processes with {rounds.inline_messages:,}"
     )
     written = result.bytes_written
     click.echo(f"written    {written / 1e6:,.1f} MB: {written / max(1, result.steps):,.0f} bytes a message")

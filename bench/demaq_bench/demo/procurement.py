@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.gc_tuning import tune_gc
 from demaq.server.node import Node
 from demaq.spark.pipeline import Counts, PipelineName
@@ -70,12 +69,12 @@ class Demonstration:
     def run(self, requests: int, sent: Progress, answered: Progress) -> DemoResult:
         """Let all requests arrive, process them, and look at the answers."""
         engine = self.node.engine
-        engine.enqueue_all("invoices", [IncomingMessage(invoice) for invoice in invoices()])
+        engine.enqueue_all("invoices", list(invoices()))
         written = int(written_bytes())
         started = time.perf_counter()
         for first in range(0, requests, SENT_TOGETHER):
             numbers = range(first, min(first + SENT_TOGETHER, requests))
-            engine.enqueue_all("crm", [IncomingMessage(request_message(number)) for number in numbers])
+            engine.enqueue_all("crm", [request_message(number) for number in numbers])
             sent(len(numbers))
         sent_seconds = time.perf_counter() - started
         started = time.perf_counter()

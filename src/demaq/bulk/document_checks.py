@@ -14,12 +14,10 @@ from datetime import datetime
 from pathlib import Path
 
 from demaq.bulk.sources import Item
-from demaq.documents import Document, parse_document
 from demaq.engine.error_routing import RefusedMessage
-from demaq.engine.intake import explicit_properties
+from demaq.engine.intake import IncomingMessage
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.round_request import PropertyRequest
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
@@ -69,44 +67,25 @@ class Checker:
         self._factory = MessageFactory(self._evaluator.compiled.plan, self._evaluator)
 
     def check(self, work: Assignment) -> list[CheckedDocument]:
-        parsed = [self._parse(work, item) for item in work.items]
-        arrivals = [each for each in parsed if isinstance(each, PropertyRequest)]
-        answers = iter(self._evaluator.compute_properties(arrivals))
+        readable = [item for item in work.items if item.problem is None]
+        incoming = [IncomingMessage(item.body, item.properties, item.request(work.queue)) for item in readable]
+        results = iter(self._factory.receive_all(work.queue, incoming, work.now))
         found: list[CheckedDocument] = []
-        for item, each in zip(work.items, parsed, strict=True):
-            if isinstance(each, MessageError):
-                found.append(self._refuse(work, item, each))
-                continue
-            answer = next(answers)
-            if isinstance(answer, MessageError):
-                found.append(self._refuse(work, item, answer, each.document))
-                continue
-            request = item.request(work.queue)
-            message = self._factory.new(
-                work.queue, answer.document, answer.properties, answer.entries, work.now, request=request
-            )
-            found.append(CheckedDocument(where=item.where, message=message))
+        for item in work.items:
+            result = item.problem if item.problem is not None else next(results)
+            if isinstance(result, MessageError):
+                found.append(self._refuse(work, item, result))
+            else:
+                found.append(CheckedDocument(where=item.where, message=result))
         return found
 
-    def _parse(self, work: Assignment, item: Item) -> PropertyRequest | MessageError:
-        if item.problem is not None:
-            return item.problem
-        try:
-            document = parse_document(item.body)
-            explicit = explicit_properties(self._factory.program, work.queue, item.properties)
-        except MessageError as error:
-            return error
-        return PropertyRequest(queue=work.queue, document=document, explicit=explicit, now=work.now)
-
-    def _refuse(
-        self, work: Assignment, item: Item, error: MessageError, document: Document | None = None
-    ) -> CheckedDocument:
-        about = RefusedMessage.of(work.queue, item.body, error, document)
+    def _refuse(self, work: Assignment, item: Item, error: MessageError) -> CheckedDocument:
+        about = RefusedMessage.of(work.queue, item.body, error, None)
         named = MessageError(error.kind, f"{item.where}: {error.message}", error.code)
         # Not the request of the message itself, which may be accepted under the next program.
         request = f"refused:{item.request(work.queue)}"
         return CheckedDocument(
-            where=item.where, message=self._factory.refused(named, about, work.now, request), refusal=error
+            where=item.where, message=self._factory.make_refusal(named, about, work.now, request), refusal=error
         )
 
 

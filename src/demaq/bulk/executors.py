@@ -25,6 +25,9 @@ from demaq.store.protocol import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+WORKER_ENDED = "its properties cannot be computed: the process that did it came to its end"
+"""The error of an item that ends its worker."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from demaq.bulk.document_checks import Assignment, CheckedDocument, check
-from demaq.bulk.executors import run_with_bisection
+from demaq.bulk.executors import WORKER_ENDED, run_with_bisection
 from demaq.bulk.message_sink import BulkReport, MessageSink, split_batches, split_transactions
 from demaq.bulk.sources import Item
 from demaq.errors import MessageError, OperatorError
@@ -30,8 +30,6 @@ TASK_BYTES_MAX = 8_000_000
 TASKS_FOR_EACH_CORE = 2
 WAVE_BYTES_MAX = 100_000_000
 """Three waves are in memory at a time: one is read, one is checked, one is stored."""
-
-_WORKER_ENDED = "its properties cannot be computed: the process that did it came to its end"
 
 
 class LoadFailed(OperatorError):
@@ -90,8 +88,8 @@ class Load:
     def _refuse(self, item: Item) -> CheckedDocument:
         """Return the error message about a document that ends the worker which checks it."""
         if item.problem is not None:
-            raise LoadFailed(f"{item.where}: not even the message about it can be made: {_WORKER_ENDED}")
-        problem = MessageError("propertyError", _WORKER_ENDED)
+            raise LoadFailed(f"{item.where}: not even the message about it can be made: {WORKER_ENDED}")
+        problem = MessageError("propertyError", WORKER_ENDED)
         [checked] = self._check([(replace(item, properties={}, problem=problem),)])
         return checked
 

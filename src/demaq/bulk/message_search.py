@@ -17,8 +17,8 @@ from demaq.engine.error_routing import ErrorReport, error_queues, read_error
 from demaq.engine.replay import NO_RULE, failed_rule, first_failed_number, is_copy, requests_about
 from demaq.errors import OperatorError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.protocol import Store, StoredMessage
+from demaq.suggestions import describe_unknown
 from demaq.system_properties import ERROR_LEVEL
 
 PAGE_MESSAGES = 500

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from demaq.bulk.executors import ProgramOnStore, open_program, run_with_bisection
+from demaq.bulk.executors import WORKER_ENDED, ProgramOnStore, open_program, run_with_bisection
 from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult, split_range
 from demaq.bulk.message_sink import BulkReport, MessageSink, split_transactions
 from demaq.compiler.plan import Plan
@@ -36,8 +36,6 @@ TASK_MESSAGES_MAX = 1000
 WAVE_TASKS_FOR_EACH_CORE = 2
 LOOK_UP_MAX = 1000
 """How many messages are looked up one by one in the store's requests. For more, all requests of replays are read."""
-
-_WORKER_ENDED = "its properties cannot be computed: the process that did it came to its end"
 
 
 class ReplayBackend(Protocol):
@@ -208,7 +206,7 @@ def _fail_search(numbers: tuple[int, int]) -> SearchResult:
 
 
 def _refuse_copy(item: FoundMessage) -> NewMessage | MessageError:
-    return MessageError("propertyError", _WORKER_ENDED)
+    return MessageError("propertyError", WORKER_ENDED)
 
 
 # --- on an executor --------------------------------------------------------------------------------------------------

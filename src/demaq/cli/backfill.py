@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from demaq.cli.applications import show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.progress_bar import progress
 from demaq.cli.shared_options import SparkOption, conf_option, master_option, pipeline_option, start_command_spark
-from demaq.cli.stores import format_count, json_option, report_errors, show_json, store_option
+from demaq.cli.stores import format_count, json_option, show_json, store_option, tell
 from demaq.engine.migration.migrate_store import MigrationResult
-from demaq.errors import ProgramError
-from demaq.language.diagnostics import Diagnostic
 from demaq.language.loader import load_program
 from demaq.language.program.program import Program
-from demaq.server.offline_migration import fill_in
+from demaq.server.offline_migration import migrate_offline
 from demaq.spark.pipeline import PipelineName
 from demaq.store.location import StoreLocation
 
@@ -52,20 +49,14 @@ def backfill(
     master: str,
     conf: tuple[SparkOption, ...],
     as_json: bool,
-) -> int:
+) -> None:
     """Compute what a changed application needs to know of stored messages.
 
     New properties, slicings and indexes are filled in, and the application is that of the store from then on. No rule
     fires. `demaq run` does the same when it starts; this does it ahead, and on Spark. Run again after an interruption,
     it goes on.
     """
-    try:
-        program = load_program(application)
-    except ProgramError as error:
-        show([Diagnostic.of(item) for item in (error, *error.others)])
-        return 1
-    with report_errors():
-        done = migrate_with_progress(program, place, discard, pipeline, master, conf)
+    done = migrate_with_progress(load_program(application), place, discard, pipeline, master, conf)
     if as_json:
         counts = done or MigrationResult()
         show_json({"messages": counts.looked_at, "changed": counts.changed, "failed": counts.failed})
@@ -76,7 +67,6 @@ def backfill(
         click.echo(
             f"{format_count(done.looked_at, 'message')} looked at, {done.changed:,} with other properties{failed}"
         )
-    return 0
 
 
 def migrate_with_progress(
@@ -87,9 +77,9 @@ def migrate_with_progress(
     master: str,
     conf: tuple[SparkOption, ...],
 ) -> MigrationResult | None:
-    """Bring a store under a program, with a bar that shows how far it is."""
+    """Migrate a store to a program with a progress bar. Return what was done, or None if nothing has changed."""
     with _spark(pipeline, master, conf, place.folder) as spark:
-        return fill_in(program, place.where, discard, _tell, spark.session, spark.progress)
+        return migrate_offline(program, place.where, discard, tell, spark.session, spark.progress)
 
 
 @dataclass(slots=True)
@@ -123,7 +113,3 @@ def _spark(
             lambda: opened.enter_context(start_command_spark(master, conf, folder)).session,
             lambda messages: opened.enter_context(progress("filling in", messages)),
         )
-
-
-def _tell(line: str) -> None:
-    click.echo(line, err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import StoreOption, format_count, report_errors, store_option
+from demaq.cli.stores import StoreOption, format_count, store_option
 from demaq.errors import OperatorError
 from demaq.store.backup import back_up
 from demaq.store.location import StoreLocation
@@ -17,11 +17,10 @@ from demaq.store.location import StoreLocation
 def backup(destination: StoreLocation, place: StoreLocation) -> None:
     """Back a store up into a new folder: all of it, as it is at one moment.
 
-    Works beside a running node and on a store at rest. The backup is verified before it gets its name.
+    Works while a node runs, and offline. The backup is verified before it gets its name.
     """
-    with report_errors():
-        if destination.is_on_server:
-            raise OperatorError("a backup is a folder: give the name of a new one")
-        made = back_up(place, destination.folder)
+    if destination.is_on_server:
+        raise OperatorError("a backup is a folder: give the name of a new one")
+    made = back_up(place, destination.folder)
     sizes = f"{format_count(made.messages, 'message')}, newest number {made.newest:,}, {made.size:,} bytes"
     click.echo(f"{place}: {sizes} in {destination}")

@@ -16,7 +16,6 @@ from demaq.cli.stores import (
     print_empty,
     print_next_page,
     program_of,
-    report_errors,
     show_json,
     store_option,
 )
@@ -37,12 +36,8 @@ def collections() -> None:
 def load(name: str, files: tuple[Path, ...], place: StoreLocation) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
-    with report_errors():
-        node = open_for_writing(place)
-        try:
-            version = node.load_collection(name, documents)
-        finally:
-            node.close()
+    with open_for_writing(place) as node:
+        version = node.load_collection(name, documents)
     click.echo(f"collection {name}: {format_count(len(files), 'document')}, version {version}")
 
 
@@ -66,7 +61,7 @@ def list_collections(place: StoreLocation, limit: int, after: str | None, as_jso
             state = f"{format_count(count, 'document')}, version {version}" if version else "not loaded"
             click.echo(f"{name}: {state}")
         if not shown:
-            print_empty("no collections" if after is None else f"no further collections behind {after}")
+            print_empty("no collections" if after is None else f"no more collections after {after}")
     print_next_page(found, limit, lambda item: item[0])
 
 

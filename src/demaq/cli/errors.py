@@ -8,21 +8,17 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.message_state import State, states
-from demaq.cli.messages import expect_queue, format_message, format_prefix
+from demaq.cli.messages import expect_queue, format_message, format_prefix, list_messages
 from demaq.cli.stores import (
     fit_line,
     json_option,
     open_for_reading,
     paged,
     parse_number,
-    print_empty,
-    print_next_page,
     program_of,
-    show_json,
     store_option,
     terminal_width,
 )
-from demaq.control.message_json import encode_for_listing as message_json
 from demaq.engine.error_routing import error_head, error_queues
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
@@ -51,32 +47,24 @@ def errors(
             expect_queue(store, queue)
         found.sort(key=lambda message: message.seq)
         known = {} if as_json else states(store, found[:limit])
-    if as_json:
-        show_json([message_json(message) for message in found[:limit]])
-    else:
-        for message in found[:limit]:
-            click.echo("\n".join(error_lines(message, known[message.seq])))
-        if not found:
-            print_empty(f"no {'further ' if last else ''}messages in {', '.join(queues)}")
-    print_next_page(found, limit, lambda message: message.seq)
+    empty = f"no {'further ' if last else ''}messages in {', '.join(queues)}"
+    list_messages(found, known, limit, as_json, empty, format_error)
 
 
-def error_lines(message: StoredMessage, state: State) -> list[str]:
-    """Return what kind of error lies where, and what is said about it. Messages that are no errors take one line."""
+def format_error(message: StoredMessage, state: State) -> str:
+    """Return the kind of an error and its queue, and its description below it. Other messages take one line."""
     root = error_head(message.body)
     if root is None:
-        return [format_message(message, state)]
+        return format_message(message, state)
     rule, about_id = root.findtext("rule"), root.findtext("messageId")
     # What was refused when it came from outside has no number.
     about = f"message {about_id}" if about_id is not None else f"a document for {root.findtext('queue')}"
     about = f"rule {rule}, {about}" if rule else about
     said = f"{about}: {root.findtext('code')}: {root.findtext('description')}"
     head = format_prefix(message, state)
-    return [head + fit_line(f"{root[0].tag} in {message.queue}", len(head)), *_wrap(said)]
-
-
-def _wrap(text: str) -> list[str]:
     blank = " " * INDENT
-    return wrap(
-        text, terminal_width(), initial_indent=blank, subsequent_indent=blank, max_lines=SAID_LINES_MAX, placeholder="…"
+    lines = wrap(
+        said, terminal_width(), initial_indent=blank, subsequent_indent=blank, max_lines=SAID_LINES_MAX, placeholder="…"
     )
+    kind = str(root[0].tag)
+    return "\n".join([head + fit_line(f"{kind} in {message.queue}", len(head)), *lines])

@@ -12,7 +12,8 @@ from demaq.cli.command_classes import ExampleFirst
 from demaq.compiler.explain import explain as explain_plan
 from demaq.compiler.explain import explain_json
 from demaq.compiler.planner import make_plan
-from demaq.language.resolving.suggestions import describe_unknown
+from demaq.language.gateway_policies import describe_gateway_policies
+from demaq.suggestions import describe_unknown
 
 
 @click.command(
@@ -33,9 +34,9 @@ from demaq.language.resolving.suggestions import describe_unknown
 def explain(application: tuple[str, ...], rule: str | None, queue: str | None, as_json: bool) -> None:
     """Show how an application will be executed.
 
-    Which rules are asked about a message, what they read and by which path, what they write, and which queues answer
-    the senders of a gateway. APP is a .dmq file or
-    a folder of them; `-` reads standard input.
+    Which rules are asked about a message, what they read and by which path, what they write, which queues answer the
+    senders of a gateway, and what its policies demand. APP is a .dmq file or a folder of them; `-` reads standard
+    input.
     """
     plan = make_plan(load_or_exit(application))
     if rule is not None and rule not in plan.rules:
@@ -43,7 +44,8 @@ def explain(application: tuple[str, ...], rule: str | None, queue: str | None, a
     if queue is not None and queue not in plan.queues:
         raise click.UsageError(describe_unknown("queue", queue, plan.queues))
     answers = answers_of(plan)
+    policies = describe_gateway_policies(plan.program)
     if as_json:
-        click.echo(json.dumps(explain_json(plan, rule, queue, answers), indent=2))
+        click.echo(json.dumps(explain_json(plan, rule, queue, answers, policies), indent=2))
     else:
-        click.echo(explain_plan(plan, rule, queue, answers))
+        click.echo(explain_plan(plan, rule, queue, answers, policies))

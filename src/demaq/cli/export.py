@@ -35,7 +35,7 @@ def export(
 ) -> None:
     """Write the messages of a queue into a folder.
 
-    All of them as they are at one moment. Works beside a running node and on a store at rest.
+    All of them as they are at one moment. Works while a node runs, and offline.
     """
     with open_for_reading(place) as store, store.at_one_snapshot(), create_export_folder(target) as unfinished:
         program = program_of(store)

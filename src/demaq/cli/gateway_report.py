@@ -1,4 +1,4 @@
-"""What `demaq run` says about gateways: where they listen, their settings, and that they are at work."""
+"""Gateways of `demaq run`: their options and settings, and what is reported when they start."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def settings_of(
 def start_gateways(
     node: Node, settings: Settings, http: Address | None, smtp: Address | None, tell: Callable[[str], None]
 ) -> Gateways:
-    """Raises an OperatorError if an address cannot be used."""
+    """Start the gateways of a node, and report where they listen. Raises an OperatorError."""
     program = node.program
     if http is None and has_http_gateways(program):
         http = HTTP_DEFAULT

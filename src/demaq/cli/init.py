@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-from demaq.cli.applications import show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.stores import format_count, store_option
-from demaq.errors import ProgramError
-from demaq.language.diagnostics import Diagnostic
 from demaq.language.loader import load_program
 from demaq.server.offline_node import make_store
 from demaq.store.location import StoreLocation
@@ -17,17 +14,12 @@ from demaq.store.location import StoreLocation
 @click.command(cls=ExampleFirst, example="$ demaq init orders.dmq --store orders")
 @click.argument("application", nargs=-1, required=True, metavar="APP...")
 @store_option
-def init(application: tuple[str, ...], place: StoreLocation) -> int:
+def init(application: tuple[str, ...], place: StoreLocation) -> None:
     """Make a store for an application, and run nothing.
 
     Messages and collections can be put into it before `demaq run` processes them. `demaq run` makes a store by itself.
     """
-    try:
-        program = load_program(application)
-        make_store(program, place)
-    except ProgramError as error:
-        show([Diagnostic.of(item) for item in (error, *error.others)])
-        return 1
+    program = load_program(application)
+    make_store(program, place)
     sizes = f"{format_count(len(program.queues) - 1, 'queue')}, {format_count(len(program.rules), 'rule')}"
     click.echo(f"made a new store in {place}: {sizes}")
-    return 0

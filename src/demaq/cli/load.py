@@ -15,11 +15,10 @@ from demaq.cli.stores import (
     json_option,
     open_for_reading,
     open_for_writing,
-    report_errors,
     show_json,
     store_option,
 )
-from demaq.engine.intake import expect_queue, explicit_properties
+from demaq.engine.intake import expect_queue, type_properties
 from demaq.language.loader import load_program_texts
 from demaq.spark.master import is_local
 from demaq.spark.packaging import read_companion_files
@@ -61,31 +60,28 @@ def load(
     layout = Layout(row_tag=row_tag, body=body, properties=columns)
     report = BulkReport()
     refusal: DocumentRefused | None = None
-    with report_errors():
-        digest, files = _program(place, queue, columns)
-        sources = find_files(paths)
-        total = count_documents(sources, layout)
-        target = open_for_writing(place)
-        try:
-            with (
-                start_command_spark(master, conf, place.folder) as spark,
-                progress(f"loading {queue}", total) as advance,
-            ):
-                work = Load(
-                    session=spark.session,
-                    target=target,
-                    files=files,
-                    companions={} if is_local(master) else read_companion_files(files),
-                    digest=digest,
-                    queue=queue,
-                    strict=strict,
-                    advance=advance,
-                )
-                work.run(read_documents(sources, layout), report)
-        except DocumentRefused as refused:
-            refusal = refused
-        finally:
-            target.close()
+    digest, files = _program(place, queue, columns)
+    sources = find_files(paths)
+    total = count_documents(sources, layout)
+    try:
+        with (
+            open_for_writing(place) as target,
+            start_command_spark(master, conf, place.folder) as spark,
+            progress(f"loading {queue}", total) as advance,
+        ):
+            work = Load(
+                session=spark.session,
+                target=target,
+                files=files,
+                companions={} if is_local(master) else read_companion_files(files),
+                digest=digest,
+                queue=queue,
+                strict=strict,
+                advance=advance,
+            )
+            work.run(read_documents(sources, layout), report)
+    except DocumentRefused as refused:
+        refusal = refused
     _show(queue, report, as_json)
     if refusal is not None:
         raise click.ClickException(str(refusal))
@@ -93,12 +89,12 @@ def load(
 
 
 def _program(place: StoreLocation, queue: str, properties: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """Digest and files of the application that runs, or ran last. Raises where it does not take what is to come."""
+    """Return digest and files of the application of a store. Raises if it has no such queue or properties."""
     with open_for_reading(place) as store:
         _, digest, files = program_on(store, place)
     program = load_program_texts(files)
     expect_queue(program, queue)
-    explicit_properties(program, queue, dict.fromkeys(properties, ""))
+    type_properties(program, queue, dict.fromkeys(properties, ""))
     return digest, files
 
 

@@ -17,7 +17,8 @@ import click
 
 from demaq._version import __version__
 from demaq.cli.command_classes import ExampleFirstGroup, LazyCommand
-from demaq.errors import OperatorError
+from demaq.errors import MessageError, OperatorError, ProgramError
+from demaq.language.diagnostics import Diagnostic
 from demaq.server.startup import announce, store_in
 
 # Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
@@ -73,7 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 CLONE_COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demaq_bench.commands.demo:demo", "Process requests for offers on Spark and check every answer."),
-    "bench": ("demaq_bench.commands.bench:bench", "Measure a node beside code written by hand."),
+    "bench": ("demaq_bench.commands.bench:bench", "Measure a node and hand-written code."),
 }
 """What a clone of the project has besides: measuring is no part of the package that is installed."""
 if find_spec("demaq_bench") is not None:
@@ -152,6 +153,12 @@ def run(command: click.Command, args: Sequence[str]) -> int:
         return EXIT_AT_FAULT
     except OperatorError as error:
         _say(str(error))
+        return EXIT_AT_FAULT
+    except MessageError as error:
+        _say(error.message)
+        return EXIT_AT_FAULT
+    except ProgramError as error:
+        click.echo("\n\n".join([Diagnostic.of(item).render() for item in (error, *error.others)]), err=True)
         return EXIT_AT_FAULT
     except UnicodeEncodeError as error:
         _say(f"{error.object!r} is not UTF-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -21,10 +21,10 @@ from demaq.cli.stores import (
     store_option,
 )
 from demaq.control.message_json import encode_for_listing as message_json
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
+from demaq.suggestions import describe_unknown
 
 
 @click.command(cls=ExampleFirst, example="$ demaq messages orders --store orders")
@@ -46,14 +46,20 @@ def messages(queue: str, place: StoreLocation, everything: bool, limit: int, aft
 
 
 def list_messages(
-    found: list[StoredMessage], known: Mapping[int, State], limit: int, as_json: bool, empty: str
+    found: list[StoredMessage],
+    known: Mapping[int, State],
+    limit: int,
+    as_json: bool,
+    empty: str,
+    to_text: Callable[[StoredMessage, State], str] | None = None,
 ) -> None:
-    """A page of messages, for people or programs. `known` has their states, for people."""
+    """Print a page of messages. `known` has their states, for people; `to_text` formats one, by default on one line."""
+    to_text = to_text or format_message
     if as_json:
         show_json([message_json(message) for message in found[:limit]])
     else:
         for message in found[:limit]:
-            click.echo(format_message(message, known[message.seq]))
+            click.echo(to_text(message, known[message.seq]))
         if not found:
             print_empty(empty)
     print_next_page(found, limit, lambda message: message.seq)
@@ -73,5 +79,5 @@ def format_message(message: StoredMessage, state: State) -> str:
 
 
 def format_prefix(message: StoredMessage, state: State) -> str:
-    """Of the line about a message, what is the same for all."""
+    """Return the beginning of the line about a message: number, state and time."""
     return f"{message.seq:>8}  {state:<5}  {message.created:%Y-%m-%d %H:%M:%S}  "

@@ -13,7 +13,7 @@ import click
 from demaq.quantities import duration_of, size_of
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class Duration(click.ParamType[timedelta]):
     """`90s`, `10m`, `12h`, `7d`, `2w`."""
 
     name = "duration"
@@ -37,7 +37,7 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class Size(click.ParamType[int]):
     """`500MB`, `2GB`, `1GiB`: at least so many bytes."""
 
     name = "size"
@@ -57,7 +57,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic only since cli
         return size
 
 
-class TimeOrAge(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class TimeOrAge(click.ParamType[datetime]):
     """`2026-11-16`, `2026-11-16T08:30`, `2026-11-16T08:30+01:00`, or how long ago: `2h`. Without a zone it is UTC."""
 
     name = "time"
@@ -96,7 +96,7 @@ def parse_properties(items: Iterable[str]) -> dict[str, str]:
 
 
 def _is_text(value: str) -> bool:
-    """Bytes that are no characters come from the shell as halves of characters."""
+    """Return whether a value is UTF-8. Python represents other bytes of the command line as lone surrogates."""
     return not any(["\ud800" <= character <= "\udfff" for character in value])
 
 

@@ -47,5 +47,5 @@ def queues(place: StoreLocation, everything: bool, limit: int, after: str | None
                 f"{name}: {format_count(count, 'message')}{f', {waiting:,} waiting' if name in processed else ''}"
             )
         if not shown:
-            print_empty("no queue holds messages" if after is None else f"no further queues behind {after}")
+            print_empty("no queue holds messages" if after is None else f"no more queues after {after}")
     print_next_page(found, limit, lambda item: item[0])

@@ -12,10 +12,9 @@ from demaq.cli.stores import (
     open_for_writing,
     parse_number,
     print_empty,
-    report_errors,
     store_option,
 )
-from demaq.server.offline_node import StoreAtRest
+from demaq.server.offline_node import OfflineNode
 from demaq.server.redelivery import find_given_up
 from demaq.store.deliveries import ATTEMPTS_MAX
 from demaq.store.location import StoreLocation
@@ -42,11 +41,7 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: StoreLocation) -> 
         if not messages:
             print_empty(f"nothing that {queue} has given up is still stored")
             return
-    with report_errors():
-        node = open_for_writing(place)
-        try:
-            node.redeliver(messages)
-        finally:
-            node.close()
-    when = "when a node runs" if isinstance(node, StoreAtRest) else "now"
+    with open_for_writing(place) as node:
+        node.redeliver(messages)
+    when = "when a node runs" if isinstance(node, OfflineNode) else "now"
     click.echo(f"{format_count(len(messages), 'message')} will be sent again {when}")

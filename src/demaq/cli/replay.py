@@ -28,7 +28,6 @@ from demaq.cli.stores import (
     json_option,
     open_for_reading,
     open_for_writing,
-    report_errors,
     show_json,
     store_option,
 )
@@ -38,20 +37,20 @@ from demaq.control.client import RemoteNode, running_node
 from demaq.errors import StoreError
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.loader import load_program, load_program_texts
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.server.message_watch import Watch
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
 from demaq.store.location import StoreLocation
 from demaq.store.opening import program_on
 from demaq.store.protocol import Store
+from demaq.suggestions import describe_unknown
 
 SPARK_NUMBERS_MIN = 200_000
 SPARK_COPIES_MIN = 20_000
 """Fewer numbers are looked through, and fewer copies made, more quickly than Spark starts, on two cores."""
 LOOK_EVERY_SECONDS = 0.1
 KEEP = timedelta(days=36_500)
-"""A replay on a offline store removes nothing: how long messages are kept is said when the application runs."""
+"""A replay on an offline store removes nothing: how long messages are kept is said when the application runs."""
 SHOWN_MAX = 10
 """So many numbers of messages are shown."""
 NAME_LENGTH_MAX = 100
@@ -93,8 +92,8 @@ def replay(
     """Run stored or failed messages again.
 
     Copies of them are put into their queues, and processed by the node that runs on the store, or else right here.
-    Each is run again once: an interrupted replay is run again and goes on. With APP, a store at rest is brought under
-    that application first.
+    Each is run again once: an interrupted replay is run again and continues. With APP and offline, the store is
+    migrated to that application first.
     """
     if not (queues or rule or codes):
         raise click.UsageError("say what to run again: --queue, --rule or --error (--error '*' for all that failed)")
@@ -102,23 +101,22 @@ def replay(
         raise click.UsageError(f"--name is one line of at most {NAME_LENGTH_MAX} characters")
     filters = Filters(queues=queues, rule=rule, codes=codes, since=since, until=until)
     spark = _ReplaySpark(pipeline, master, conf, place)
-    with report_errors():
-        node = running_node(place)
-        if application and node is not None:
-            raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
-        if application and not dry_run:
-            _migrate(application, spark)
-        known = _program(place, application if dry_run else ())
-        with open_for_reading(place) as store:
-            work = _Work(store, known, filters, name, spark)
-            Finder(known.plan, filters).check()
-            if dry_run:
-                with ExitStack() as opened:
-                    found = work.find(opened)
-                _show_plan(found, work.before(found.select_newest()), filters, as_json)
-                return 0
-            found, report, numbers = work.run()
-        state = _wait_for_copies(node, work.watch, numbers, known, spark)
+    node = running_node(place)
+    if application and node is not None:
+        raise StoreError("a node runs on the store, under its own application: leave APP out, or stop it first")
+    if application and not dry_run:
+        _migrate(application, spark)
+    known = _program(place, application if dry_run else ())
+    with open_for_reading(place) as store:
+        work = _Work(store, known, filters, name, spark)
+        Finder(known.plan, filters).check()
+        if dry_run:
+            with ExitStack() as opened:
+                found = work.find(opened)
+            _show_plan(found, work.before(found.select_newest()), filters, as_json)
+            return 0
+        found, report, numbers = work.run()
+    state = _wait_for_copies(node, work.watch, numbers, known, spark)
     _show(found, report, state, filters, as_json)
     targets = {each.queue for each in found.select_newest()}
     if node is None and report.stored and any([is_outgoing(known.plan.program, target) for target in targets]):
@@ -128,7 +126,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class _ReplaySpark:
-    """How the operator wants Spark to be used."""
+    """The options for Spark."""
 
     pipeline: PipelineName
     master: str
@@ -162,7 +160,7 @@ class _Work:
 
     def __init__(self, store: Store, known: _Known, filters: Filters, name: str, spark: _ReplaySpark) -> None:
         self._store = store
-        self._describe_count = known
+        self._known = known
         self._filters = filters
         self._name = name
         self._spark = spark
@@ -176,17 +174,16 @@ class _Work:
         with ExitStack() as opened:
             found = self.find(opened)
             newest = found.select_newest()
-            hands = self._choose_backend(opened, len(newest), SPARK_COPIES_MIN)
-            target = open_for_writing(self._spark.place)
-            opened.callback(target.close)
+            backend = self._choose_backend(opened, len(newest), SPARK_COPIES_MIN)
+            target = opened.enter_context(open_for_writing(self._spark.place))
             with progress("storing copies", len(newest)) as advance:
-                numbers = self._replay(target, advance).run(hands, newest, report)
+                numbers = self._replay(target, advance).run(backend, newest, report)
         return found, report, numbers
 
     def find(self, opened: ExitStack) -> SearchResult:
-        hands = self._choose_backend(opened, self._last, SPARK_NUMBERS_MIN)
+        backend = self._choose_backend(opened, self._last, SPARK_NUMBERS_MIN)
         with progress("looking for messages", self._last) as advance:
-            return hands.find(self._filters, self._last, advance)
+            return backend.find(self._filters, self._last, advance)
 
     def before(self, found: Sequence[FoundMessage]) -> int:
         return len(self._replay(None, lambda done: None).find_known(found))
@@ -195,15 +192,15 @@ class _Work:
         return Replay(
             store=self._store,
             target=target,
-            digest=self._describe_count.digest,
+            digest=self._known.digest,
             name=self._name,
             watch=self.watch,
             advance=advance,
         )
 
     def _choose_backend(self, opened: ExitStack, count: int, minimum: int) -> ReplayBackend:
-        """Spark where so much is to be done, and where it runs already; else a worker process."""
-        files, place = self._describe_count.files, self._spark.place
+        """Return Spark if there is enough to do or it runs already, else a worker process."""
+        files, place = self._known.files, self._spark.place
         if self._on_spark is None and self._spark.is_for(count, minimum):
             running = opened.enter_context(start_command_spark(self._spark.master, self._spark.conf, place.folder))
             self._on_spark = SparkBackend(running.session, ProgramOnStore.of(files, place.where))
@@ -211,7 +208,7 @@ class _Work:
             return self._on_spark
         evaluator = ProcessEvaluator(files, place.where)
         opened.callback(evaluator.close)
-        return LocalBackend(self._describe_count.plan, self._store, evaluator)
+        return LocalBackend(self._known.plan, self._store, evaluator)
 
 
 def _migrate(application: Sequence[str], spark: _ReplaySpark) -> None:
@@ -223,7 +220,7 @@ def _migrate(application: Sequence[str], spark: _ReplaySpark) -> None:
 def _wait_for_copies(
     node: RemoteNode | None, watch: str, numbers: Sequence[int], known: _Known, spark: _ReplaySpark
 ) -> dict[str, Any]:
-    """Wait until the copies are processed; what has become of them."""
+    """Wait until the copies are processed. Return their outcomes."""
     if node is not None:
         node.watch(watch, numbers)
         return _wait(lambda: node.read_watch(watch))

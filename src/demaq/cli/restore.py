@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import StoreOption, format_count, report_errors, store_option
+from demaq.cli.stores import StoreOption, format_count, store_option
 from demaq.errors import OperatorError
-from demaq.store import restore as restoring
+from demaq.store.backup import restore as restore_backup
 from demaq.store.location import StoreLocation
 
 
@@ -20,9 +20,8 @@ def restore(backup: StoreLocation, place: StoreLocation) -> None:
     The backup is verified before, the store after. A new epoch begins: other nodes take none of its new messages for
     one that they know.
     """
-    with report_errors():
-        if backup.is_on_server:
-            raise OperatorError("a backup is a folder, as demaq backup makes it")
-        restored = restoring.restore(backup.folder, place)
+    if backup.is_on_server:
+        raise OperatorError("a backup is a folder, as demaq backup makes it")
+    restored = restore_backup(backup.folder, place)
     sizes = f"{format_count(restored.messages, 'message')}, newest number {restored.newest:,}"
     click.echo(f"{place}: {sizes} from {backup}; a new epoch begins")

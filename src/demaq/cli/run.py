@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
 import click
 
-from demaq.cli.applications import show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.gateway_report import Address, ListenAddress, settings_of, start_gateways
 from demaq.cli.parameters import Duration, Seconds, Size
@@ -28,7 +30,7 @@ from demaq.cli.shared_options import (
 from demaq.cli.stores import format_count, store_option, tell
 from demaq.control.client import running_node
 from demaq.engine.engine import HOPS_MAX
-from demaq.errors import OperatorError, ProgramError, StoreError, StoreHeld
+from demaq.errors import OperatorError, StoreError, StoreHeld
 from demaq.evaluation.native.native_settings import EvaluatorName
 from demaq.evaluation.workers.process import (
     RULE_MEMORY_BYTES_MIN,
@@ -37,7 +39,6 @@ from demaq.evaluation.workers.process import (
     RULE_TIMEOUT_SECONDS_MIN,
 )
 from demaq.gc_tuning import tune_gc
-from demaq.language.diagnostics import Diagnostic
 from demaq.language.loader import load_program
 from demaq.server.control_server import ControlServer
 from demaq.server.node import Node
@@ -129,7 +130,7 @@ def run(
     """Run an application on a store until it is stopped.
 
     What is different from the application that ran last is shown before it happens. SIGTERM and Ctrl-C stop it when
-    what waits is processed, a second one behind the current round; the next run goes on where it was.
+    what waits is processed, a second one after the current round; the next run goes on where it was.
     """
 
     def open_node() -> Node:
@@ -152,22 +153,13 @@ def run(
 
     if standby:
         end_announcement()  # commands should not wait for a node that may start in a month
-    try:
-        program = load_program(application)
-        node = _retry_while_held(place, open_node)
-    except ProgramError as error:
-        show([Diagnostic.of(item) for item in (error, *error.others)])
-        return 1
-    except OperatorError as error:
-        raise click.ClickException(str(error)) from None
+    program = load_program(application)
+    node = _retry_while_held(place, open_node)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is raised besides, and said by us
-    signals = _Signals()
+    signals = Signals()
     try:
         control = ControlServer(node)
-    except OperatorError as error:
-        node.stop()
-        raise click.ClickException(str(error)) from None
     except BaseException:
         node.stop()
         raise
@@ -177,10 +169,10 @@ def run(
         try:
             known = settings_of(node.program, settings, tls_cert, tls_key, ca)
             gateways = start_gateways(node, known, http, smtp, tell)
-        except OperatorError as error:
+        except OperatorError:
             control.close()
             node.stop()
-            raise click.ClickException(str(error)) from None
+            raise
     tune_gc()
     node.start()
     sizes = f"{format_count(len(node.program.queues) - 1, 'queue')}, {format_count(len(node.program.rules), 'rule')}"
@@ -212,42 +204,49 @@ def _retry_while_held(place: StoreLocation, open_node: Callable[[], Node]) -> No
     return retry_while_starting(place.where, open_unless_running, tell)
 
 
-class _Signals:
-    """How often SIGTERM or Ctrl-C have come, or SIGHUP, with which a terminal is closed."""
+class Signals:
+    """Counts SIGTERM, SIGINT (Ctrl-C) and SIGHUP, which a closed terminal sends.
+
+    Handlers run in the main thread, between any two instructions of what it is doing. So they take no lock, which that
+    may hold: not even that of a threading.Event, for which the main thread waits.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self._came = threading.Event()
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
             signal.signal(signal.SIGHUP, self._on_signal)
 
     def wait(self, seconds: float) -> None:
-        self._came.wait(seconds)
+        """Wait for the first signal, at most so long."""
+        select.select([self._reader], [], [], seconds)
 
     def ignore(self) -> None:
-        """From now on nothing ends the process but itself: Python would let them kill it in its last moments."""
+        """Ignore signals from now on: Python would let them kill the process while it ends."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
-        self._came.set()
+        with suppress(BlockingIOError):  # the pipe is full: a wait ends in any case
+            os.write(self._writer, b"\0")
 
 
-def _end(node: Node, signals: _Signals) -> None:
+def _end(node: Node, signals: Signals) -> None:
     """Work off what waits; a second signal ends that after the current round."""
     ending = threading.Thread(target=node.stop, kwargs={"drain": True}, name="demaq-ending")
     ending.start()
     began = time.monotonic()
-    told = hurried = False
+    is_reported = hurried = False
     while ending.is_alive():
         ending.join(LOOK_EVERY_SECONDS)
         if signals.count > 1 and not hurried:
             hurried = True
             node.hurry()
-            tell("stopping behind the current round")
-        elif not told and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
-            told = True
+            tell("stopping after the current round")
+        elif not is_reported and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
+            is_reported = True
             tell("processing what waits; stop again to leave it for the next run")

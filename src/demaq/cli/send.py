@@ -9,7 +9,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import STDIN, parse_properties, read_stdin
-from demaq.cli.stores import json_option, open_for_writing, report_errors, show_json, store_option
+from demaq.cli.stores import json_option, open_for_writing, show_json, store_option
 from demaq.errors import DemaqError, MessageError
 from demaq.store.location import StoreLocation
 
@@ -31,7 +31,7 @@ def send(
 ) -> int:
     """Put messages into a queue.
 
-    The id of each is printed when it is stored for good. Works with a running node and on a store at rest.
+    The id of each is printed when it is stored for good. Works while a node runs, and offline.
     """
     given = parse_properties(properties)
     if request is not None and len(files) > 1:
@@ -43,20 +43,16 @@ def send(
     bodies = [read_stdin() if file == STDIN else Path(file).read_bytes() for file in files]
     sent: dict[str, Any] = {"queue": queue, "ids": []}
     problem: str | None = None
-    with report_errors():
-        node = open_for_writing(place)
-        try:
-            for file, body in zip(files, bodies, strict=True):
-                try:
-                    sent["ids"].append(str(node.enqueue(queue, body, given, request)))
-                except DemaqError as error:
-                    # Those in front of it are stored: their sender needs their ids.
-                    problem = _problem(file, error)
-                    break
-                if not as_json:
-                    click.echo(sent["ids"][-1])
-        finally:
-            node.close()
+    with open_for_writing(place) as node:
+        for file, body in zip(files, bodies, strict=True):
+            try:
+                sent["ids"].append(str(node.enqueue(queue, body, given, request)))
+            except DemaqError as error:
+                # Messages before it are stored: their sender needs their ids.
+                problem = _problem(file, error)
+                break
+            if not as_json:
+                click.echo(sent["ids"][-1])
     if as_json and (sent["ids"] or problem is None):
         show_json(sent)
     if problem is not None:

@@ -35,7 +35,7 @@ SparkOption = tuple[str, str]
 """The name of one of Spark's own settings, and its value."""
 
 
-class Setting(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class Setting(click.ParamType[SparkOption]):
     """`spark.executor.memory=2g`."""
 
     name = "setting"
@@ -48,7 +48,9 @@ class Setting(click.ParamType):  # type: ignore[type-arg]  # generic only since 
             self.fail(f"{value} is not a setting such as spark.driver.memory=2g", param, ctx)
         if key == SECRET:
             self.fail(
-                f"everybody can read a command line; write the secret to a file, and say {SECRET_FILE}=FILE", param, ctx
+                f"all users can read a command line; write the secret to a file: {SECRET_FILE}=FILE",
+                param,
+                ctx,
             )
         return key, text
 
@@ -60,7 +62,7 @@ def pipeline_option(default: str) -> Callable[[Any], Any]:
         default=default,
         show_default=True,
         metavar="NAME",
-        help="Where rounds are evaluated: spark, inline (beside the node), or auto: wherever it is quicker.",
+        help="Where rounds are evaluated: spark, inline (in worker processes), or auto: wherever it is quicker.",
     )
 
 

@@ -45,13 +45,13 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
 
     --limit and --after are about what it caused.
     """
-    behind = parse_number(after, "--after")
+    last = parse_number(after, "--after")
     with open_for_reading(place) as store:
         message = store.message(parse_number(message_id, "ID"))
         if message is None:
             raise click.ClickException(f"there is no message {message_id}: it never was, or it was removed")
         causes = _read_causes(store, message)
-        found = [seq for seq in store.caused_by(message.seq) if seq > behind]
+        found = [seq for seq in store.caused_by(message.seq) if seq > last]
         effects = [store.message(seq) for seq in found[:limit]]
         state = states(store, [message])[message.seq]
         copies = [seq for seq in copies_of(store, first_number(message)) if seq != message.seq]
@@ -66,9 +66,9 @@ def show(message_id: str, place: StoreLocation, limit: int, after: str | None, a
             }
         )
     else:
-        chain, effects_told = _chain(message, causes), _effects(caused, len(found))
-        for line in (*_state(message, state), *_lineage(message, copies), *chain, *effects_told):
-            click.echo(line)
+        lines = [*_state(message, state), *_lineage(message, copies)]
+        lines += [*_chain(message, causes), *_effects(caused, len(found))]
+        click.echo("\n".join(lines))
         click.echo(message.body)
     print_next_page(found, limit, lambda seq: seq)
 
@@ -102,7 +102,7 @@ def _state(message: StoredMessage, state: State) -> list[str]:
 
 
 def _chain(message: StoredMessage, causes: list[StoredMessage]) -> list[str]:
-    """The way back to where it began: each line says which message was processed and by which rule it went on."""
+    """Return the chain of causes back to the first message, a line for each with its rule."""
     if message.trigger is None:
         return ["came from outside"]
     lines: list[str] = []

@@ -21,9 +21,9 @@ from demaq.cli.stores import (
 )
 from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
+from demaq.suggestions import describe_unknown
 
 
 @click.command(cls=ExampleFirst, example="$ demaq slices orderMsgs --store orders")

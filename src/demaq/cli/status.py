@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import format_count, json_option, node_on, report_errors, show_json, store_option
+from demaq.cli.stores import format_count, json_option, node_on, show_json, store_option
 from demaq.store.location import StoreLocation
 
 RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
@@ -24,14 +24,13 @@ def status(place: StoreLocation, as_json: bool) -> None:
     How many messages it has processed since it started, where its rounds were evaluated and why, what its gateways have
     received and sent, and what keeps it from going on, if anything does.
     """
-    with report_errors():
-        found = node_on(place).status()
+    found = node_on(place).status()
     if as_json:
         show_json(found)
         return
     click.echo(f"running    since {found['started']}, process {found['pid']}")
     click.echo(f"processed  {format_count(found['processed'], 'message')}, {found['waiting']:,} waiting")
-    for where, name in (("inline", "beside the node"), ("spark", "on Spark")):
+    for where, name in (("inline", "in worker processes"), ("spark", "on Spark")):
         rounds, messages = found["rounds"][where], found["messages"][where]
         click.echo(f"rounds     {rounds:,} {name} with {format_count(messages, 'message')}")
     threshold = found["threshold"]

@@ -1,17 +1,17 @@
-"""What the commands about a store share: where it is, what it knows by name, how listings are paged."""
+"""What commands on a store share: its option, opening it, and listings in pages."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from demaq.errors import MessageError, NodeMissing, OperatorError, ProgramError
+from demaq.errors import NodeMissing, ProgramError
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
 from demaq.server.startup import DEFAULT_STORE, retry_while_starting
@@ -21,7 +21,7 @@ from demaq.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from demaq.control.client import RemoteNode
-    from demaq.server.offline_node import StoreAtRest
+    from demaq.server.offline_node import OfflineNode
 
 PAGE = 50
 WIDTH = 80
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class StoreOption(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.2
+class StoreOption(click.ParamType[StoreLocation]):
     """A folder, or `postgresql://user@host/database`."""
 
     name = "store"
@@ -43,8 +43,7 @@ class StoreOption(click.ParamType):  # type: ignore[type-arg]  # generic only si
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> StoreLocation:
         if isinstance(value, StoreLocation):
             return value
-        with report_errors():
-            return place_of(str(value))
+        return place_of(str(value))
 
 
 def store_option(function: F) -> F:
@@ -64,29 +63,27 @@ def json_option(function: F) -> F:
 
 
 def paged(function: F) -> F:
-    """`--limit` and `--after`: a listing goes on after the last thing it showed."""
+    """Add `--limit` and `--after`, by which a listing continues after the last item shown."""
     function = click.option(
         "--limit", default=PAGE, show_default=True, type=click.IntRange(1), help="Show at most so many."
     )(function)
-    return click.option("--after", default=None, metavar="LAST", help="Go on behind the last one shown.")(function)
+    return click.option("--after", default=None, metavar="LAST", help="Continue after the last one shown.")(function)
 
 
 @contextmanager
 def open_for_reading(place: StoreLocation) -> Iterator[SqlStore]:
     """Open the store for reading, while a node runs or offline. A node that is starting is waited for."""
-    with report_errors():
-        store = _retry(place, lambda: open_store_readonly(place.where))
-        try:
-            yield store
-        finally:
-            store.close()
+    with closing(_retry(place, lambda: open_store_readonly(place.where))) as store:
+        yield store
 
 
-def open_for_writing(place: StoreLocation) -> RemoteNode | StoreAtRest:
-    """Return the node that runs on a store, or else the offline store. A node that is starting is waited for."""
-    from demaq.server.offline_node import open_writable  # Saxon comes with it, which who reads does not need
+@contextmanager
+def open_for_writing(place: StoreLocation) -> Iterator[RemoteNode | OfflineNode]:
+    """Connect to the node that runs on a store, or open the store offline. A node that is starting is waited for."""
+    from demaq.server.offline_node import open_writable  # imports Saxon, which commands that read do not need
 
-    return _retry(place, lambda: open_writable(place))
+    with closing(_retry(place, lambda: open_writable(place))) as node:
+        yield node
 
 
 def node_on(place: StoreLocation) -> RemoteNode:
@@ -112,22 +109,9 @@ def _retry(place: StoreLocation, act: Callable[[], T]) -> T:
 
 
 def tell(line: str) -> None:
-    """Say something to people, if they are still there: the terminal may have been closed."""
+    """Print a line to stderr, unless the terminal has been closed."""
     with suppress(OSError):
         click.echo(line, err=True)
-
-
-@contextmanager
-def report_errors() -> Iterator[None]:
-    """What the store or an intake refuses is one line and exit code 1."""
-    try:
-        yield
-    except MessageError as error:
-        raise click.ClickException(error.message) from None
-    except (OperatorError, ProgramError) as error:
-        raise click.ClickException(str(error)) from None
-    except UnicodeEncodeError as error:
-        raise click.ClickException(f"{error.object!r} is not UTF-8") from None
 
 
 def program_of(store: SqlStore) -> Program | None:
@@ -158,8 +142,8 @@ def format_count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def print_next_page(found: list[T], limit: int, last: Callable[[T], object]) -> None:
-    """Print how to go on after the page that was shown. One thing more than that was asked for, to know."""
+def print_next_page(found: Sequence[T], limit: int, last: Callable[[T], object]) -> None:
+    """Print how to continue after the page that was shown, if there is more."""
     if len(found) > limit:
         sys.stdout.flush()
         click.echo(f"there is more: --after {last(found[limit - 1])}", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import json_option, open_for_writing, print_empty, report_errors, show_json, store_option
+from demaq.cli.stores import json_option, open_for_writing, print_empty, show_json, store_option
 from demaq.store.location import StoreLocation
 
 
@@ -17,14 +17,10 @@ from demaq.store.location import StoreLocation
 def take(queue: str, place: StoreLocation, limit: int, as_json: bool) -> None:
     """Take the oldest messages of a queue that no rule pertains to.
 
-    They are printed and marked processed in one transaction, so that nobody else gets them.
+    They are printed and marked processed in one transaction, so that no other client gets them.
     """
-    with report_errors():
-        node = open_for_writing(place)
-        try:
-            taken = node.take(queue, limit)
-        finally:
-            node.close()
+    with open_for_writing(place) as node:
+        taken = node.take(queue, limit)
     if as_json:
         show_json(taken)
         return

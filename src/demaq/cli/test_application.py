@@ -12,7 +12,6 @@ import click
 from demaq.cli.applications import load_or_exit, show
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.shared_options import evaluator_option
-from demaq.errors import OperatorError
 from demaq.evaluation.native.native_settings import EvaluatorName
 from demaq.evaluation.saxon.compiled import static_check
 from demaq.language.diagnostics import Diagnostic
@@ -53,7 +52,7 @@ def test_application(
     paths = tuple([path for path in application if not path.endswith(SUFFIXES)])
     names = [path for path in application if path.endswith(SUFFIXES)]
     if not paths or not names:
-        raise click.UsageError("give the application and, behind it, files of scenarios (.yaml)")
+        raise click.UsageError("give the application and, after it, files of scenarios (.yaml)")
     files, mistakes = _read(names, load_or_exit(paths, static_check))
     if mistakes and not as_json:
         show(mistakes)
@@ -64,10 +63,7 @@ def test_application(
     selected = [ScenarioFile(file=file.file, scenarios=_select(file, scenario)) for file in files]
     if not any([file.scenarios for file in selected]):
         raise click.UsageError(f'no scenario has "{scenario}" in its name')
-    try:
-        return _run(paths, [file for file in selected if file.scenarios], fail_fast, evaluator, as_json)
-    except OperatorError as error:
-        raise click.ClickException(str(error)) from None
+    return _run(paths, [file for file in selected if file.scenarios], fail_fast, evaluator, as_json)
 
 
 def _read(names: list[str], program: Program) -> tuple[list[ScenarioFile], list[Diagnostic]]:

@@ -10,29 +10,28 @@ from typing import Any
 
 import click
 
-from demaq.cli.applications import load_or_exit, show
+from demaq.cli.applications import load_or_exit
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import STDIN, parse_properties, read_stdin
 from demaq.cli.shared_options import evaluator_option
 from demaq.cli.stored_state import StoredState, recompute_message
 from demaq.cli.stores import open_for_reading, parse_number, program_of, store_option
 from demaq.documents import Document, parse_document
-from demaq.engine.intake import explicit_properties
+from demaq.engine.intake import type_properties
 from demaq.engine.namespace_watch import missed_by_properties, missed_by_rules
-from demaq.errors import MessageError, ProgramError
+from demaq.errors import MessageError
 from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
 from demaq.evaluation.outcomes import Enqueued, Outcome, RuleError, StateReader
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
 from demaq.language.analysis.missed_names import MissedName, read_vocabulary
-from demaq.language.diagnostics import Diagnostic
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.messages import Message, PropertyValue
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
+from demaq.suggestions import describe_unknown
 
 COLLECTIONS = "collections"
 
@@ -92,11 +91,7 @@ def try_message(
         raise click.UsageError("say in which queue the message arrives: --queue QUEUE")
     if queue is not None and queue not in program.queues:
         raise click.UsageError(describe_unknown("queue", queue, program.queues))
-    try:
-        compiled = compile_program(program)
-    except ProgramError as error:
-        show([Diagnostic.of(item) for item in (error, *error.others)])
-        return 1
+    compiled = compile_program(program)
     rules = SaxonEvaluator(compiled, native=native_settings(evaluator).is_native)
     tried = _Tried(compiled, rules, properties, _time(now))
     if is_stored:
@@ -152,7 +147,7 @@ class _Tried:
         return None
 
     def try_stored(self, store: SqlStore, stored: StoredMessage) -> MessageError | None:
-        """Try a stored message on what is there; one that was processed, on what was there before."""
+        """Try a stored message on the state before it was processed. Return why it is refused, if it is."""
         explicit = _explicit(self._program, stored.queue, self._properties)
         snapshot = store.snapshot() if stored.processed is None else stored.processed - 1
         try:
@@ -186,7 +181,7 @@ class _Tried:
 
 def _explicit(program: Program, queue: str, properties: tuple[str, ...]) -> dict[str, PropertyValue]:
     try:
-        return explicit_properties(program, queue, parse_properties(properties))
+        return type_properties(program, queue, parse_properties(properties))
     except MessageError as error:
         raise click.UsageError(error.message) from None
 

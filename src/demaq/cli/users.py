@@ -9,14 +9,11 @@ from pathlib import Path
 import click
 
 from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
-from demaq.cli.credential_files import entry, file_option, limits, show_entries
+from demaq.cli.credential_files import add_list_and_remove, entry, file_option, limits
 from demaq.cli.parameters import STDIN, read_stdin
-from demaq.cli.stores import json_option, report_errors
 from demaq.errors import OperatorError
-from demaq.gateways.security.credential_file import USERS, add_entry, expect_name, remove_entry
+from demaq.gateways.security.credential_file import USERS, add_entry, expect_name
 from demaq.gateways.security.passwords import PASSWORD_LENGTH_MAX, PASSWORD_LENGTH_MIN, password_hash
-
-DEFAULT_FILE = "users"
 
 
 @click.group(cls=ExampleFirstGroup, example="$ demaq users add shop --queue orders")
@@ -26,7 +23,7 @@ def users() -> None:
 
 @users.command(cls=ExampleFirst, example="$ demaq users add shop --queue orders")
 @click.argument("name")
-@file_option(DEFAULT_FILE)
+@file_option(USERS.command)
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path, allow_dash=True),
@@ -43,29 +40,13 @@ def add(
     replace: bool,
 ) -> None:
     """Add a user. The password is asked for, or comes from a file; the file of users keeps only its hash."""
-    with report_errors():
-        expect_name(name)
-        password = _password(password_file)
-        add_entry(file, USERS, entry(name, password_hash(password), queues, expires), replace=replace)
+    expect_name(name)
+    password = _password(password_file)
+    add_entry(file, USERS, entry(name, password_hash(password), queues, expires), replace=replace)
     click.echo(f"user {name} is in {file}")
 
 
-@users.command(name="list", cls=ExampleFirst, example="$ demaq users list")
-@file_option(DEFAULT_FILE)
-@json_option
-def list_users(file: Path, as_json: bool) -> None:
-    """List users by name, with the gateways they are for and when they expire."""
-    show_entries(file, USERS, as_json)
-
-
-@users.command(cls=ExampleFirst, example="$ demaq users remove shop")
-@click.argument("name")
-@file_option(DEFAULT_FILE)
-def remove(name: str, file: Path) -> None:
-    """Remove a user. A running node knows within a second."""
-    with report_errors():
-        remove_entry(file, USERS, name)
-    click.echo(f"user {name} is removed from {file}")
+add_list_and_remove(users, USERS)
 
 
 def _password(file: Path | None) -> str:

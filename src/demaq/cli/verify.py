@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.stores import format_count, json_option, report_errors, show_json, store_option
+from demaq.cli.stores import format_count, json_option, show_json, store_option
 from demaq.errors import OperatorError
 from demaq.store.location import StoreLocation, store_argument
 from demaq.store.repair import accept_loss
@@ -28,10 +28,9 @@ def verify(place: StoreLocation, accept_loss: bool, as_json: bool) -> int:
 
     It may run beside a node and changes nothing, but with --accept-loss.
     """
-    with report_errors():
-        if accept_loss:
-            _accept(place)
-        report = verify_store(place.where)
+    if accept_loss:
+        _accept(place)
+    report = verify_store(place.where)
     if as_json:
         show_json({"store": str(place), **asdict(report)})
     else:

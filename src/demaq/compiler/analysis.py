@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from demaq.compiler.context import CompilerContext
 from demaq.compiler.plan import AnyQueue, CollectionRead, Read, RulePlan, SliceRead, WholeQueue, Write
-from demaq.compiler.trees import split_conjuncts
+from demaq.compiler.trees import has_no_else, split_conjuncts
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
 from demaq.language.program.program import Rule
@@ -80,14 +80,10 @@ def _write(queue: str, actions: list[ast.Enqueue], context: CompilerContext) -> 
 def _conditions(body: ast.Expr) -> list[ast.Expr]:
     """Return the conditions of all `if`s that enclose the rule's actions; the rule acts only if all of them hold."""
     found: list[ast.Expr] = []
-    while isinstance(body, ast.If) and (body.otherwise is None or _is_nothing(body.otherwise)):
+    while isinstance(body, ast.If) and has_no_else(body):
         found.extend(split_conjuncts(body.condition))
         body = body.then
     return found
-
-
-def _is_nothing(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Sequence) and not expr.items
 
 
 def _classify_read(function: tuple[str, str], literal: str | None, rule: Rule, reason: str) -> Read | None:

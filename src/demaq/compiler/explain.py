@@ -28,16 +28,25 @@ _WITHOUT_RULES = {"outgoingGateway": "messages are sent", "echo": "messages come
 
 Answers: TypeAlias = Mapping[str, Sequence[str]]
 """For each incoming gateway, the queues that answer its senders."""
+Policies: TypeAlias = Mapping[str, Sequence[str]]
+"""For each gateway with a policy, sentences about what it demands and sends."""
 
 
-def explain(plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None) -> str:
+def explain(
+    plan: Plan,
+    rule: str | None = None,
+    queue: str | None = None,
+    answers: Answers | None = None,
+    policies: Policies | None = None,
+) -> str:
     """Return the plan of an application, of one rule, or of one queue, as text."""
     if rule is not None:
         return "\n".join(_rule_lines(plan, plan.rules[rule]))
     paragraphs: list[list[str]] = []
+    policies = policies or {}
     for item in plan.queues.values():
-        if (queue is None and item.rules) or item.queue == queue:
-            paragraphs.append(_queue_lines(plan, item, answers or {}))
+        if (queue is None and (item.rules or item.queue in policies)) or item.queue == queue:
+            paragraphs.append(_queue_lines(plan, item, answers or {}, policies))
     if queue is None:
         paragraphs += [_rule_lines(plan, item) for item in plan.rules.values()]
         if plan.indexes:
@@ -46,13 +55,17 @@ def explain(plan: Plan, rule: str | None = None, queue: str | None = None, answe
 
 
 def explain_json(
-    plan: Plan, rule: str | None = None, queue: str | None = None, answers: Answers | None = None
+    plan: Plan,
+    rule: str | None = None,
+    queue: str | None = None,
+    answers: Answers | None = None,
+    policies: Policies | None = None,
 ) -> dict[str, Any]:
     """Return the same as data for JSON."""
     rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
     queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
     return {
-        "queues": [_queue_json(plan, item, answers or {}) for item in queues],
+        "queues": [_queue_json(plan, item, answers or {}, policies or {}) for item in queues],
         "rules": [_rule_json(plan, item) for item in rules if queue is None],
         "indexes": [{"number": i.number, "queue": i.queue, "path": i.path} for i in plan.indexes],
     }
@@ -61,7 +74,7 @@ def explain_json(
 # --- queues ----------------------------------------------------------------------------------------------------------
 
 
-def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers) -> list[str]:
+def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers, policies: Policies) -> list[str]:
     declared = plan.program.queues[item.queue]
     lines = [f"queue {item.queue} ({declared.declared_kind}, {declared.mode})"]
     if item.queue in answers:
@@ -74,6 +87,7 @@ def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers) -> list[str]:
     answered = [gateway for gateway, queues in answers.items() if item.queue in queues]
     if answered:
         lines.append(f"  answers senders of {' and '.join(answered)}")
+    lines += [f"  {sentence}" for sentence in policies.get(item.queue, ())]
     if not item.rules:
         return [*lines, f"  no rule: {_WITHOUT_RULES.get(declared.kind, 'messages stay until a client takes them')}"]
     lines.append("  each message is given to these rules, in this order")
@@ -88,10 +102,11 @@ def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers) -> list[str]:
     return lines
 
 
-def _queue_json(plan: Plan, item: QueuePlan, answers: Answers) -> dict[str, Any]:
+def _queue_json(plan: Plan, item: QueuePlan, answers: Answers, policies: Policies) -> dict[str, Any]:
     return {
         "queue": item.queue,
         **({"answeredFrom": list(answers[item.queue])} if item.queue in answers else {}),
+        **({"policy": list(policies[item.queue])} if item.queue in policies else {}),
         "rules": [rule.rule.name for rule in item.rules],
         "always": [item.rules[position].rule.name for position in item.always],
         "picks": {

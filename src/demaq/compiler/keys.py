@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from demaq.compiler.trees import find_variables, split_conjuncts, uses_focus
+from demaq.compiler.trees import asks_for_position, find_variables, has_no_else, split_conjuncts, uses_focus
 from demaq.language import ast
 from demaq.language.namespaces import FN, XS
 from demaq.language.resolving.names import Names
@@ -41,11 +41,7 @@ class KeyFinder:
     """Finds the keys of reads in one rule's body."""
 
     def __init__(
-        self,
-        body: ast.Expr,
-        names: Names,
-        above: dict[ast.Node, ast.Node],
-        reads_state: Callable[[ast.Node], bool],
+        self, body: ast.Expr, names: Names, above: dict[ast.Node, ast.Node], reads_state: Callable[[ast.Node], bool]
     ) -> None:
         self.names = names
         self.above = above
@@ -81,7 +77,7 @@ class KeyFinder:
         for suffix in node.suffixes:
             if not isinstance(suffix, ast.Predicate):
                 return None
-            if self._asks_for_position(suffix.condition):
+            if asks_for_position(suffix.condition, self.names):
                 return None
             key = self._in_condition(suffix.condition, steps, None)
             if key is not None:
@@ -130,7 +126,7 @@ class KeyFinder:
             elif not isinstance(later, (ast.ForClause, ast.LetClause)):
                 return None
         result = flwor.result
-        if isinstance(result, ast.If) and (result.otherwise is None or _is_empty(result.otherwise)):
+        if isinstance(result, ast.If) and has_no_else(result):
             key = self._in_condition(result.condition, steps, binding)
             return None if key is None else [key]
         return None
@@ -208,13 +204,6 @@ class KeyFinder:
     def _without_predicates(self, step: ast.AxisStep) -> ast.AxisStep:
         return ast.AxisStep(step.at, step.axis, step.test) if step.predicates else step
 
-    def _asks_for_position(self, condition: ast.Expr) -> bool:
-        for node in ast.walk(condition):
-            known = self.names.functions.get(node)
-            if known is not None and known[:2] in ((FN, "position"), (FN, "last")):
-                return True
-        return False
-
     def _is_boolean(self, condition: ast.Expr) -> bool:
         """Return whether a predicate certainly does not select by position."""
         if isinstance(condition, (ast.Path, ast.AxisStep, ast.Quantified)):
@@ -277,11 +266,9 @@ class KeyFinder:
 
     def _is_inside(self, node: ast.Node, expr: ast.Expr) -> bool:
         current: ast.Node | None = node
-        while current is not None:
-            if current is expr:
-                return True
+        while current is not None and current is not expr:
             current = self.above.get(current)
-        return False
+        return current is expr
 
     def _is_regrouped(self, binder: ast.Node) -> bool:
         """Return whether a variable belongs to a FLWOR with grouping, where its meaning changes in later clauses."""
@@ -307,7 +294,3 @@ def _clause(binder: ast.Node) -> ast.Clause:
                 binder.at, (ast.ForBinding(binder.at, binder.name, binder.type, False, None, binder.expr),)
             )
     raise AssertionError("only these binders are collected")
-
-
-def _is_empty(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Sequence) and not expr.items

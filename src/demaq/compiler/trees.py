@@ -1,4 +1,4 @@
-"""Functions on expressions that several parts of the compiler use: parents, conjuncts, focus, free variables."""
+"""Functions on expressions that several parts of the compiler use: parents, conjuncts, calls, focus, variables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from demaq.language import ast
 from demaq.language.function_library import FOCUS_FUNCTIONS
 from demaq.language.namespaces import FN
 from demaq.language.resolving.names import Names
+
+_POSITIONS = ((FN, "position", 0), (FN, "last", 0))
 
 
 def find_parents(root: ast.Node) -> dict[ast.Node, ast.Node]:
@@ -28,12 +30,6 @@ def split_conjuncts(condition: ast.Expr) -> list[ast.Expr]:
             found.extend(split_conjuncts(operand))
         return found
     return [condition]
-
-
-def function_name(node: ast.Node, names: Names) -> tuple[str, str] | None:
-    """Return namespace and local name of a called or referenced function."""
-    known = names.functions.get(node)
-    return None if known is None else (known[0], known[1])
 
 
 def is_call_of(node: ast.Node, names: Names, local: str, uri: str = FN, arity: int | None = None) -> bool:
@@ -66,6 +62,16 @@ def uses_focus(expr: ast.Node, names: Names) -> bool:
                     return True
             stack.extend(ast.children(node))
     return False
+
+
+def asks_for_position(expr: ast.Node, names: Names) -> bool:
+    """Return whether position() or last() is called anywhere in an expression."""
+    return any([names.functions.get(node) in _POSITIONS for node in ast.walk(expr)])
+
+
+def has_no_else(node: ast.If) -> bool:
+    """Return whether nothing happens if the condition fails: there is no else, or it is `()`."""
+    return node.otherwise is None or (isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items)
 
 
 def find_variables(expr: ast.Node) -> list[ast.VarRef]:

@@ -11,13 +11,13 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from demaq.control.message_json import encode_incoming, encode_message
-from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.intake import IncomingMessage, make_incoming
 from demaq.errors import MessageError, StoreError
 from demaq.store.location import StoreLocation, place_of
 from demaq.store.protocol import NewMessage
@@ -84,9 +84,9 @@ class RemoteNode:
         """Return the outcomes of the messages that are watched under a name."""
         return dict(self._ask(do="watched", watch=name))
 
-    def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
+    def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
         """Enqueue all messages or none, in one transaction. Return their numbers."""
-        encoded = [encode_incoming(each) for each in sent]
+        encoded = [encode_incoming(make_incoming(each)) for each in sent]
         return list(self._ask(do="enqueue_all", queue=queue, messages=encoded))
 
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from demaq.engine.batch_intake import IncomingMessage
+from demaq.engine.intake import IncomingMessage
 from demaq.messages import PropertyValue
 from demaq.store.protocol import NewMessage, StoredMessage, Timer
 
@@ -62,7 +62,7 @@ def encode_incoming(sent: IncomingMessage) -> dict[str, Any]:
         "body": base64.b64encode(body).decode(),
         "properties": dict(sent.properties),
         "request": sent.request,
-        "transport": _encode_values(sent.transport),
+        "transport": _encode_values(sent.inherited),
         "hops": sent.hops,
     }
 
@@ -72,7 +72,7 @@ def decode_incoming(data: dict[str, Any]) -> IncomingMessage:
         body=base64.b64decode(data["body"]),
         properties=data["properties"],
         request=data["request"],
-        transport=_decode_values(data["transport"]),
+        inherited=_decode_values(data["transport"]),
         hops=data["hops"],
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
+from demaq.suggestions import describe_unknown
 
 
 def collection_texts(program: Program, name: str, documents: Sequence[bytes | str]) -> list[str]:

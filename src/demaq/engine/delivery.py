@@ -1,54 +1,54 @@
-"""Messages of outgoing gateways that were sent, or given up: what that makes of them, as steps."""
+"""Deliveries that have ended become steps: the message is delivered, a reply or an error message is created."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from demaq.documents import parse_document
 from demaq.engine.error_routing import Failure
+from demaq.engine.intake import IncomingMessage
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError
-from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.store.protocol import Attempt, NewMessage, Step, StoredAnswer, StoredMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A message that is not to be sent any more, and why."""
+    """A delivery that has ended, successfully or not."""
 
     message: StoredMessage
     attempt: Attempt
     reply: str | None = None
-    """The document that came back."""
+    """The document of the response."""
     answer: StoredAnswer | None = None
-    """What was answered with it, where that may be asked for again."""
+    """What the sender on the connection was answered, if it may ask again."""
     failure: tuple[str, str] | None = None
-    """Kind and description of the error, where it was given up."""
+    """Kind and description of the error, if it has failed."""
     status: int | None = None
-    """What the other side has refused it with."""
+    """The status of the response that refused it."""
     fault: str | None = None
-    """What a SOAP fault that came back says, as an element of the error message."""
+    """The SOAP fault of the response, as an element of the error message."""
 
 
-class Sending:
+class Deliveries:
     """Makes the steps of one program."""
 
-    def __init__(self, maker: MessageFactory, receiver: PropertyEvaluator) -> None:
-        self._maker = maker
-        self._receiver = receiver
-        self._rules = {rule.name: rule for rule in maker.program.rules}
+    def __init__(self, factory: MessageFactory) -> None:
+        self._factory = factory
+        self._rules = {rule.name: rule for rule in factory.program.rules}
 
-    def step(self, ended: Ended, now: datetime) -> Step:
-        """The delivery, with the answer that came or the error that is to be told."""
+    def make_step(self, ended: Ended, now: datetime) -> Step:
+        """Return the step of a delivery, with the reply or the error message that it leads to."""
         message = ended.message
         created: list[NewMessage] = []
         if ended.failure is not None:
             kind, description = ended.failure
-            created = self._failed(message, kind, description, ended.attempt.number, now, ended.status, ended.fault)
+            created = self._make_errors(
+                message, kind, description, ended.attempt.number, now, ended.status, ended.fault
+            )
         elif ended.reply is not None:
-            created = self._replied(message, ended.reply, ended.attempt.number, now)
-        is_done_by_this = message.processed is None and self._maker.priority(message.queue) is None
+            created = self._make_reply(message, ended.reply, ended.attempt.number, now)
+        is_done_by_this = message.processed is None and self._factory.priority(message.queue) is None
         return Step(
             processed=message.seq if is_done_by_this else None,
             delivered=message.seq,
@@ -57,20 +57,18 @@ class Sending:
             created=tuple(created),
         )
 
-    def _replied(self, message: StoredMessage, reply: str, attempt: int, now: datetime) -> list[NewMessage]:
-        gateway = self._maker.program.queues[message.queue].gateway
+    def _make_reply(self, message: StoredMessage, reply: str, attempt: int, now: datetime) -> list[NewMessage]:
+        gateway = self._factory.program.queues[message.queue].gateway
         queue = gateway.replyto if gateway is not None else None
         if queue is None:
             return []
+        incoming = IncomingMessage(reply, inherited=message.properties, hops=message.hops + 1, trigger=message)
         try:
-            document = parse_document(reply)
-            arrival = PropertyRequest(queue=queue, document=document, now=now, inherited=message.properties)
-            received = compute_one(self._receiver, arrival)
+            return [self._factory.receive(queue, incoming, now)]
         except MessageError as error:
-            return self._failed(message, error.kind, f"the answer is refused: {error.message}", attempt, now)
-        return [self._maker.new(queue, document, received.properties, received.entries, now, trigger=message)]
+            return self._make_errors(message, error.kind, f"the response is refused: {error.message}", attempt, now)
 
-    def _failed(
+    def _make_errors(
         self,
         message: StoredMessage,
         kind: str,
@@ -80,7 +78,7 @@ class Sending:
         status: int | None = None,
         fault: str | None = None,
     ) -> list[NewMessage]:
-        """Routed by the rule that made the message."""
+        """Return the error message, routed by the rule that created the message."""
         failure = Failure(
             kind=kind,
             code=f"demaq:{kind}",
@@ -90,4 +88,4 @@ class Sending:
             status=status if kind == "refused" else None,
             fault=fault,
         )
-        return self._maker.errors(failure, message, now)
+        return self._factory.make_errors(failure, message, now)

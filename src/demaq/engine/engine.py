@@ -7,28 +7,25 @@ of what a step creates is in the store, or nothing; errors of rules are messages
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from demaq.batching import ThreadBatcher
 from demaq.compiler.plan import Plan
-from demaq.documents import parse_document
-from demaq.engine.batch_intake import IncomingMessage, receive_all
-from demaq.engine.delivery import Ended, Sending
+from demaq.engine.delivery import Deliveries, Ended
 from demaq.engine.error_routing import Failure
-from demaq.engine.intake import expect_queue, expect_repeated
+from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.round import SEQS_PER_MESSAGE, SERIAL, Evaluation, RoundPolicy, Rounds
 from demaq.engine.slow_messages import SlowLane, SlowMessages
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
-from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, RoundEvaluator, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, RoundEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
-from demaq.messages import PropertyValue
 from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
 from demaq.store.request_names import digest_of, make_request
 
@@ -94,7 +91,7 @@ class Engine:
         self.store = store
         self.clock = clock
         self.hops_max = hops_max
-        self.maker = MessageFactory(plan, receiver, native)
+        self.factory = MessageFactory(plan, receiver, native)
         self.round_messages_max: int | None = None
         """A lower limit for the messages of a round than the evaluator has."""
         self.round_messages_least = ROUND_MESSAGES_LEAST
@@ -105,12 +102,12 @@ class Engine:
         self._observe = observe
         self._documents = Documents()
         self._arrivals = ThreadBatcher(self._append)
-        self._sending = Sending(self.maker, self.receiver)
+        self._deliveries = Deliveries(self.factory)
         self._attempts: dict[int, int] = {}
         """Messages of rounds that failed, with how often each has failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
         self.namespaces = NamespaceWatch(plan)
-        self._rounds = Rounds(evaluator, self.maker, store, clock, self._step, self._commit, hops_max)
+        self._rounds = Rounds(evaluator, self.factory, store, clock, self._step, self._commit, hops_max)
         self.slow_messages = SlowMessages(self._rounds, lanes, plan, wake)
         """Messages that take long, which are not evaluated in rounds."""
 
@@ -120,7 +117,7 @@ class Engine:
         self,
         queue: str,
         body: bytes | str,
-        properties: Mapping[str, PropertyValue] | None = None,
+        properties: Mapping[str, str] | None = None,
         request: str | None = None,
     ) -> int:
         """Store a message from outside; durable on return. Raises a MessageError if it must be refused.
@@ -128,38 +125,20 @@ class Engine:
         A message under a known `request` is not stored again; it is refused if its content is different.
         """
         if request is not None:
-            given = [f"{name}={value.text}" for name, value in sorted((properties or {}).items())]
+            given = [f"{name}={text}" for name, text in sorted((properties or {}).items())]
             request = make_request(request, digest_of([queue, body, *given]))
-        message = self.received(queue, body, properties, request)
+        message = self.factory.receive(queue, IncomingMessage(body, properties or {}, request), self.clock())
         number = self._arrivals.submit(message)
         expect_repeated(self.store, request)
         return number
 
-    def received(
-        self,
-        queue: str,
-        body: bytes | str,
-        properties: Mapping[str, PropertyValue] | None = None,
-        request: str | None = None,
-    ) -> NewMessage:
-        """Return a message from outside ready to be stored. Raises a MessageError if it must be refused."""
-        expect_queue(self.program, queue)
-        now = self.clock()
-        document = parse_document(body)
-        computed = None if properties else self.maker.computed(queue, document)
-        if computed is not None:
-            return self.maker.new(queue, document, *computed, now, request=request)
-        arrival = PropertyRequest(queue=queue, document=document, explicit=properties or {}, now=now)
-        received = compute_one(self.receiver, arrival)
-        return self.maker.new(queue, received.document, received.properties, received.entries, now, request=request)
-
-    def received_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[NewMessage]:
-        """Return many messages of a queue. Raises a MessageError for the first one that must be refused."""
+    def receive_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[NewMessage]:
+        """Return messages ready to be stored. Raises a MessageError for the first one that must be refused."""
         messages: list[NewMessage] = []
-        for answer in receive_all(self.maker, self.receiver, queue, sent, self.clock()):
-            if isinstance(answer, MessageError):
-                raise answer
-            messages.append(answer)
+        for result in self.factory.receive_all(queue, [make_incoming(each) for each in sent], self.clock()):
+            if isinstance(result, MessageError):
+                raise result
+            messages.append(result)
         return messages
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
@@ -196,16 +175,16 @@ class Engine:
         """
         queues = self.program.queues
         counts = (store or self.store).counts().items()
-        return sum([n for queue, (_, n) in counts if queue in queues and self.maker.priority(queue) is not None])
+        return sum([n for queue, (_, n) in counts if queue in queues and self.factory.priority(queue) is not None])
 
     def while_nothing_changes(self, act: Callable[[], T]) -> T:
         """Call a function while no message is stored or processed."""
         with self._rounds.changing:
             return act()
 
-    def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
+    def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
         """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
-        return self._append(self.received_all(queue, sent))
+        return self._append(self.receive_all(queue, sent))
 
     def _append(self, messages: Sequence[NewMessage]) -> list[int]:
         with self._rounds.changing:
@@ -219,7 +198,7 @@ class Engine:
         """Process the oldest messages of a mailbox by handing them to a client, in one transaction. Return them."""
         expect_queue(self.program, queue)
         declared = self.program.queues[queue]
-        if self.maker.priority(queue) is not None:
+        if self.factory.priority(queue) is not None:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
         if declared.kind in ("echo", "outgoingGateway"):
             raise MessageError("enqueueError", f"queue {queue} is no mailbox: the system itself takes its messages")
@@ -387,7 +366,7 @@ class Engine:
             return self._folded(message, outcome, outcome.folded, now, number)
         if outcome.lost is not None:
             lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
-            return Step(processed=message.seq, created=tuple(self.maker.errors(lost, message, now))), []
+            return Step(processed=message.seq, created=tuple(self.factory.make_errors(lost, message, now))), []
         if not (outcome.fired or outcome.actions or outcome.errors):
             self.namespaces.note_ignored(message)
         failures = [
@@ -406,9 +385,9 @@ class Engine:
             if isinstance(action, SliceReset):
                 resets[(action.slicing, action.key)] = None
             else:
-                created.append(self.maker.enqueued(action, message, now))
+                created.append(self.factory.make_enqueued(action, message, now))
                 makers.append(position)
-        created += [error for failure in failures for error in self.maker.errors(failure, message, now)]
+        created += [error for failure in failures for error in self.factory.make_errors(failure, message, now)]
         return Step(processed=message.seq, resets=tuple(resets), created=tuple(created)), makers
 
     def _folded(
@@ -423,7 +402,7 @@ class Engine:
                 trigger = replace(message, seq=number + maker, hops=message.hops + depth, properties={})
             else:
                 trigger = message
-            created.append(self.maker.enqueued(action, trigger, now))
+            created.append(self.factory.make_enqueued(action, trigger, now))
         step = Step(
             processed=message.seq,
             resets=tuple([(action.slicing, action.key) for action in resets]),
@@ -456,7 +435,7 @@ class Engine:
             raise SystemFault(f"processing message {message.seq} failed, attempt {attempt}: {description}") from fault
         failure = Failure(kind="systemError", code="demaq:parked", description=description, rule=None, attempt=attempt)
         with self._rounds.changing:
-            parked = self.maker.parked(failure, message, self.clock())
+            parked = self.factory.make_parked(failure, message, self.clock())
             self._commit([Step(processed=message.seq, created=tuple(parked))])
         del self._attempts[message.seq]
         return 1
@@ -472,7 +451,7 @@ class Engine:
         now = self.clock()
         due = self.store.due_timers(now, TIMERS_MAX)
         steps = [
-            Step(fired=message.seq, created=tuple(self.maker.echoed(message, self._documents.of(message), now)))
+            Step(fired=message.seq, created=tuple(self.factory.make_echo(message, self._documents.of(message), now)))
             for message in due
         ]
         with self._rounds.changing:
@@ -486,7 +465,7 @@ class Engine:
     def deliver(self, ended: Sequence[Ended]) -> None:
         """Commit the results of deliveries, with the replies and errors that follow from them."""
         now = self.clock()
-        steps = [self._sending.step(each, now) for each in ended]
+        steps = [self._deliveries.make_step(each, now) for each in ended]
         with self._rounds.changing:
             try:
                 self._commit(steps)

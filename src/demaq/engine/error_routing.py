@@ -1,7 +1,8 @@
-"""What goes wrong becomes a message: its text, and the queue it goes to.
+"""Error messages: their text, and the queue that each is routed to.
 
-Route: the rule's error queue, else the queue's, else the module's, else the system's. An error while an error message
-is processed goes at least one level further up, so that errors never chase each other in circles.
+The route is the error queue of the rule, else that of the queue, else that of the module, else the one of the system.
+An error while an error message is processed goes at least one level further up, so that errors cause no endless loops
+(language reference, "Errors").
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from demaq.system_properties import ERROR_LEVEL
 from demaq.xml_parsers import first_element_end, parse_characters
 
 RULE, QUEUE, MODULE, SYSTEM = range(4)
-"""How far up an error message has come: the values of `demaq:errorLevel`."""
+"""The levels of routes: the values of `demaq:errorLevel`."""
 
 INITIAL_TEXT_MAX = 100_000
-"""So many characters of a text that is no document are shown in the message about it."""
+"""Limit of characters of a body that is not well-formed, in the message about it."""
 
 _KIND = re.compile(rf"<error><({'|'.join(ERROR_KINDS)})(?: status=\"[0-9]+\")?/>")
 _INITIAL_BEGIN, _INITIAL_END = "<initialMessage>", "</initialMessage></error>"
@@ -39,7 +40,7 @@ _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong with a message."""
+    """What has failed for a message, and why."""
 
     kind: str
     code: str
@@ -48,24 +49,24 @@ class Failure:
     at: Location | None = None
     attempt: int = 1
     status: int | None = None
-    """What the other side has refused the message with; of the kind `refused` only."""
+    """The status of the response that refused the message; of the kind `refused` only."""
     fault: str | None = None
-    """The element `fault` that says what the other side has answered with, where that is a SOAP fault."""
+    """The element `fault` of the error message, if the response was a SOAP fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedMessage:
-    """What somebody outside wanted to put into a queue, and what was never stored there."""
+    """A message from outside that was refused, and so was never stored."""
 
     queue: str
     text: str
     is_document: bool
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
-    """It has none; errors about stored messages inherit theirs."""
+    """It has none; error messages about stored messages inherit theirs."""
 
     @staticmethod
     def of(queue: str, body: str | bytes, error: MessageError, document: Document | None) -> RefusedMessage:
-        """A body that is refused for a reason; the document that it is, where somebody has read it."""
+        """Return a refused message. `document` is its body, if that was parsed."""
         if document is None and error.kind != "notWellFormed":
             with contextlib.suppress(MessageError):
                 document = parse_document(body)
@@ -77,22 +78,22 @@ class RefusedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """What an error message says."""
+    """The content of an error message."""
 
     kind: str
     rule: str | None
     queue: str
     message: int | None
-    """The number of the message that it is about; None for one that was never stored."""
+    """The seq of the message that it is about; None for one that was never stored."""
     code: str
     initial: str | None
-    """The text of that message; None where it is no document."""
+    """The text of that message; None if it is not a document."""
     is_in_rule: bool
-    """Whether it happened at a place of a rule. Otherwise the rule, if one is named, made the message."""
+    """Whether it has a location in a rule. Otherwise the rule, if one is named, created the message."""
 
     @property
     def is_of_transport(self) -> bool:
-        """Whether it is about a stored message as such, if that is to be sent: neither a rule nor the system failed."""
+        """Whether the delivery of a message failed, and neither a rule nor the system."""
         return self.message is not None and not self.is_in_rule and self.code == f"demaq:{self.kind}"
 
 
@@ -103,7 +104,7 @@ class Route:
 
 
 def route(program: Program, rule: Rule | None, message: StoredMessage | RefusedMessage) -> Route | None:
-    """Where an error about a message goes; None where not even the system's queue may hear of it any more."""
+    """Return the route of an error about a message; None if even the system's queue has been reached before."""
     queue = program.queues.get(message.queue)
     module = rule.module if rule is not None else queue.module if queue is not None else None
     candidates = (
@@ -120,7 +121,7 @@ def route(program: Program, rule: Rule | None, message: StoredMessage | RefusedM
 
 
 def error_body(program: Program, failure: Failure, message: StoredMessage | RefusedMessage, now: datetime) -> str:
-    """The text of an error message, as its schema says."""
+    """Return the text of an error message, as its schema says."""
     status = f' status="{failure.status}"' if failure.status is not None else ""
     parts = [f"<error><{failure.kind}{status}/>"]
     if failure.rule is not None:
@@ -148,7 +149,7 @@ def _initial(message: StoredMessage | RefusedMessage) -> str:
 
 
 def read_error(body: str) -> ErrorReport | None:
-    """What `error_body` has written; None for any other text."""
+    """Return the content of an error message; None for any other text."""
     root = error_head(body)
     if root is None:
         return None
@@ -166,11 +167,11 @@ def read_error(body: str) -> ErrorReport | None:
 
 
 def error_head(body: str) -> etree._Element | None:
-    """Return what `error_body` has written about an error, without fault and message; None for any other text.
+    """Return an error message without its fault and initial message; None for any other text.
 
-    That message may be as deep as one may be, so that the whole would be too deep for a parser.
+    The initial message may be nested as deeply as a message may be, so that the whole would be too deep for a parser.
     """
-    # What is before these marks is escaped text, so the first mark is no part of somebody else's document.
+    # Text before these marks is escaped, so the first mark is not part of the initial document.
     head, mark, _ = body.partition(_INITIAL_BEGIN)
     if not mark:
         head, mark, _ = body.partition(_TEXT_BEGIN)
@@ -179,11 +180,13 @@ def error_head(body: str) -> etree._Element | None:
         root = parse_characters(f"{head}</error>".encode()) if mark else None
     except etree.XMLSyntaxError:
         return None
-    return None if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None else root
+    if root is None or root.tag != "error" or len(root) == 0 or root.find("code") is None:
+        return None
+    return root if isinstance(root[0].tag, str) else None  # a comment has no name
 
 
 def _after_fault(body: str) -> str:
-    """Return what follows the fault, in which there may be any document, such as another error message."""
+    """Return the text after the fault, which may contain any document, such as another error message."""
     begin = body.find(_FAULT_BEGIN)
     if begin < 0 or _INITIAL_BEGIN in body[:begin] or _TEXT_BEGIN in body[:begin]:
         return body
@@ -192,13 +195,13 @@ def _after_fault(body: str) -> str:
 
 
 def kind_of(body: str) -> str | None:
-    """The kind of an error, of what `error_body` has written; None for any other text."""
+    """Return the kind of an error message; None for any other text."""
     match = _KIND.match(body)
     return match[1] if match is not None else None
 
 
 def error_queues(program: Program | None) -> list[str]:
-    """The queues that errors go to: the system's own, and those named by rules, queues and modules."""
+    """Return the error queues: the system's own, and those named by rules, queues and modules."""
     if program is None:
         return [SYSTEM_ERRORS]
     named = [module.errorqueue for module in program.modules]
@@ -216,5 +219,5 @@ def _text(text: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """Text for XML 1.0, whatever an error has to say."""
+    """Return text with all characters replaced that XML 1.0 does not allow."""
     return _NOT_XML.sub("\ufffd", text)

@@ -1,20 +1,53 @@
-"""Check what a client says about a message from outside: its queue, properties, name and program."""
+"""Messages that no rule has made, before they are stored: what is known of one, and checks of what a client says.
+
+`MessageFactory.receive_all` makes what is stored of all of them: messages of senders, of timers that are due, of
+services that reply, and about errors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from demaq.documents import Document
 from demaq.errors import MessageError, StoreError
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import Suggestions, describe_unknown
 from demaq.messages import PropertyValue
-from demaq.store.protocol import Store
+from demaq.store.protocol import Store, StoredMessage
 from demaq.store.request_names import SEPARATOR, has_digest, name_of
+from demaq.suggestions import Suggestions, describe_unknown
 from demaq.system_properties import transport_properties
 
 
-def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
-    """Properties that a client sets, with the types they are declared with. Raises a MessageError."""
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A message that no rule has made, on its way into a queue."""
+
+    body: str | bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Set by its sender."""
+    request: str | None = None
+    inherited: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """Properties of the transport that brought it, or of the message that caused it."""
+    document: Document | None = None
+    """The body, if it was parsed already."""
+    hops: int = 0
+    """How many hops it is from the message with which it began, here or on other nodes."""
+    trigger: StoredMessage | None = None
+    """The message that caused it, if one of this store did."""
+    rule: str | None = None
+    """The rule that it is about: of an error message."""
+    system: Mapping[str, PropertyValue] = field(default_factory=dict)
+    """Set by the system, whatever the queue declares."""
+
+
+def make_incoming(message: str | bytes | IncomingMessage) -> IncomingMessage:
+    """Return a message of a client, of which only the body may be given."""
+    return message if isinstance(message, IncomingMessage) else IncomingMessage(message)
+
+
+def type_properties(program: Program, queue: str, given: Mapping[str, str]) -> dict[str, PropertyValue]:
+    """Return properties that a client sets, with the types they are declared with. Raises a MessageError."""
     expect_queue(program, queue)
     known = program.queues[queue]
     found: dict[str, PropertyValue] = {}
@@ -34,24 +67,24 @@ def explicit_properties(program: Program, queue: str, given: Mapping[str, str]) 
 
 
 def expect_queue(program: Program, queue: str) -> None:
-    """Raises a MessageError where the program has no such queue."""
+    """Raise a MessageError if the program has no such queue."""
     if queue not in program.queues:
         raise MessageError("enqueueError", describe_unknown("queue", queue, program.queues))
 
 
 def expect_repeated(store: Store, request: str | None) -> None:
-    """Raise a MessageError where a request that was known says something else than the first one of its name."""
+    """Raise a MessageError if a request of a known name has another content than the first one of that name."""
     if request is None or not has_digest(request):
         return
     known = store.requested(name_of(request) + SEPARATOR)
-    if known and request not in known:  # where none has a digest, an earlier version has stored it
+    if known and request not in known:  # names without a digest were stored by an earlier version
         raise MessageError(
             "refused", "another message was sent under this name before, and one that is repeated must be the same"
         )
 
 
 def expect_program(store: Store, digest: str) -> None:
-    """Raises a StoreError where the program is no longer the one that messages were checked under."""
+    """Raise a StoreError if the program is no longer the one under which messages were checked."""
     known = store.program()
     if known is None or known[1] != digest:
         raise StoreError("another application runs on the store than the one that the messages were checked for")

@@ -1,4 +1,9 @@
-"""Messages in the making: all that is stored with a message, whoever made it: a sender, a rule, a timer, an error."""
+"""Make messages ready to be stored: priority, slices, index entries, cause and timer of each, whatever made it.
+
+There are two ways to a `NewMessage`. Rules enqueue messages whose properties were computed with the outcome
+(`make_enqueued`). All other messages are incoming ones, whose properties are computed here (`receive_all`): those of
+senders, timers and replies, and error messages.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from demaq.compiler.plan import Plan
-from demaq.documents import Document
-from demaq.engine.error_routing import SYSTEM, Failure, RefusedMessage, error_body, level_property, route
+from demaq.documents import Document, parse_document
+from demaq.engine.error_routing import SYSTEM, Failure, RefusedMessage, Route, error_body, level_property, route
+from demaq.engine.intake import IncomingMessage, expect_queue, type_properties
 from demaq.engine.timers import due_at
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.native.health import NativeHealth
-from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
+from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
 from demaq.evaluation.outcomes import Enqueued
-from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest
 from demaq.evaluation.state.snapshot_reader import date_time, size_of
 from demaq.language.program.program import SYSTEM_ERRORS
 from demaq.messages import PropertyValue, transport_properties
 from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
-from demaq.system_properties import FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
+from demaq.system_properties import ECHO_PROPERTIES, FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
 from demaq.system_properties import transport_properties as undeclared_properties
 
 
@@ -28,118 +34,189 @@ class MessageFactory:
     """Makes the messages of one program."""
 
     def __init__(self, plan: Plan, evaluator: PropertyEvaluator, native: bool = True) -> None:
-        """With `native`, what is a plain path of a message is computed here."""
+        """With `native`, properties that are plain paths of a message are computed without the evaluator."""
         self._is_native = native
         self.plan = plan
         self.program = plan.program
         self._evaluator = evaluator
         self._rules = {rule.name: rule for rule in self.program.rules}
         self._slicings = {queue: self.program.slicings_of(queue) for queue in self.program.queues}
-        self._intakes: dict[str, NativeProperties | None] = {}
+        self._natives: dict[str, NativeProperties | None] = {}
         self._health = NativeHealth()
         self.skipped_errors = 0
-        """Errors about messages of the system's own error queue, which have nowhere left to go."""
+        """Errors about messages of the system's own error queue, for which there is no queue left."""
 
     def priority(self, queue: str) -> int | None:
-        """A queue's priority; None where nobody processes its messages: no rule pertains to it, or it is a timer."""
+        """Return the priority of a queue; None if its messages are not processed by rules."""
         declared = self.program.queues[queue]
         return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
 
-    def computed(
-        self, queue: str, document: Document
-    ) -> tuple[Mapping[str, PropertyValue], tuple[tuple[int, str], ...]] | None:
-        """Properties and index entries of a message from outside, where it takes no evaluator to say what they are."""
-        if queue not in self._intakes:
-            self._intakes[queue] = self._intake(queue)
-        intake = self._intakes[queue]
-        return None if intake is None else intake.told(document)
+    # messages of rules
 
-    def _intake(self, queue: str) -> NativeProperties | None:
-        """What is computed of a queue's messages, if nothing else is checked and it takes no longer than parsing."""
+    def make_enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
+        """Return the message that a rule enqueues."""
+        known = {**transport_properties(trigger.properties), **action.properties}
+        return self.make(
+            action.queue, action.document, known, action.entries, now, action.rule, trigger, hops=trigger.hops + 1
+        )
+
+    # all other messages
+
+    def receive_all(
+        self,
+        queue: str,
+        incoming: Sequence[IncomingMessage],
+        now: datetime,
+        evaluator: PropertyEvaluator | None = None,
+    ) -> list[NewMessage | MessageError]:
+        """Return for each incoming message the one to be stored, or the error if it must be refused.
+
+        Properties are computed by `evaluator` instead of the usual one, if it is given. Raises a MessageError if there
+        is no such queue.
+        """
+        expect_queue(self.program, queue)
+        results: list[NewMessage | MessageError | None] = [None] * len(incoming)
+        requests: dict[int, PropertyRequest] = {}
+        for position, each in enumerate(incoming):
+            try:
+                explicit = type_properties(self.program, queue, each.properties)
+                document = each.document or parse_document(each.body)
+            except MessageError as error:
+                results[position] = error
+                continue
+            # Transport properties are not declared, so only those of a cause can be inherited by declared ones.
+            computed = None if explicit or each.trigger is not None else self._compute_natively(queue, document)
+            if computed is not None:
+                results[position] = self._make_received(queue, each, document, *computed, now)
+            else:
+                requests[position] = PropertyRequest(
+                    queue=queue, document=document, explicit=explicit, now=now, inherited=each.inherited
+                )
+        if requests:
+            found = (evaluator or self._evaluator).compute_properties(list(requests.values()))
+            for position, result in zip(requests, found, strict=True):
+                if isinstance(result, MessageError):
+                    results[position] = result
+                    continue
+                document, properties, entries = result.document, result.properties, result.entries
+                results[position] = self._make_received(queue, incoming[position], document, properties, entries, now)
+        return [result for result in results if result is not None]
+
+    def receive(self, queue: str, incoming: IncomingMessage, now: datetime) -> NewMessage:
+        """Return the message to be stored. Raises a MessageError if it must be refused."""
+        [result] = self.receive_all(queue, [incoming], now)
+        if isinstance(result, MessageError):
+            raise result
+        return result
+
+    def _make_received(
+        self,
+        queue: str,
+        incoming: IncomingMessage,
+        document: Document,
+        properties: Mapping[str, PropertyValue],
+        entries: Sequence[tuple[int, str]],
+        now: datetime,
+    ) -> NewMessage:
+        known = {**transport_properties(incoming.inherited), **properties, **incoming.system}
+        return self.make(
+            queue, document, known, entries, now, incoming.rule, incoming.trigger, incoming.request, incoming.hops
+        )
+
+    def _compute_natively(self, queue: str, document: Document) -> tuple[Properties, Entries] | None:
+        """Return properties and index entries of a message without explicit or inherited properties.
+
+        None if the evaluator must compute them.
+        """
+        if queue not in self._natives:
+            self._natives[queue] = self._compile_natively(queue)
+        native = self._natives[queue]
+        return None if native is None else native.compute(document)
+
+    def _compile_natively(self, queue: str) -> NativeProperties | None:
+        """Return what computes the properties of a queue's messages, if nothing else is checked and it takes no longer
+        than parsing."""
         declared = self.program.queues[queue]
         if not self._is_native or declared.kind not in ("basic", "incomingGateway") or declared.schema is not None:
             return None
-        intake = compile_properties(queue, self.plan, self._health)
-        return intake if intake is not None and intake.is_linear else None
+        native = compile_properties(queue, self.plan, self._health)
+        return native if native is not None and native.is_linear else None
 
-    def enqueued(self, action: Enqueued, trigger: StoredMessage, now: datetime) -> NewMessage:
-        """What a rule makes."""
-        return self.new(
-            action.queue, action.document, action.properties, action.entries, now, rule=action.rule, trigger=trigger
-        )
-
-    def echoed(self, message: StoredMessage, document: Document, now: datetime) -> list[NewMessage]:
-        """What a timer brings back, or the error where its target does not take it."""
+    def make_echo(self, message: StoredMessage, document: Document, now: datetime) -> list[NewMessage]:
+        """Return the message of a timer that is due, or an error message if its target refuses it."""
         timer = message.timer
-        assert timer is not None, "only timers bring messages back"
-        inherited = {k: v for k, v in message.properties.items() if k not in ("timeout", "target")}
+        assert timer is not None, "only a timer is due"
+        # A message that has waited is not part of a runaway loop: a clock may tick for years.
+        hops = 0 if timer.due > message.created else message.hops + 1
+        inherited = {name: value for name, value in message.properties.items() if name not in ECHO_PROPERTIES}
+        incoming = IncomingMessage(message.body, inherited=inherited, document=document, hops=hops, trigger=message)
         try:
             if timer.target not in self.program.queues:  # the program has changed since
                 raise MessageError("enqueueError", f"there is no queue {timer.target}", "demaq:enqueueError")
-            arrival = PropertyRequest(queue=timer.target, document=document, now=now, inherited=inherited)
-            received = compute_one(self._evaluator, arrival)
+            return [self.receive(timer.target, incoming, now)]
         except MessageError as error:
             rule = self._rules.get(message.rule or "")
             failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=rule)
-            return self.errors(failure, message, now)
-        # Who has waited is no runaway: a clock that ticks for years is not a loop.
-        hops = 0 if timer.due > message.created else message.hops + 1
-        properties, entries = received.properties, received.entries
-        return [self.new(timer.target, document, properties, entries, now, trigger=message, hops=hops)]
+            return self.make_errors(failure, message, now)
 
-    def errors(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
-        """The message about a failure, if anybody may hear of it."""
-        found = self._error(failure, message, now)
-        if found is None:
-            self.skipped_errors += 1
-            return []
-        queue, document, properties, entries = found
-        rule = failure.rule.name if failure.rule is not None else None
-        return [self.new(queue, document, properties, entries, now, rule=rule, trigger=message)]
-
-    def refused(
-        self, error: MessageError, refused: RefusedMessage, now: datetime, request: str | None, hops: int = 0
-    ) -> NewMessage:
-        """The message about what was never stored; nobody made it and it caused nothing.
-
-        `hops` is how far that has come: where errors are sent on, two nodes that refuse each other's messages are a
-        loop too.
-        """
-        failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=None)
-        found = self._error(failure, refused, now)
-        if found is None:  # somebody fills the system's own error queue: it hears of that itself
-            document = Document(error_body(self.program, failure, refused, now))
-            found = SYSTEM_ERRORS, document, level_property(SYSTEM), ()
-        queue, document, properties, entries = found
-        return self.new(queue, document, properties, entries, now, request=request, hops=hops)
-
-    def _error(
-        self, failure: Failure, message: StoredMessage | RefusedMessage, now: datetime
-    ) -> tuple[str, Document, dict[str, PropertyValue], tuple[tuple[int, str], ...]] | None:
-        """Queue, document, properties and index entries of the message about a failure, if anybody may hear of it."""
+    def make_errors(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
+        """Return the error message about a failure; none if no error queue is left."""
         target = route(self.program, failure.rule, message)
         if target is None:
-            return None
-        document = Document(error_body(self.program, failure, message, now))
-        queue, level = target.queue, target.level
-        properties: dict[str, PropertyValue] = {}
-        entries: tuple[tuple[int, str], ...] = ()
-        while True:
-            try:
-                arrival = PropertyRequest(queue=queue, document=document, now=now, inherited=message.properties)
-                received = compute_one(self._evaluator, arrival)
-                properties, entries = dict(received.properties), received.entries
-            except MessageError:  # an error queue that does not take the error: the system's takes everything
-                if queue != SYSTEM_ERRORS:
-                    queue, level = SYSTEM_ERRORS, SYSTEM
-                    continue
-            break
-        return queue, document, properties | level_property(level) | self._of_initial(message), entries
+            self.skipped_errors += 1
+            return []
+        incoming = IncomingMessage(
+            error_body(self.program, failure, message, now),
+            inherited=message.properties,
+            hops=message.hops + 1,
+            trigger=message,
+            rule=failure.rule.name if failure.rule is not None else None,
+            system=self._properties_for_replay(message),
+        )
+        return [self._receive_error(target, incoming, now)]
 
-    def _of_initial(self, message: StoredMessage | RefusedMessage) -> dict[str, PropertyValue]:
-        """All that it takes to run the message of an error again, besides its text."""
-        if isinstance(message, RefusedMessage):
-            return {}
+    def make_refusal(
+        self, error: MessageError, refused: RefusedMessage, now: datetime, request: str | None, hops: int = 0
+    ) -> NewMessage:
+        """Return the error message about a message that was never stored. It has no cause.
+
+        `hops` are those of the refused message: if errors are sent on, two nodes that refuse each other's messages are
+        a loop, too.
+        """
+        failure = Failure(kind=error.kind, code=error.code, description=error.message, rule=None)
+        # A message for the system's own error queue is reported there.
+        target = route(self.program, None, refused) or Route(SYSTEM_ERRORS, SYSTEM)
+        incoming = IncomingMessage(error_body(self.program, failure, refused, now), request=request, hops=hops)
+        return self._receive_error(target, incoming, now)
+
+    def make_parked(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
+        """Return the error message about a message that has made the system itself fail. Never raises."""
+        try:
+            return self.make_errors(failure, message, now)
+        except Exception:
+            body = error_body(self.program, failure, message, now)
+            incoming = IncomingMessage(body, inherited=message.properties, hops=message.hops + 1, trigger=message)
+            return [self._make_system_error(incoming, now)]
+
+    def _receive_error(self, target: Route, incoming: IncomingMessage, now: datetime) -> NewMessage:
+        """Return an error message for its queue, or for the system's own if that queue refuses it."""
+        document = Document(str(incoming.body))
+        for place in (target, Route(SYSTEM_ERRORS, SYSTEM)):
+            system = {**level_property(place.level), **incoming.system}
+            try:
+                return self.receive(place.queue, replace(incoming, document=document, system=system), now)
+            except MessageError:
+                continue
+        return self._make_system_error(incoming, now)
+
+    def _make_system_error(self, incoming: IncomingMessage, now: datetime) -> NewMessage:
+        """Return an error message for the system's own queue with nothing computed, so that nothing can fail."""
+        system = {**level_property(SYSTEM), **incoming.system}
+        document = Document(str(incoming.body))
+        return self._make_received(SYSTEM_ERRORS, replace(incoming, system=system), document, {}, (), now)
+
+    def _properties_for_replay(self, message: StoredMessage) -> dict[str, PropertyValue]:
+        """Return what an error message keeps of a message besides its text, so that it can be replayed."""
         declared = self.program.properties_of(message.queue)
         settable = [p.name for p in declared if p.decl is not None and p.variant != "fixed"]
         if message.queue in self.program.queues:
@@ -151,15 +228,9 @@ class MessageFactory:
             found[INITIAL + REPLAY_RULE] = message.properties[REPLAY_RULE]
         return found
 
-    def parked(self, failure: Failure, message: StoredMessage, now: datetime) -> list[NewMessage]:
-        """The message about a message that has made the system itself fail: whatever happens, it can be written."""
-        try:
-            return self.errors(failure, message, now)
-        except Exception:
-            document = Document(error_body(self.program, failure, message, now))
-            return [self.new(SYSTEM_ERRORS, document, level_property(SYSTEM), (), now, trigger=message)]
+    # what is stored
 
-    def new(
+    def make(
         self,
         queue: str,
         document: Document,
@@ -169,28 +240,25 @@ class MessageFactory:
         rule: str | None = None,
         trigger: StoredMessage | None = None,
         request: str | None = None,
-        hops: int | None = None,
+        hops: int = 0,
     ) -> NewMessage:
+        """Return a message of which everything is known: all its properties and index entries."""
         declared = self.program.queues[queue]
-        known = dict(properties)
         cause = (None, None) if trigger is None else (trigger.seq, trigger.origin)
-        if trigger is not None:
-            known = {**transport_properties(trigger.properties), **known}
-            hops = trigger.hops + 1 if hops is None else hops
         timer = None
         if declared.kind == "echo":
-            timer = Timer(due=due_at(known["timeout"], now), target=known["target"].text)
+            timer = Timer(due=due_at(properties["timeout"], now), target=properties["target"].text)
         return NewMessage(
             queue=queue,
             body=document.text,
-            properties=known,
+            properties=properties,
             created=now,
             rule=rule,
             trigger=cause[0],
             origin=cause[1],
-            hops=hops or 0,
+            hops=hops,
             priority=self.priority(queue),
-            slices=self._slices(queue, document.text, known, now, rule, cause) if self._slicings[queue] else (),
+            slices=self._slices(queue, document.text, properties, now, rule, cause) if self._slicings[queue] else (),
             entries=tuple([(index_name(self.plan.indexes[number - 1]), value) for number, value in entries]),
             timer=timer,
             transient=declared.mode == "transient",
@@ -198,8 +266,10 @@ class MessageFactory:
             request=request,
         )
 
-    def standing_for(self, copy: NewMessage, rule: str | None, trigger: int | None, origin: int | None) -> NewMessage:
-        """A new message with the maker and the cause of another one, whose place it takes."""
+    def make_replacement(
+        self, copy: NewMessage, rule: str | None, trigger: int | None, origin: int | None
+    ) -> NewMessage:
+        """Return a new message with the rule and the cause of another one, which it stands for."""
         slices = self._slices(copy.queue, copy.body, copy.properties, copy.created, rule, (trigger, origin))
         return replace(copy, rule=rule, trigger=trigger, origin=origin, slices=slices)
 
@@ -212,6 +282,7 @@ class MessageFactory:
         rule: str | None,
         cause: tuple[int | None, int | None],
     ) -> tuple[tuple[str, str], ...]:
+        """Return the slices that a message joins: slicing and key."""
         trigger, origin = cause
         found: list[tuple[str, str]] = []
         for slicing in self._slicings[queue]:

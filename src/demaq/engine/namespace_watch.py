@@ -1,7 +1,7 @@
-"""Rules that never see a message because of a namespace are reported: once for each rule and namespace.
+"""Report rules that ignore a message only because of its namespace: once for each rule and namespace.
 
-Only messages that no rule has reacted to are looked at, of each queue the first ones and then more and more seldom:
-what happens always is found at once, and it costs nothing where many messages arrive.
+Only messages for which no rule fired are examined, of each queue the first ones and then ever fewer: a permanent
+mistake is found at once, and under load it costs nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from demaq.language.program.program import Program, Rule
 from demaq.store.protocol import StoredMessage
 
 LOOKS_FIRST = 16
-"""So many messages of a queue are looked at; after them one each time their number has doubled."""
+"""So many messages of a queue are examined; after them one each time their number has doubled."""
 CHARACTERS_MAX = 1_000_000
-"""Larger messages are not looked at."""
+"""Larger messages are not examined."""
 REPORTS_MAX = 100
 """So many reports are made since the start."""
 
@@ -48,7 +48,7 @@ class NamespaceWatch:
         try:
             vocabulary = read_vocabulary(Document(message.body).tree.getroot())
         except (etree.XMLSyntaxError, ValueError):
-            return  # deeper than whoever comes from outside may be
+            return  # nested more deeply than a message from outside may be
         rules = [plan.rule for plan in self._plan.queues[message.queue].rules]
         for rule, missed in missed_by_rules(self._plan.program, rules, vocabulary):
             key = rule.name, missed.namespace

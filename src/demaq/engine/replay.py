@@ -1,9 +1,9 @@
-"""Run a message again: a copy of it goes into its queue and stands for it, with the same text, values and cause.
+"""Replay a message: enqueue a copy that stands for it, with the same text, properties and cause.
 
-The store only ever grows, so nothing becomes unprocessed. A copy keeps the values that its original has, unless they
-are computed only; it has the same maker, cause and origin. `demaq:replayOf` says which message it is a copy of.
+The store is append-only, so no message becomes unprocessed again. A copy keeps the properties of its original, unless
+they are fixed; it has the same rule, trigger and origin. `demaq:replayOf` names the original.
 
-An error message holds the message that it is about, so that one can be run again even when it is gone.
+An error message contains the message that it is about, so that one can be replayed after it was removed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from demaq.system_properties import (
 )
 
 REQUESTS = "replay:"
-"""How the requests of all copies begin."""
+"""The prefix of the requests of all copies."""
 NO_RULE = ""
-"""In place of the only rule that is to act on a copy: none is, because all have acted on the original."""
+"""In place of the only rule that is evaluated for a copy: none is, because all have acted on the original."""
 _OF_A_COPY = (REPLAY_OF, REPLAY_RULE, FAILED_REPLAY_OF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """All that is known of a message that is to be run again."""
+    """A message that is to be replayed."""
 
     number: int
     queue: str
@@ -50,7 +50,7 @@ class Original:
 
 
 def stored_original(message: StoredMessage) -> Original:
-    """A message that is still there."""
+    """Return a message that is still stored."""
     return Original(
         number=first_number(message),
         queue=message.queue,
@@ -63,9 +63,9 @@ def stored_original(message: StoredMessage) -> Original:
 
 
 def failed_original(error: StoredMessage, report: ErrorReport, about: StoredMessage | None) -> Original | None:
-    """The message that an error is about, as it lies in the store, or else as the error tells of it.
+    """Return the message that an error is about: as it is stored, else as the error message contains it.
 
-    None where neither is the case: it was no document.
+    None if it was not a document.
     """
     if about is not None:
         return stored_original(about)
@@ -83,40 +83,40 @@ def failed_original(error: StoredMessage, report: ErrorReport, about: StoredMess
 
 
 def requests_about(first: int) -> str:
-    """How the requests of all copies of a message begin."""
+    """Return the prefix of the requests of all copies of a message."""
     return f"{REQUESTS}{first}:"
 
 
 def copies_of(store: Store, first: int) -> list[int]:
-    """The numbers of all copies of a message, as far as they are remembered."""
+    """Return the seqs of all copies of a message whose requests are still known."""
     return sorted(store.requested(requests_about(first)).values())
 
 
 def is_copy(message: StoredMessage) -> bool:
-    """Whether a message stands for another one."""
+    """Return whether a message is a copy of another one."""
     return REPLAY_OF in message.properties
 
 
 def first_number(message: StoredMessage) -> int:
-    """The number of the message that one is a copy of, or its own."""
+    """Return the seq of the message that this one is a copy of, or its own."""
     return int(message.properties[REPLAY_OF].text) if is_copy(message) else message.seq
 
 
 def first_failed_number(error: StoredMessage, report: ErrorReport) -> int:
-    """The same for the message that an error is about. One that was never stored has the number of its error."""
+    """Return the same for the message that an error is about. For one that was never stored it is that of the error."""
     if FAILED_REPLAY_OF in error.properties:
         return int(error.properties[FAILED_REPLAY_OF].text)
     return report.message if report.message is not None else error.seq
 
 
 def failed_rule(error: StoredMessage, report: ErrorReport) -> str | None:
-    """The rule that an error is about, or where none is to blame the only one that was to act."""
+    """Return the rule that an error is about, or if there is none the only one that was to be evaluated."""
     only = error.properties.get(INITIAL + REPLAY_RULE)
     return report.rule if report.rule is not None else only.text if only is not None else None
 
 
 def arrival(program: Program, original: Original, now: datetime) -> PropertyRequest:
-    """A copy before its properties are computed: with all that it keeps."""
+    """Return the request for the properties of a copy, with those that it keeps."""
     return PropertyRequest(
         queue=original.queue,
         document=Document(original.body),
@@ -126,9 +126,9 @@ def arrival(program: Program, original: Original, now: datetime) -> PropertyRequ
 
 
 def copy(
-    maker: MessageFactory, original: Original, received: PropertyResult, now: datetime, request: str, rule: str | None
+    factory: MessageFactory, original: Original, received: PropertyResult, now: datetime, request: str, rule: str | None
 ) -> NewMessage:
-    """A message that stands for the original. With a rule, only that one will act on it; with NO_RULE, none."""
+    """Return a copy of the original. With `rule` only that rule is evaluated for it; with NO_RULE none."""
     properties = {
         **_of_the_system(original),
         **received.properties,
@@ -136,12 +136,12 @@ def copy(
     }
     if rule is not None:
         properties[REPLAY_RULE] = PropertyValue.string(rule)
-    new = maker.new(original.queue, received.document, properties, received.entries, now, request=request)
-    return maker.standing_for(new, original.rule, original.trigger, original.origin)
+    new = factory.make(original.queue, received.document, properties, received.entries, now, request=request)
+    return factory.make_replacement(new, original.rule, original.trigger, original.origin)
 
 
 def _settable(program: Program, original: Original) -> dict[str, PropertyValue]:
-    """Values that somebody may have set: of properties that are not computed only, and for gateways and timers."""
+    """Return properties that can be set explicitly: those that are not fixed, and those of gateways and timers."""
     transport = transport_properties(program.queues[original.queue].kind)
     declared = {p.name: p for p in program.properties_of(original.queue) if p.decl is not None}
     return {
@@ -152,7 +152,7 @@ def _settable(program: Program, original: Original) -> dict[str, PropertyValue]:
 
 
 def _of_the_system(original: Original) -> dict[str, PropertyValue]:
-    """What the system said of the original and says of its copy too, such as how it came."""
+    """Return system properties that a copy keeps, such as those of the transport."""
     return {
         name: value
         for name, value in original.properties.items()

@@ -135,7 +135,7 @@ class Rounds:
     def __init__(
         self,
         evaluator: RoundEvaluator,
-        maker: MessageFactory,
+        factory: MessageFactory,
         store: Store,
         clock: Callable[[], datetime],
         step: Callable[[StoredMessage, Outcome, datetime, int], tuple[Step, list[int]]],
@@ -145,12 +145,12 @@ class Rounds:
         """`step` makes the step of a message and an outcome, with the given seq, and says which actions create its
         messages."""
         self._evaluator = evaluator
-        self._maker = maker
+        self._factory = factory
         self._store = store
         self._clock = clock
         self._step = step
         self._commit = commit
-        self._keys = StateKeys(maker.plan)
+        self._keys = StateKeys(factory.plan)
         self.validator = Validator(self._keys, hops_max)
         self.changing = threading.RLock()
         """Held during every change of what rules may see, and from validation to commit."""
@@ -163,7 +163,7 @@ class Rounds:
         """Whether the last round has left out messages that take long, or later members of their slices."""
 
     def order(self, message: StoredMessage) -> Order:
-        return -(self._maker.priority(message.queue) or 0), message.seq
+        return -(self._factory.priority(message.queue) or 0), message.seq
 
     def read(self, seqs: Sequence[int]) -> list[StoredMessage]:
         """Return messages as they are now."""

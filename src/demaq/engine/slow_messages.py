@@ -180,7 +180,7 @@ class SlowMessages:
         free = [entry for entry in self._first_in_their_slices() if not entry.is_running]
         for lane in range(len(self.lanes)):
             if lane not in self._runs:
-                chosen = self._to_sift(free) if lane == 0 else self._next_slow(free)
+                chosen = self._still_waiting(self._to_sift(free) if lane == 0 else self._next_slow(free))
                 if chosen:
                     self._runs[lane] = self._begin(chosen, lane)
                     self._runs[lane].evaluation.start(self.wake)
@@ -220,14 +220,29 @@ class SlowMessages:
         alike = [entry for entry in slow if entry.message.queue == queue and entry.losses == slow[0].losses]
         return alike[: self._suspect(queue).at_once]
 
+    def _still_waiting(self, chosen: list[_Entry]) -> list[_Entry]:
+        """Return the messages that are to be processed, as they are now, and drop the others.
+
+        A commit that failed may have taken place, and then its messages are processed and perhaps removed.
+        """
+        if not chosen:
+            return []
+        current = {message.seq: message for message in self.rounds.read([entry.message.seq for entry in chosen])}
+        waiting: list[_Entry] = []
+        for entry in chosen:
+            message = current.get(entry.message.seq)
+            if message is not None and message.processed is None:
+                entry.message = message  # it may have left a slice
+                waiting.append(entry)
+        if len(waiting) < len(chosen):
+            self._remove([entry for entry in chosen if entry not in waiting])
+        return waiting
+
     def _begin(self, chosen: list[_Entry], lane: int) -> _SlowRun:
         evaluator = self.lanes[lane]
         evaluate = evaluator.sift if lane == 0 else evaluator.evaluate_alone
-        current = {message.seq: message for message in self.rounds.read([entry.message.seq for entry in chosen])}
-        assert len(current) == len(chosen), "an unprocessed message is never removed"
         for entry in chosen:
             entry.is_running = True
-            entry.message = current[entry.message.seq]  # it may have left a slice
         return _SlowRun(chosen, self.rounds.begin_slow([entry.message for entry in chosen], evaluate), lane == 0)
 
     def finish(self) -> tuple[int, list[EvaluationFault]]:
@@ -247,7 +262,8 @@ class SlowMessages:
         """Evaluate and commit a message that has lost too often, while no round runs."""
         last = self.rounds.changing if entry.losses >= SENDERS_WAIT_LOSSES else contextlib.nullcontext()
         with last:
-            return self._end(self._begin([entry], 1), faults)
+            waiting = self._still_waiting([entry])
+            return self._end(self._begin(waiting, 1), faults) if waiting else 0
 
     def _end(self, run: _SlowRun, faults: list[EvaluationFault]) -> int:
         for entry in run.entries:

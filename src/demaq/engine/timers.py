@@ -1,4 +1,4 @@
-"""When a timer is due."""
+"""Compute when a timer is due."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _DURATION = re.compile(
     r"(?P<sign>-)?P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
-"""A timer that would end later never does."""
+"""A timer with a later time is never due."""
 
 
 def due_at(timeout: PropertyValue, now: datetime) -> datetime:
-    """A time as it is, a duration from now on; what lies in the past is due at once."""
+    """Return when a timer is due: at the given time, or after a duration. A time in the past is due at once."""
     if timeout.type == "dateTime":
         due = _time(timeout.text)
         return due if due.tzinfo is not None else due.replace(tzinfo=UTC)
     match = _DURATION.fullmatch(timeout.text)
-    assert match is not None, "the evaluator has made it a duration"
+    assert match is not None, "the evaluator has cast it to a duration"
     parts = {name: float(match[name] or 0) for name in ("days", "hours", "minutes", "seconds")}
     try:
         length = timedelta(**parts)
@@ -30,7 +30,7 @@ def due_at(timeout: PropertyValue, now: datetime) -> datetime:
 
 
 def _time(text: str) -> datetime:
-    """An xs:dateTime; years that Python does not know end in the earliest or latest one."""
+    """Return an xs:dateTime; a year that Python does not have becomes the earliest or latest time."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from demaq.engine.engine import Engine
 from demaq.errors import OperatorError
+from demaq.gateways.settings import Settings
 from demaq.gateways.store_reader import StoreReader
 from demaq.store.protocol import StoredAnswer
 
@@ -35,15 +36,6 @@ class Overloaded(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """When a gateway takes no more messages."""
-
-    backlog_max: int
-    disk_free_bytes_min: int
-    retry_after_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeLoad:
     read_at: float
     """By the monotonic clock."""
@@ -61,7 +53,7 @@ class Admission:
         engine: Engine,
         reader: StoreReader,
         folder: Path | None,
-        bounds: Callable[[str], Bounds],
+        settings: Settings,
         fault: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`reader` reads the store of the engine without waiting for commits. `folder` is where the store is, if it is
@@ -69,7 +61,7 @@ class Admission:
         self._engine = engine
         self._reader = reader
         self._folder = folder
-        self._bounds = bounds
+        self._settings = settings
         self._fault = fault
         self._load: _NodeLoad | None = None
         """As it was read last; None if that failed."""
@@ -92,16 +84,16 @@ class Admission:
         load = await self._current_load()
         if load is None or self._is_stalled():
             return NOT_NOW
-        bounds = self._bounds(queue)
-        if load.backlog + waiting >= bounds.backlog_max:
+        settings = self._settings.incoming(queue)
+        if load.backlog + waiting >= settings.backlog_max:
             return f"{load.backlog:,} messages wait to be processed"
-        if load.disk_free_bytes is not None and load.disk_free_bytes < bounds.disk_free_bytes_min:
+        if load.disk_free_bytes is not None and load.disk_free_bytes < settings.disk_free_bytes_min:
             return "the disk is nearly full"
         return None
 
     def overload(self, queue: str, reason: str = NOT_NOW) -> Overloaded:
         """Return what is raised for the sender of a message that is not taken now."""
-        return Overloaded(reason, self._bounds(queue).retry_after_seconds)
+        return Overloaded(reason, self._settings.incoming(queue).retry_after_seconds)
 
     async def read_answer(self, connection: str) -> StoredAnswer | None:
         """Return what was answered on a connection, if it is still stored."""

@@ -34,8 +34,8 @@ def find_answer_queues(plan: Plan, own_addresses: Mapping[str, str | None] | Non
     program = plan.program
     known = own_addresses if own_addresses is not None else _own_addresses(program)
     receiving = [queue for queue in program.queues.values() if _takes_requests(queue)]
-    ports = {_port(queue) for queue in receiving} - {None}
-    candidates = {name for name, address in known.items() if address is None or _port(program.queues[name]) in ports}
+    ports = {port_of(queue) for queue in receiving} - {None}
+    candidates = {name for name, address in known.items() if address is None or port_of(program.queues[name]) in ports}
     candidates -= {name for name in candidates if not _is_at_work(program.queues[name])}
     answers = _find_reachable(plan, candidates)
     order = list(program.queues)
@@ -109,7 +109,8 @@ def _is_at_work(queue: Queue) -> bool:
     return queue.gateway is not None and explain_not_started([name for name, _ in queue.gateway.extensions]) is None
 
 
-def _port(queue: Queue) -> tuple[object, str | None] | None:
+def port_of(queue: Queue) -> tuple[object, str | None] | None:
+    """Return interface and port of a gateway that has no endpoint of its own."""
     gateway: Gateway | None = queue.gateway
     if gateway is None or gateway.interface is None or gateway.endpoint is not None:
         return None

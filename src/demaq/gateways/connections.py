@@ -1,4 +1,4 @@
-"""Senders who wait for an answer: each has a connection, whose name travels with all that the request leads to."""
+"""Senders that wait for an answer: each has a connection, whose name all messages of the conversation inherit."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Connections:
     def open(
         self, name: str, queue: str, check: Callable[[str], None] = lambda body: None
     ) -> asyncio.Future[Reply | None]:
-        """Wait for an answer. Several may wait on one connection: those who repeat a request.
+        """Return a future for the answer; None as its result means that none will come.
 
-        `check` raises a MessageError for what must not be answered. None instead of an answer says that none will come.
+        Several may wait on one connection, if a request is repeated. `check` raises a MessageError for a wrong answer.
         """
         future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
         if self._is_over:

@@ -1,9 +1,9 @@
-"""What gateways count while they work. Counting costs less than a microsecond and takes no lock: each belongs to the
-event loop, and others read copies."""
+"""Counters of gateways. They belong to the event loop, without locks; other threads read copies."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from itertools import accumulate
 
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -26,17 +26,15 @@ class Durations:
         return [(name, float(count)) for name, count in zip(names, accumulate(list(self._counts)), strict=True)]
 
 
-class Requests:
-    """How requests were answered."""
+class ResultCounts:
+    """The results of requests, by status, or of attempts to send."""
 
     def __init__(self) -> None:
-        self.counts: dict[tuple[str, int], int] = {}
-        """How many, by queue and status."""
-        self.durations: dict[str, Durations] = {}
-        """How long their senders waited, by queue."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """How many, by queue and result."""
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+        """How long they took, by queue."""
 
-    def add(self, queue: str, status: int, seconds: float) -> None:
-        self.counts[queue, status] = self.counts.get((queue, status), 0) + 1
-        if queue not in self.durations:
-            self.durations[queue] = Durations()
+    def add(self, queue: str, result: str, seconds: float) -> None:
+        self.counts[queue, result] += 1
         self.durations[queue].add(seconds)

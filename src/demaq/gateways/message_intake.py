@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from demaq.batching import AsyncBatcher
 from demaq.documents import Document
-from demaq.engine.batch_intake import IncomingMessage, receive_all
 from demaq.engine.engine import Engine
 from demaq.engine.error_routing import RefusedMessage
-from demaq.engine.intake import expect_repeated
+from demaq.engine.intake import IncomingMessage, expect_repeated
 from demaq.errors import MessageError, OperatorError
 from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.evaluation.state.snapshot_reader import date_time
@@ -42,7 +41,6 @@ class Receipt:
 class _IntakeRequest:
     queue: str
     sent: IncomingMessage
-    transport: dict[str, PropertyValue] = field(default_factory=dict)
     refusal: MessageError | None = None
     """Why it is refused, if that is known already."""
 
@@ -104,7 +102,7 @@ class Intake:
         """
         known = {name: PropertyValue.string(text) for name, text in transport.items()}
         sent = IncomingMessage(body, properties or {}, request, known, document, hops)
-        return await self._take(_IntakeRequest(queue, sent, known))
+        return await self._take(_IntakeRequest(queue, sent))
 
     async def refuse(
         self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None, hops: int = 0
@@ -167,14 +165,13 @@ class Intake:
     # in the threads
 
     def _store(self, requests: Sequence[_IntakeRequest]) -> list[_IntakeResult]:
-        """Check and store requests in one transaction. The outcome is TakesLong for those to be checked by
-        `_store_slow`."""
         return self._check_and_store(requests, self._engine.quick_receiver)
 
     def _store_slow(self, requests: Sequence[_IntakeRequest]) -> list[_IntakeResult]:
         return self._check_and_store(requests, self._engine.receiver)
 
     def _check_and_store(self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator) -> list[_IntakeResult]:
+        """Check and store requests in one transaction. The outcome is TakesLong for those that a slow check is left."""
         now = self._engine.clock()
         checked = self._check(requests, receiver, now)
         messages = {
@@ -207,9 +204,7 @@ class Intake:
     ) -> list[NewMessage | MessageError]:
         """Return for each request the message to store, or why it is refused."""
         text = date_time(now)
-        arrived = PropertyValue("dateTime", text, text)
-        for request in requests:
-            request.transport["demaq:arrived"] = arrived
+        arrived = {"demaq:arrived": PropertyValue("dateTime", text, text)}
         checked: dict[int, NewMessage | MessageError] = {}
         by_queue: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
@@ -219,7 +214,8 @@ class Intake:
                 by_queue.setdefault(request.queue, []).append(number)
         for queue, numbers in by_queue.items():
             sent = [requests[number].sent for number in numbers]
-            found = receive_all(self._engine.maker, receiver, queue, sent, now)
+            incoming = [replace(each, inherited={**each.inherited, **arrived}) for each in sent]
+            found = self._engine.factory.receive_all(queue, incoming, now, receiver)
             checked.update(zip(numbers, found, strict=True))
         return [checked[number] for number in range(len(requests))]
 
@@ -237,4 +233,4 @@ class Intake:
         # Without the digest in its name: whatever else comes under that name and is refused is reported, too.
         name = None if sent.request is None else f"refused:{sent.request.replace(SEPARATOR, ':')}"
         about = RefusedMessage.of(request.queue, sent.body, error, sent.document)
-        return self._engine.maker.refused(error, about, now, name, sent.hops)
+        return self._engine.factory.make_refusal(error, about, now, name, sent.hops)

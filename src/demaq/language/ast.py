@@ -8,21 +8,24 @@ results in a dict by node; `same_tree` compares by content. Chains that can grow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, dataclass_transform
 
 from demaq.source import SourceLocation
 
 
-@dataclass(slots=True, eq=False)
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+@dataclass(eq=False)
 class Node:
     at: SourceLocation
     _below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
     """The result of `children`, cached: every check and rewrite walks the same trees."""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)  # every class of nodes is a dataclass
 
-@dataclass(slots=True, eq=False)
+
 class Expr(Node):
     """Anything that stands where an expression may stand."""
 
@@ -30,7 +33,6 @@ class Expr(Node):
 # --- names and types -------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class Name(Node):
     """A QName as written: `local`, `prefix:local` or `Q{uri}local` (then uri is a string, perhaps empty)."""
 
@@ -44,7 +46,6 @@ class Name(Node):
         return f"{self.prefix}:{self.local}" if self.prefix else self.local
 
 
-@dataclass(slots=True, eq=False)
 class NameTest(Node):
     """`name`, `*`, `*:local`, `prefix:*`, `Q{uri}*`: a star stands for any prefix or local name.
 
@@ -56,7 +57,6 @@ class NameTest(Node):
     uri: str | None = None
 
 
-@dataclass(slots=True, eq=False)
 class KindTest(Node):
     """`node()`, `element(a, xs:int?)`, `document-node(element(a))`, `processing-instruction("x")` …
 
@@ -70,17 +70,14 @@ class KindTest(Node):
     inner: KindTest | None = None
 
 
-@dataclass(slots=True, eq=False)
 class AnyItemTest(Node):
     """`item()`."""
 
 
-@dataclass(slots=True, eq=False)
 class AtomicType(Node):
     name: Name
 
 
-@dataclass(slots=True, eq=False)
 class FunctionTest(Node):
     """`function(*)` when params is None, else `function(T, …) as T`."""
 
@@ -89,7 +86,6 @@ class FunctionTest(Node):
     returns: SequenceType | None
 
 
-@dataclass(slots=True, eq=False)
 class MapTest(Node):
     """`map(*)` when key is None."""
 
@@ -97,7 +93,6 @@ class MapTest(Node):
     value: SequenceType | None
 
 
-@dataclass(slots=True, eq=False)
 class ArrayTest(Node):
     """`array(*)` when member is None."""
 
@@ -107,7 +102,6 @@ class ArrayTest(Node):
 ItemType: TypeAlias = KindTest | AnyItemTest | AtomicType | FunctionTest | MapTest | ArrayTest
 
 
-@dataclass(slots=True, eq=False)
 class SequenceType(Node):
     """An item type with `?`, `*`, `+` or nothing; `empty-sequence()` when item is None."""
 
@@ -115,7 +109,6 @@ class SequenceType(Node):
     occurrence: str = ""
 
 
-@dataclass(slots=True, eq=False)
 class SingleType(Node):
     """What follows `cast as`: an atomic type, `?` when the empty sequence is allowed."""
 
@@ -123,13 +116,11 @@ class SingleType(Node):
     optional: bool
 
 
-@dataclass(slots=True, eq=False)
 class Annotation(Node):
     name: Name
     values: tuple[StringLiteral | NumericLiteral, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Param(Node):
     name: Name
     type: SequenceType | None
@@ -138,55 +129,46 @@ class Param(Node):
 # --- primary expressions ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class StringLiteral(Expr):
     """The value, with references and doubled quotes resolved."""
 
     value: str
 
 
-@dataclass(slots=True, eq=False)
 class NumericLiteral(Expr):
     """As written: `1`, `1.5`, `.5`, `1e3`."""
 
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class VarRef(Expr):
     name: Name
 
 
-@dataclass(slots=True, eq=False)
 class ContextItem(Expr):
     """`.`"""
 
 
-@dataclass(slots=True, eq=False)
 class Sequence(Expr):
     """Expressions joined by commas; `()` when there are none."""
 
     items: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Placeholder(Expr):
     """`?` as an argument: partial application."""
 
 
-@dataclass(slots=True, eq=False)
 class FunctionCall(Expr):
     name: Name
     args: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class NamedFunctionRef(Expr):
     name: Name
     arity: int
 
 
-@dataclass(slots=True, eq=False)
 class InlineFunction(Expr):
     annotations: tuple[Annotation, ...]
     params: tuple[Param, ...]
@@ -194,52 +176,43 @@ class InlineFunction(Expr):
     body: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class MapEntry(Node):
     key: Expr
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
 class MapConstructor(Expr):
     entries: tuple[MapEntry, ...]
 
 
-@dataclass(slots=True, eq=False)
 class SquareArray(Expr):
     members: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class CurlyArray(Expr):
     content: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class KeyName(Expr):
     """The bare name in `?name`."""
 
     value: str
 
 
-@dataclass(slots=True, eq=False)
 class KeyWildcard(Expr):
     """The star in `?*`."""
 
 
-@dataclass(slots=True, eq=False)
 class UnaryLookup(Expr):
     key: Expr
 
 
-@dataclass(slots=True, eq=False)
 class StringConstructor(Expr):
     """` ``[text `{ expr }` text]`` `."""
 
     parts: tuple[RawText | Enclosed, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Ordering(Expr):
     """`ordered { … }` and `unordered { … }`."""
 
@@ -247,13 +220,11 @@ class Ordering(Expr):
     content: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class Pragma(Node):
     name: Name
     content: str
 
 
-@dataclass(slots=True, eq=False)
 class Extension(Expr):
     pragmas: tuple[Pragma, ...]
     content: Expr | None
@@ -262,22 +233,18 @@ class Extension(Expr):
 # --- postfix, paths, operators ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class Predicate(Node):
     condition: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Arguments(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Lookup(Node):
     key: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Postfix(Expr):
     """A primary followed by one or more of `[predicate]`, `(arguments)` and `?key`."""
 
@@ -285,19 +252,16 @@ class Postfix(Expr):
     suffixes: tuple[Predicate | Arguments | Lookup, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Root(Expr):
     """A lone `/`."""
 
 
-@dataclass(slots=True, eq=False)
 class AxisStep(Expr):
     axis: str
     test: NameTest | KindTest
     predicates: tuple[Predicate, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
 class Path(Expr):
     """Steps, each after its separator `/` or `//`; a relative path has the empty separator first."""
 
@@ -305,7 +269,6 @@ class Path(Expr):
     steps: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class OperatorChain(Expr):
     """Operands of one level of precedence, applied from the left: `a + b - c`, `a or b`, `a = b`, `a ! b`."""
 
@@ -313,20 +276,17 @@ class OperatorChain(Expr):
     operands: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Unary(Expr):
     signs: str
     operand: Expr
 
 
-@dataclass(slots=True, eq=False)
 class TypeOperation(Expr):
     operator: Literal["instance of", "treat as", "castable as", "cast as"]
     operand: Expr
     type: SequenceType | SingleType
 
 
-@dataclass(slots=True, eq=False)
 class ArrowCall(Node):
     """`=> name(args)`, `=> $f(args)` or `=> (expr)(args)`."""
 
@@ -334,7 +294,6 @@ class ArrowCall(Node):
     args: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Arrow(Expr):
     operand: Expr
     calls: tuple[ArrowCall, ...]
@@ -343,7 +302,6 @@ class Arrow(Expr):
 # --- control ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class ForBinding(Node):
     name: Name
     type: SequenceType | None
@@ -352,24 +310,20 @@ class ForBinding(Node):
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
 class ForClause(Node):
     bindings: tuple[ForBinding, ...]
 
 
-@dataclass(slots=True, eq=False)
 class LetBinding(Node):
     name: Name
     type: SequenceType | None
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
 class LetClause(Node):
     bindings: tuple[LetBinding, ...]
 
 
-@dataclass(slots=True, eq=False)
 class WindowCondition(Node):
     current: Name | None
     position: Name | None
@@ -378,7 +332,6 @@ class WindowCondition(Node):
     when: Expr
 
 
-@dataclass(slots=True, eq=False)
 class WindowClause(Node):
     kind: Literal["tumbling", "sliding"]
     name: Name
@@ -389,12 +342,10 @@ class WindowClause(Node):
     only_end: bool
 
 
-@dataclass(slots=True, eq=False)
 class WhereClause(Node):
     condition: Expr
 
 
-@dataclass(slots=True, eq=False)
 class GroupSpec(Node):
     name: Name
     type: SequenceType | None
@@ -402,12 +353,10 @@ class GroupSpec(Node):
     collation: StringLiteral | None
 
 
-@dataclass(slots=True, eq=False)
 class GroupByClause(Node):
     specs: tuple[GroupSpec, ...]
 
 
-@dataclass(slots=True, eq=False)
 class OrderSpec(Node):
     expr: Expr
     direction: Literal["ascending", "descending"] | None
@@ -415,13 +364,11 @@ class OrderSpec(Node):
     collation: StringLiteral | None
 
 
-@dataclass(slots=True, eq=False)
 class OrderByClause(Node):
     stable: bool
     specs: tuple[OrderSpec, ...]
 
 
-@dataclass(slots=True, eq=False)
 class CountClause(Node):
     name: Name
 
@@ -429,47 +376,40 @@ class CountClause(Node):
 Clause: TypeAlias = ForClause | LetClause | WindowClause | WhereClause | GroupByClause | OrderByClause | CountClause
 
 
-@dataclass(slots=True, eq=False)
 class Flwor(Expr):
     clauses: tuple[Clause, ...]
     result: Expr
 
 
-@dataclass(slots=True, eq=False)
 class QuantifiedBinding(Node):
     name: Name
     type: SequenceType | None
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Quantified(Expr):
     kind: Literal["some", "every"]
     bindings: tuple[QuantifiedBinding, ...]
     condition: Expr
 
 
-@dataclass(slots=True, eq=False)
 class SwitchCase(Node):
     values: tuple[Expr, ...]
     result: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Switch(Expr):
     operand: Expr
     cases: tuple[SwitchCase, ...]
     default: Expr
 
 
-@dataclass(slots=True, eq=False)
 class TypeCase(Node):
     name: Name | None
     types: tuple[SequenceType, ...]
     result: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Typeswitch(Expr):
     operand: Expr
     cases: tuple[TypeCase, ...]
@@ -477,7 +417,6 @@ class Typeswitch(Expr):
     default: Expr
 
 
-@dataclass(slots=True, eq=False)
 class If(Expr):
     """`otherwise` is None where an updating `if` leaves its else out."""
 
@@ -486,13 +425,11 @@ class If(Expr):
     otherwise: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class CatchClause(Node):
     tests: tuple[NameTest, ...]
     body: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class TryCatch(Expr):
     body: Expr | None
     catches: tuple[CatchClause, ...]
@@ -501,26 +438,22 @@ class TryCatch(Expr):
 # --- constructors ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class RawText(Node):
     """Characters exactly as written, references and doubled braces included (they decide what boundary space is)."""
 
     raw: str
 
 
-@dataclass(slots=True, eq=False)
 class Enclosed(Node):
     """`{ expr }` inside a constructor."""
 
     content: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class CData(Node):
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class DirectAttribute(Node):
     """An attribute or a namespace declaration. In the parts quotes are single characters, all else is as written."""
 
@@ -528,25 +461,21 @@ class DirectAttribute(Node):
     parts: tuple[RawText | Enclosed, ...]
 
 
-@dataclass(slots=True, eq=False)
 class DirectElement(Expr):
     name: Name
     attributes: tuple[DirectAttribute, ...]
     content: tuple[RawText | Enclosed | CData | Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
 class DirectComment(Expr):
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class DirectPI(Expr):
     target: str
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class Computed(Expr):
     """`element`, `attribute`, `document`, `text`, `comment`, `processing-instruction`, `namespace` { … }.
 
@@ -561,7 +490,6 @@ class Computed(Expr):
 # --- updates and actions ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class Insert(Expr):
     """`insert node …`; `draft` where written as the 2006 draft's `do insert …`."""
 
@@ -571,13 +499,11 @@ class Insert(Expr):
     draft: bool
 
 
-@dataclass(slots=True, eq=False)
 class Delete(Expr):
     target: Expr
     draft: bool
 
 
-@dataclass(slots=True, eq=False)
 class Replace(Expr):
     value_of: bool
     target: Expr
@@ -585,20 +511,17 @@ class Replace(Expr):
     draft: bool
 
 
-@dataclass(slots=True, eq=False)
 class Rename(Expr):
     target: Expr
     name: Expr
     draft: bool
 
 
-@dataclass(slots=True, eq=False)
 class CopyBinding(Node):
     name: Name
     expr: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Copy(Expr):
     """`copy … modify … return …`; `draft` where written `transform copy …`."""
 
@@ -608,7 +531,6 @@ class Copy(Expr):
     draft: bool
 
 
-@dataclass(slots=True, eq=False)
 class TransformWith(Expr):
     """`expr transform with { updates }`."""
 
@@ -616,7 +538,6 @@ class TransformWith(Expr):
     modify: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class With(Node):
     """`with name value expr` of an enqueue."""
 
@@ -624,14 +545,12 @@ class With(Node):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
 class Enqueue(Expr):
     message: Expr
     queue: Name
     properties: tuple[With, ...]
 
 
-@dataclass(slots=True, eq=False)
 class Reset(Expr):
     """`do reset slicing key expr`; a bare `do reset` has neither."""
 
@@ -639,7 +558,6 @@ class Reset(Expr):
     key: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class Template(Expr):
     """Made by the compiler, never by the parser: generated text around expressions of the author."""
 
@@ -649,25 +567,21 @@ class Template(Expr):
 # --- prologs ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class VersionDecl(Node):
     version: str | None
     encoding: str | None
 
 
-@dataclass(slots=True, eq=False)
 class NamespaceDecl(Node):
     prefix: str
     uri: str
 
 
-@dataclass(slots=True, eq=False)
 class DefaultNamespaceDecl(Node):
     kind: Literal["element", "function"]
     uri: str
 
 
-@dataclass(slots=True, eq=False)
 class Setter(Node):
     """`declare boundary-space strip;` and its kin: the words between `declare` and the value, then the value."""
 
@@ -675,27 +589,23 @@ class Setter(Node):
     value: str
 
 
-@dataclass(slots=True, eq=False)
 class DecimalFormatDecl(Node):
     name: Name | None
     properties: tuple[tuple[str, str], ...]
 
 
-@dataclass(slots=True, eq=False)
 class ModuleImport(Node):
     prefix: str | None
     uri: str
     locations: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
 class ContextItemDecl(Node):
     type: ItemType | None
     external: bool
     value: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class VarDecl(Node):
     annotations: tuple[Annotation, ...]
     name: Name
@@ -704,7 +614,6 @@ class VarDecl(Node):
     value: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class FunctionDecl(Node):
     """`updating` where written `declare updating function`; `body` is None in `{}` and in an external one."""
 
@@ -717,7 +626,6 @@ class FunctionDecl(Node):
     body: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class OptionDecl(Node):
     name: Name
     value: str
@@ -736,14 +644,12 @@ Decl: TypeAlias = (
 )
 
 
-@dataclass(slots=True, eq=False)
 class Comment(Node):
     """`(: … :)`, kept apart from the tree, for the formatter and for silencing warnings."""
 
     text: str
 
 
-@dataclass(slots=True, eq=False)
 class Query(Node):
     """A main module, or a library module when `library` names its namespace (then there is no body)."""
 
@@ -757,20 +663,17 @@ class Query(Node):
 # --- applications ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
 class File(Node):
     """A file named in a queue's clause, as written."""
 
     path: str
 
 
-@dataclass(slots=True, eq=False)
 class Using(Node):
     extension: Literal["WS-ReliableMessaging", "WS-Security"]
     policy: File | None
 
 
-@dataclass(slots=True, eq=False)
 class QueueDecl(Node):
     name: Name
     kind: Literal["basic", "mailbox", "incomingGateway", "outgoingGateway", "echo"] | None
@@ -785,7 +688,6 @@ class QueueDecl(Node):
     using: tuple[Using, ...]
 
 
-@dataclass(slots=True, eq=False)
 class PropertyQueues(Node):
     """`queue a, b value expr`."""
 
@@ -793,7 +695,6 @@ class PropertyQueues(Node):
     value: Expr | None
 
 
-@dataclass(slots=True, eq=False)
 class PropertyDecl(Node):
     name: Name
     type: Name
@@ -801,18 +702,15 @@ class PropertyDecl(Node):
     parts: tuple[PropertyQueues, ...]
 
 
-@dataclass(slots=True, eq=False)
 class SlicingDecl(Node):
     name: Name
     property: Name
 
 
-@dataclass(slots=True, eq=False)
 class CollectionDecl(Node):
     name: Name
 
 
-@dataclass(slots=True, eq=False)
 class RuleDecl(Node):
     """`target` names a queue or a slicing."""
 
@@ -822,7 +720,6 @@ class RuleDecl(Node):
     body: Expr
 
 
-@dataclass(slots=True, eq=False)
 class BrokenStatement(Node):
     """A statement with a syntax error: all that is known of it is what it would have declared."""
 
@@ -833,7 +730,6 @@ class BrokenStatement(Node):
 Statement: TypeAlias = QueueDecl | PropertyDecl | SlicingDecl | CollectionDecl | RuleDecl
 
 
-@dataclass(slots=True, eq=False)
 class Continuation(Node):
     """The first comma at the top of a rule's body that continues a branch, and offsets of what is around it.
 
@@ -850,7 +746,6 @@ class Continuation(Node):
     end: int
 
 
-@dataclass(slots=True, eq=False)
 class Module(Node):
     """One file of an application. `name` is None where the file has no module header."""
 
@@ -862,7 +757,6 @@ class Module(Node):
     continuations: tuple[Continuation, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
 class Application(Node):
     modules: tuple[Module, ...]
 
@@ -873,6 +767,7 @@ _ASIDE = ("comments", "continuations")
 """Fields that record how something is written, not what it means."""
 
 _NO_NODES = re.compile(r"(str|int|bool|Literal\[[^\]]*\]|tuple\[tuple\[str, str\], \.\.\.\])( \| None)?")
+
 _fields: dict[type[Node], tuple[str, ...]] = {}
 _node_fields: dict[type[Node], tuple[str, ...]] = {}
 
@@ -919,6 +814,24 @@ def walk(node: Node) -> Iterator[Node]:
         current = stack.pop()
         yield current
         stack.extend(reversed(children(current)))
+
+
+def change_children(node: Node, change: Callable[[Node], Node]) -> tuple[list[object], bool]:
+    """Return the values of all fields but the location, with every child changed, and whether any is another one."""
+    values: list[object] = []
+    is_other = False
+    for name in child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            new: object = change(value)
+            is_other = is_other or new is not value
+        elif type(value) is tuple:
+            new = tuple([change(item) if isinstance(item, Node) else item for item in value])
+            is_other = is_other or any([one is not other for one, other in zip(new, value, strict=True)])
+        else:
+            new = value
+        values.append(new)
+    return values, is_other
 
 
 def same_tree(left: object, right: object) -> bool:

@@ -311,6 +311,12 @@ CODES: dict[str, DiagnosticCode] = {
         "Outgoing gateways get answers; they go to any queue but an incoming gateway or an echo queue.",
         "create queue supplier kind outgoingGateway interface supplier.wsdl port Orders replyto supplierAnswers",
     ),
+    "DQ0511": DiagnosticCode(
+        "WS-Security without a policy",
+        "Only a policy says what is signed and encrypted, and with which algorithms. It is in a file, or in the "
+        "interface of the gateway.",
+        "using WS-Security policy wssecpol.xml",
+    ),
     "DQ0601": DiagnosticCode(
         "schema cannot be used",
         "The file is missing, not well-formed, or no valid XML Schema. It is looked for in the module's folder.",
@@ -324,7 +330,8 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0603": DiagnosticCode(
         "policy cannot be used",
-        "The file is missing or not well-formed. It is looked for in the module's folder.",
+        "The file is missing, not well-formed or no policy of WS-Policy 1.2 or 1.5; or a policy that it refers to is. "
+        "Files are looked for in the module's folder, never on the network. Policies of an interface are read too.",
         "using WS-Security policy wssecpol.xml",
     ),
     "DQ0604": DiagnosticCode(
@@ -346,6 +353,19 @@ CODES: dict[str, DiagnosticCode] = {
         "import without place",
         "Nothing says which file the module is in.",
         'import module namespace p = "urn:prices" at "prices.xqm";',
+    ),
+    "DQ0608": DiagnosticCode(
+        "assertion that is not supported",
+        "A policy has alternatives, and each of them asks for something that is not implemented, which is never "
+        "ignored. What is wrong with the alternative that comes nearest is reported. The reference of gateways lists "
+        "what is understood.",
+        "<sp:AlgorithmSuite><wsp:Policy><sp:Basic256Sha256/></wsp:Policy></sp:AlgorithmSuite>",
+    ),
+    "DQ0609": DiagnosticCode(
+        "policy of another kind",
+        "The policy asks for nothing of the extension it is given for, or for another extension; or the interface asks "
+        "for something else of the same extension.",
+        "using WS-ReliableMessaging policy wsrmpol.xml using WS-Security policy wssecpol.xml",
     ),
     "DQ0702": DiagnosticCode(
         "pragma without content",
@@ -489,5 +509,11 @@ CODES: dict[str, DiagnosticCode] = {
         "A mailbox holds its messages until a client takes them. A rule for the queue, or for a slicing that the queue "
         "belongs to, processes them instead, and then there is nothing left to take.",
         "create queue answers kind basic",
+    ),
+    "DQ1507": DiagnosticCode(
+        "policy of an interface that is not applied",
+        "The interface has a policy, and the queue does not say `using` for what it asks. The gateway is run without, "
+        "which the other side may refuse.",
+        "create queue supplier kind outgoingGateway interface supplier.wsdl using WS-Security",
     ),
 }

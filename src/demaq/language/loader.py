@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -14,17 +13,16 @@ from demaq.language import ast
 from demaq.language.checks import ERRORS, WARNINGS
 from demaq.language.diagnostics import Diagnostic, sort_diagnostics
 from demaq.language.libraries import Libraries
-from demaq.language.parser import parse_module, read_application
+from demaq.language.parser import Paths, parse_module, read_application
 from demaq.language.program.bodies import DraftModule, DraftRule, Library
 from demaq.language.program.building import build_program
 from demaq.language.program.draft import Draft
 from demaq.language.program.program import Program
 from demaq.language.recursion import deep_recursion
 from demaq.language.resolving.resolve import resolve_module, resolve_query
-from demaq.language.resolving.suggestions import Suggestions
 from demaq.source import NOWHERE, Source
+from demaq.suggestions import Suggestions
 
-Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 StaticCheck: TypeAlias = Callable[[Program], Iterable[Diagnostic]]
 
 IGNORE = re.compile(r"demaq:ignore\b(.*)", re.DOTALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from demaq.errors import ProgramError
 from demaq.language import ast
@@ -14,6 +15,8 @@ from demaq.language.recursion import deep_recursion
 from demaq.source import NOWHERE, Source, SourceLocation
 
 SUFFIX = ".dmq"
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""Files of an application, or the folders that hold them."""
 
 
 def parse_query(text: str, file: str = "<query>") -> ast.Query:
@@ -38,7 +41,7 @@ def parse_module(text: str, file: str = "<module>") -> tuple[ast.Module, list[Pr
     return module, parser.errors
 
 
-def parse_application(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> ast.Application:
+def parse_application(paths: Paths) -> ast.Application:
     """Parse an application's files, or the folders that hold them. Raises the first error; `others` has the rest."""
     application, errors = read_application(paths)
     if errors:
@@ -48,9 +51,7 @@ def parse_application(paths: str | os.PathLike[str] | Iterable[str | os.PathLike
     return application
 
 
-def read_application(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> tuple[ast.Application, list[ProgramError]]:
+def read_application(paths: Paths) -> tuple[ast.Application, list[ProgramError]]:
     """Parse an application and report all syntax errors of all its files."""
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
@@ -66,7 +67,7 @@ def read_application(
     return ast.Application(modules[0].at if modules else NOWHERE, tuple(modules)), errors
 
 
-def find_application_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_application_files(paths: Paths) -> list[Path]:
     """Return the files: a file stands for itself, a folder for the .dmq files in it and below."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[Path, Path] = {}

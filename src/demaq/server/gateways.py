@@ -20,9 +20,9 @@ from typing import Any
 from starlette.requests import Request
 
 from demaq.errors import OperatorError
-from demaq.gateways.admission import Admission, Bounds
+from demaq.gateways.admission import Admission
 from demaq.gateways.connections import Connections
-from demaq.gateways.counters import Requests
+from demaq.gateways.counters import ResultCounts
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import identify_sender
 from demaq.gateways.http.request_body import Held
@@ -55,7 +55,7 @@ START_SECONDS_MAX = 30.0
 RENEWAL_SECONDS = 60.0
 """How often it is looked whether there is a new certificate."""
 ANSWER_SECONDS_MAX = 3.0
-"""How long senders wait for answers when a node stops; after that the answer is that their messages are stored."""
+"""How long senders wait for answers when a node stops. After that they are answered that their messages are stored."""
 SEND_SECONDS_MAX = 10.0
 """How long what is on its way may take when a node stops."""
 
@@ -119,7 +119,7 @@ class Gateways:
         self.server: HttpServer | None = None
         self.listener: MailListener | None = None
         self.authenticator: Authenticator | None = None
-        self.requests = Requests()
+        self.requests = ResultCounts()
         self._metrics: Metrics | None = None
 
     @property
@@ -209,7 +209,7 @@ class Gateways:
         engine, settings = self._node.engine, self._settings
         folder = None if self._node.place.is_on_server else self._node.folder
         reader = StoreReader(self._node.place.where)
-        admission = Admission(engine, reader, folder, self._bounds, lambda: self._node.outage)
+        admission = Admission(engine, reader, folder, settings, lambda: self._node.outage)
         intake = self.intake = Intake(engine, admission, self._notify_stored)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
@@ -312,14 +312,6 @@ class Gateways:
             self._node.look_for_work()
         if self.outbox is not None and any([message.undelivered for message in messages]):
             self.outbox.wake()  # about a refused message, where errors are sent on
-
-    def _bounds(self, queue: str) -> Bounds:
-        settings = self._settings.incoming(queue)
-        return Bounds(
-            backlog_max=settings.backlog_max,
-            disk_free_bytes_min=settings.disk_free_bytes_min,
-            retry_after_seconds=settings.retry_after_seconds,
-        )
 
     # pages
 

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from demaq.errors import ERROR_KINDS, StoreError
 from demaq.gateways.connections import Connections
-from demaq.gateways.counters import Durations, Requests
+from demaq.gateways.counters import Durations, ResultCounts
 from demaq.gateways.message_intake import Intake
 from demaq.gateways.outbox.outbox import RESULTS, Outbox
 from demaq.gateways.security.authentication import Authenticator
@@ -30,6 +30,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 T = TypeVar("T", CounterMetricFamily, GaugeMetricFamily)
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 
 _NATIVE = (
@@ -47,7 +48,7 @@ class Sources:
     """What is looked at."""
 
     node: Node
-    requests: Requests
+    requests: ResultCounts
     intake: Intake
     outbox: Outbox
     connections: Connections
@@ -180,7 +181,7 @@ class _NodeCollector(Collector):
         requests = sources.requests
         yield _labelled(
             CounterMetricFamily("demaq_requests", "Requests by answer.", labels=["gateway", "status"]),
-            {(queue, str(status)): count for (queue, status), count in requests.counts.copy().items()},
+            requests.counts.copy(),
         )
         yield _durations(
             HistogramMetricFamily("demaq_request_seconds", "How long senders waited.", labels=["gateway"]),
@@ -203,7 +204,7 @@ class _NodeCollector(Collector):
             CounterMetricFamily(
                 "demaq_authentication_failures", "Requests of those who may not.", labels=["gateway", "reason"]
             ),
-            {(place, why): count for (place, why), count in sources.authenticator.failures.copy().items()},
+            sources.authenticator.failures.copy(),
         )
         said = "Gateways that are not at work, because they ask for something that is not there."
         yield _labelled(
@@ -213,14 +214,14 @@ class _NodeCollector(Collector):
 
     def _of_deliveries(self) -> Iterator[Family]:
         outbox = self._sources.outbox
-        counts = outbox.counts.copy()
+        counts = outbox.results.counts.copy()
         yield _labelled(
             CounterMetricFamily("demaq_deliveries", "Attempts to send, by result.", labels=["queue", "result"]),
-            {(q, result): counts.get((q, result), 0) for q in self._outgoing for result in RESULTS},
+            {(q, result): counts[q, result] for q in self._outgoing for result in RESULTS},
         )
         yield _durations(
             HistogramMetricFamily("demaq_delivery_seconds", "How long attempts took.", labels=["queue"]),
-            outbox.durations,
+            outbox.results.durations,
         )
         closed = [queue for queue, _ in outbox.open_breakers()]
         yield _labelled(
@@ -229,7 +230,7 @@ class _NodeCollector(Collector):
         )
 
 
-def _labelled(family: T, values: Mapping[tuple[str, ...], float]) -> T:
+def _labelled(family: T, values: Mapping[Labels, float]) -> T:
     for labels, value in values.items():
         family.add_metric(list(labels), value)
     return family

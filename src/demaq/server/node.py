@@ -27,11 +27,10 @@ from typing import Any
 
 from demaq.backoff import Backoff
 from demaq.compiler.planner import make_plan
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.collection_documents import collection_texts
 from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.error_routing import kind_of
-from demaq.engine.intake import expect_program, expect_queue, explicit_properties
+from demaq.engine.intake import IncomingMessage, expect_program, expect_queue
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import OperatorError, StoreDamaged, StoreTakenOver, SystemFault
@@ -298,9 +297,8 @@ class Node:
         request: str | None = None,
     ) -> int:
         """Store a message; durable on return. Raises a MessageError if it must be refused."""
-        given = explicit_properties(self.program, queue, properties or {})
         with self._wake_after():
-            return self.engine.enqueue(queue, body, given, request)
+            return self.engine.enqueue(queue, body, properties, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
         """Store messages that were checked elsewhere under the program of this digest. Return which are new.
@@ -327,11 +325,12 @@ class Node:
             while len(self._watches) >= WATCHES_MAX:
                 del self._watches[next(iter(self._watches))]
             self._watches[name] = Watch()
-        processed = [m for m in self.store.messages(seqs) if self.engine.maker.priority(m.queue) is not None]
+        processed = [m for m in self.store.messages(seqs) if self.engine.factory.priority(m.queue) is not None]
         self._watches[name].add(processed)
 
-    def enqueue_all(self, queue: str, sent: Sequence[IncomingMessage]) -> list[int]:
-        """Store messages, all or none; durable on return. Raises a MessageError if one must be refused."""
+    def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
+        """Store messages, all or none, and return their numbers; durable on return. Each is a body, or an
+        IncomingMessage with properties and a request. Raises a MessageError if one must be refused."""
         with self._wake_after():
             return self.engine.enqueue_all(queue, sent)
 
@@ -418,8 +417,11 @@ class Node:
             yield
         finally:
             self._work.set()
-            for wake in self._wake_callbacks:
-                wake()
+            self._wake_gateways()
+
+    def _wake_gateways(self) -> None:
+        for wake in self._wake_callbacks:
+            wake()
 
     # the thread
 
@@ -428,8 +430,11 @@ class Node:
         while True:
             self._work.clear()
             stopping = self._stopping.is_set()  # what came before that is seen by this turn
+            seconds = 0.0
             try:
                 busy = self._run_turn()
+                if not busy:
+                    seconds = min(self._idle_seconds(), self._launch_spares())
                 faults = 0
                 self.fault = self.outage = None
                 self.outages.note_success()
@@ -440,10 +445,11 @@ class Node:
                 faults += 1
                 busy = faults < FAULTS_MAX_WHEN_STOPPING
                 self._pause(error, BACKOFF.delay_seconds(faults))
-            if self._stopping.is_set() and not (self._draining and (busy or self.engine.slow_messages or not stopping)):
+            has_slow = bool(self.engine.slow_messages) and faults < FAULTS_MAX_WHEN_STOPPING
+            if self._stopping.is_set() and not (self._draining and (busy or has_slow or not stopping)):
                 return
             if not busy and self.fault is None:
-                self._work.wait(min(self._idle_seconds(), self._launch_spares()))
+                self._work.wait(seconds)
 
     def _launch_spares(self) -> float:
         """Have processes ready for when one must be replaced, unless the node lives for a moment only.
@@ -459,6 +465,7 @@ class Node:
     def _pause(self, error: Exception, seconds: float) -> None:
         """Wait after a fault: what was not committed will be tried again."""
         self.fault = str(error)
+        self._wake_gateways()  # a commit that failed may have taken place
         if isinstance(error, OperatorError) and not isinstance(error, SystemFault):
             self.outage = OUTAGE
             self.outages.note_failure(error)
@@ -508,8 +515,7 @@ class Node:
             if kind is not None:
                 self.errors[kind] += 1
         if self._wake_callbacks and any([new.undelivered for step in steps for new in step.created]):
-            for wake in self._wake_callbacks:
-                wake()
+            self._wake_gateways()
         if not self._subscribers:
             return
         for step, done in zip(steps, committed, strict=True):

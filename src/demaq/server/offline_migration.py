@@ -1,7 +1,7 @@
 """Bring a store that no node runs on under an application, ahead of the next run: what a node does when it starts.
 
 Where many messages are concerned, Spark's executors work out what they will be. It may be interrupted at any time, and
-goes on where it was when it is asked for again, by whomever.
+continues when it is repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def fill_in(
+def migrate_offline(
     program: Program,
     where: str | Path,
     discard: Collection[str] = (),
@@ -58,7 +58,9 @@ def fill_in(
             return SparkMigrator(spark, ProgramOnStore.of(files, where), old, store.slicings(), local)
 
         evaluator.start()
-        return migrate_store(make_plan(program), evaluator, store, _now, discard, tell, choose_migrator, progress)
+        return migrate_store(
+            make_plan(program), evaluator, store, lambda: datetime.now(UTC), discard, tell, choose_migrator, progress
+        )
     finally:
         evaluator.close()
         store.close()
@@ -74,7 +76,3 @@ def _expect_rest(folder: Path) -> None:
 def _count_concerned(store: Store, migration: Migration) -> int:
     counts = store.counts()
     return sum([counts[queue][0] for queue in migration.queues if queue in counts])
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

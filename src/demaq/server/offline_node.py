@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from demaq.control.client import RemoteNode, running_node
 from demaq.control.message_json import encode_for_listing
 from demaq.engine.collection_documents import collection_texts
 from demaq.engine.engine import Engine
-from demaq.engine.intake import expect_program, explicit_properties
+from demaq.engine.intake import expect_program
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import StoreError, StoreMissing
 from demaq.evaluation.local_evaluator import LocalEvaluator
@@ -30,7 +31,7 @@ GARBAGE_STEP = 1000
 """How many messages are removed at once."""
 
 
-class StoreAtRest:
+class OfflineNode:
     """What a running node offers, on a store where none runs. The program is the one that ran last."""
 
     def __init__(self, place: StoreLocation) -> None:
@@ -50,11 +51,10 @@ class StoreAtRest:
         return Engine(compiled.plan, evaluator, self._store, lambda: datetime.now(UTC), receiver=rules)
 
     def enqueue(self, queue: str, body: bytes, properties: dict[str, str], request: str | None) -> int:
-        given = explicit_properties(self._program, queue, properties)
-        return self._engine.enqueue(queue, body, given, request)
+        return self._engine.enqueue(queue, body, properties, request)
 
     def append(self, messages: Sequence[NewMessage], digest: str, watch: str | None = None) -> list[bool]:
-        """Store messages as a node does; there is no watch of what becomes of them."""
+        """Store messages as a node does. Return which are new. `watch` is ignored: nothing is processed."""
         expect_program(self._store, digest)
         return self._engine.append_checked(messages)
 
@@ -69,7 +69,7 @@ class StoreAtRest:
         send_again(self._store, self._program, messages, datetime.now(UTC))
 
     def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
-        """Remove what was done with longer ago than the audit period says."""
+        """Remove messages that retired longer ago than `keep`. Return how many."""
         removed = 0
         while found := self._store.collect_garbage(datetime.now(UTC) - keep, GARBAGE_STEP):
             removed += found
@@ -81,7 +81,7 @@ class StoreAtRest:
             gc.collect()  # Saxon ends the process where another thread frees what this one has made
 
 
-def open_writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
+def open_writable(place: StoreLocation) -> RemoteNode | OfflineNode:
     """Return the node that runs on a store, or the store itself where none does."""
     node = running_node(place)
     if node is not None:
@@ -90,7 +90,7 @@ def open_writable(place: StoreLocation) -> RemoteNode | StoreAtRest:
         open_store_readonly(place.where).close()  # who writes makes a store where there is none
     elif not (place.folder / FILE_NAME).exists():
         raise StoreMissing(f"there is no store in {place}: {how_to_make(place)}")
-    return StoreAtRest(place)
+    return OfflineNode(place)
 
 
 def make_store(program: Program, place: StoreLocation) -> None:
@@ -112,10 +112,7 @@ def make_store(program: Program, place: StoreLocation) -> None:
 
 def _has_application(place: StoreLocation) -> bool:
     try:
-        store = open_store_readonly(place.where)
+        with closing(open_store_readonly(place.where)) as store:
+            return store.program() is not None
     except StoreMissing:
         return False
-    try:
-        return store.program() is not None
-    finally:
-        store.close()

@@ -101,7 +101,7 @@ def retry_while_starting(
     one that starts meanwhile will be refused, and is not waited for.
     """
     began = time.monotonic()
-    has_told = False
+    is_reported = False
     while True:
         waited = time.monotonic() - began
         reason: str | None = None
@@ -117,8 +117,8 @@ def retry_while_starting(
                 if waited > HELD_SECONDS_MAX:
                     raise
                 reason = str(error)
-        if reason is not None and waited > QUIET_SECONDS and not has_told:
-            has_told = True
+        if reason is not None and waited > QUIET_SECONDS and not is_reported:
+            is_reported = True
             tell(f"waiting: {reason}")
         time.sleep(LOOK_EVERY_SECONDS)
 

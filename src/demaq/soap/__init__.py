@@ -1,5 +1,6 @@
 """WSDL and SOAP without any I/O: read an interface, open and write envelopes, write faults."""
 
+from demaq.soap.addressing.addressing_headers import AddressingHeaders, make_answer_headers, read_addressing
 from demaq.soap.envelope import UNDERSTOOD, Envelope, Header, detect_version, read_envelope, write_envelope
 from demaq.soap.exchange import (
     SoapAnswer,
@@ -23,7 +24,6 @@ from demaq.soap.faults import (
 from demaq.soap.interface import Interface, Operation
 from demaq.soap.refusals import SoapRefusal
 from demaq.soap.transport import content_type, read_action
-from demaq.soap.ws_addressing import AddressingHeaders, make_answer_headers, read_addressing
 from demaq.soap.wsdl import read_interface
 
 __all__ = [

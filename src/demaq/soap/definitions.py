@@ -9,7 +9,16 @@ from lxml import etree
 
 from demaq.soap.interface_files import Files, refuse_interface
 from demaq.soap.message_schema import InterfaceSchemas
-from demaq.soap.qualified_names import WSDL, WSDL_2, XML_SCHEMA, child_elements, clark, local_name, resolve_name
+from demaq.soap.qualified_names import (
+    WSDL,
+    WSDL_2,
+    XML_SCHEMA,
+    child_elements,
+    clark,
+    local_name,
+    resolve_name,
+    shorten,
+)
 
 _NAMED = ("message", "portType", "binding", "service")
 
@@ -70,7 +79,7 @@ def read_definitions(path: Path) -> Definitions:
     if root.tag == clark(WSDL_2, "description"):
         refuse_interface("it is a WSDL 2.0 document, and WSDL 1.1 is what is supported")
     if root.tag != clark(WSDL, "definitions"):
-        refuse_interface(f"it is no WSDL document: its root is {root.tag}")
+        refuse_interface(f"it is no WSDL document: its root is {shorten(str(root.tag))}")
     definitions.namespace = root.get("targetNamespace")
     _add_file(definitions, path, root)
     return definitions
@@ -86,7 +95,7 @@ def _add_file(definitions: Definitions, path: Path, root: etree._Element) -> Non
         if root.tag == clark(XML_SCHEMA, "schema"):  # an old way to import a schema
             definitions.schemas.add(root, path)
         elif root.tag != clark(WSDL, "definitions"):
-            refuse_interface(f"{path.name} is imported and no WSDL document: its root is {root.tag}")
+            refuse_interface(f"{path.name} is imported and no WSDL document: its root is {shorten(str(root.tag))}")
         _add_parts(definitions, root)
         for types in root.iterchildren(clark(WSDL, "types")):
             for schema in types.iterchildren(clark(XML_SCHEMA, "schema")):

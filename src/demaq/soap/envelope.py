@@ -14,10 +14,10 @@ from lxml import etree
 
 from demaq.documents import Document
 from demaq.errors import MessageError
+from demaq.soap.addressing.addressing_versions import ADDRESSING_HEADERS
 from demaq.soap.qualified_names import ENVELOPES, SOAP_1_1, SOAP_1_2, child_elements, clark, local_name, shorten
 from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, VERSION_MISMATCH, SoapRefusal
 from demaq.soap.standalone import cut_out
-from demaq.soap.ws_addressing import ADDRESSING_HEADERS
 from demaq.system_properties import HEADER
 
 HEADERS_MAX = 100
@@ -26,7 +26,7 @@ HEADERS_MAX = 100
 UNDERSTOOD: frozenset[str] = ADDRESSING_HEADERS
 """Header blocks that are understood."""
 
-_OURS = {
+OUR_ROLES = {
     SOAP_1_1: (None, "", "http://schemas.xmlsoap.org/soap/actor/next"),
     SOAP_1_2: (
         None,
@@ -35,7 +35,9 @@ _OURS = {
         "http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver",
     ),
 }
-_ROLE = {SOAP_1_1: "actor", SOAP_1_2: "role"}
+"""The values of the attribute that mean this node."""
+ROLE_ATTRIBUTES = {SOAP_1_1: "actor", SOAP_1_2: "role"}
+"""The attribute that names the receiver of a header block."""
 _TRUE = ("1", "true")
 _CHILDREN_SHOWN_MAX = 5
 _VERSIONS = {clark(namespace, "Envelope"): version for version, namespace in ENVELOPES.items()}
@@ -86,7 +88,7 @@ def read_envelope(tree: etree._ElementTree, understood: frozenset[str] = UNDERST
         raise _version_mismatch(root)
     if version is None:
         raise SoapRefusal(CLIENT, f"{shorten(str(root.tag))} is no SOAP envelope")
-    header, body = _header_and_body(root, version)
+    header, body = find_header_and_body(root, version)
     try:
         headers = _headers(header, version) if header is not None else ()
         _refuse_not_understood(headers, version, understood)
@@ -108,6 +110,11 @@ def write_envelope(version: str, body_text: str | None, headers: Iterable[str] =
     ).encode()
 
 
+def is_for_us(header: Header, version: str) -> bool:
+    """Return whether a block is addressed to the ultimate receiver, or to the next one."""
+    return header.role in OUR_ROLES[version]
+
+
 def strip_declaration(text: str) -> str:
     """Return the text of a document without its XML declaration, for use inside another document."""
     match = _DECLARATION.match(text)
@@ -118,7 +125,8 @@ def _version_mismatch(root: etree._Element) -> SoapRefusal:
     return SoapRefusal(VERSION_MISMATCH, f"{shorten(str(root.tag))} is an envelope of neither SOAP 1.1 nor SOAP 1.2")
 
 
-def _header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
+def find_header_and_body(root: etree._Element, version: str) -> tuple[etree._Element | None, etree._Element]:
+    """Return the Header, if there is one, and the Body of an Envelope. Raises SoapRefusal if it has another shape."""
     namespace = ENVELOPES[version]
     children = child_elements(root, _CHILDREN_SHOWN_MAX)
     found = [str(child.tag) for child in children]
@@ -155,7 +163,7 @@ def _headers(header: etree._Element, version: str) -> tuple[Header, ...]:
                 name=str(block.tag),
                 text=cut_out(block),
                 must_understand=block.get(clark(namespace, "mustUnderstand"), "").strip() in _TRUE,
-                role=block.get(clark(namespace, _ROLE[version])),
+                role=block.get(clark(namespace, ROLE_ATTRIBUTES[version])),
             )
             for block in blocks
         ]
@@ -166,7 +174,7 @@ def _refuse_not_understood(headers: Iterable[Header], version: str, understood: 
     names = [
         header.name
         for header in headers
-        if header.must_understand and header.role in _OURS[version] and header.name not in understood
+        if header.must_understand and is_for_us(header, version) and header.name not in understood
     ]
     if names:
         raise SoapRefusal(

@@ -123,7 +123,7 @@ def read_response(
         raise MessageError("schemaViolation", f"the answer to {operation.name} is empty (status {status})")
     tree = _parse_answer(content_type, data, status)
     if detect_version(tree) is None:
-        raise MessageError("schemaViolation", f"the answer is no SOAP envelope but {shorten(str(tree.getroot().tag))}")
+        raise MessageError("schemaViolation", f"this is no SOAP envelope but {shorten(str(tree.getroot().tag))}")
     fault = read_fault(tree)
     if fault is not None:
         return fault
@@ -144,7 +144,7 @@ def _parse_answer(content_type: str | None, data: bytes, status: int) -> etree._
     if kind.startswith("multipart/"):
         raise MessageError("notWellFormed", "the answer has attachments (MTOM or MIME), which are not supported")
     if kind not in _XML_TYPES and not kind.endswith("+xml"):
-        raise MessageError("notWellFormed", f"the answer is {shorten(kind)} and no XML (status {status})")
+        raise MessageError("notWellFormed", f"the response is {shorten(kind)} and no XML (status {status})")
     return parse_document(data).tree
 
 

@@ -21,7 +21,7 @@ from demaq.soap.qualified_names import (
     local_name,
     resolve_name,
 )
-from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSION_MISMATCH, SoapRefusal
+from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSION_MISMATCH, ProtocolFault, SoapRefusal
 from demaq.soap.standalone import cut_out
 
 _WORDS_OF_1_2 = {CLIENT: "Sender", SERVER: "Receiver"}
@@ -81,12 +81,27 @@ def write_refusal(refusal: SoapRefusal, version: str = SOAP_1_1, headers: Iterab
     SOAP 1.2 names in the header the blocks not understood (part 1, 5.4.8) or the supported envelopes (5.4.7).
     """
     version = refusal.version or version
+    if refusal.protocol is not None:
+        return write_protocol_fault(refusal.protocol, version, headers)
     blocks = list(headers)
     if version == SOAP_1_2:
         blocks += [_not_understood(name) for name in refusal.not_understood]
         if refusal.fault == VERSION_MISMATCH:
             blocks.append(_upgrade())
-    return write_fault(version, refusal.fault, refusal.message, headers=blocks)
+    code = refusal.subcodes[-1] if refusal.subcodes and version == SOAP_1_1 else refusal.fault
+    fault = Fault(version=version, code=code, reasons=[("", refusal.message)], subcodes=refusal.subcodes)
+    return convert_fault(fault, version, blocks)
+
+
+def write_protocol_fault(fault: ProtocolFault, version: str, headers: Iterable[str] = ()) -> bytes:
+    """Return an envelope with a fault that a protocol in the header defines."""
+    blocks = list(headers)
+    if version == SOAP_1_1:
+        return write_fault(version, fault.code_of_1_1, fault.reason, headers=[*blocks, *fault.blocks_of_1_1])
+    written = Fault(
+        version=version, code=fault.code, reasons=[("", fault.reason)], subcodes=fault.subcodes, detail=fault.detail
+    )
+    return convert_fault(written, version, blocks)
 
 
 def fault_status(version: str, code: str) -> int:

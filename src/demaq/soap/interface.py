@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from demaq.errors import MessageError
+from demaq.soap.addressing.wsdl_actions import OperationActions
 from demaq.soap.message_schema import PARTS, Schema
 from demaq.soap.published_wsdl import WsdlSource
 from demaq.soap.qualified_names import ENVELOPES, child_elements, clark, shorten
@@ -40,6 +41,9 @@ class Operation:
 
     name: str
     action: str | None
+    """The value of `SOAPAction`."""
+    actions: OperationActions
+    """The values of the header `Action` of WS-Addressing."""
     style: str
     input: SoapBody
     output: SoapBody | None
@@ -74,7 +78,7 @@ class Interface:
         """Return the operation that a request asks for: by the element in its Body, then by the action."""
         fitting = [one for one in self.operations if _in_envelope(one.input) == body]
         if len(fitting) > 1:
-            fitting = [one for one in fitting if action and one.action == action] or fitting
+            fitting = [one for one in fitting if action and _has_action(one, action)] or fitting
         if len(fitting) > 1:
             names = ", ".join([one.name for one in fitting])
             raise MessageError("schemaViolation", f"{_describe(body)} may be {names}; the action has to say which")
@@ -140,7 +144,7 @@ class Interface:
         if sorted(names) != sorted(parts):  # in any order: clients differ in it
             expected = ", ".join(parts) or "no part"
             found = shorten(", ".join(names)) or "no part"
-            return f"line {root.sourceline}: {root.tag} has {found}; expected is {expected}"
+            return f"line {root.sourceline}: {shorten(str(root.tag))} has {found}; expected is {expected}"
         for child, name in zip(children, names, strict=True):
             violation = self._part_violation(child, name, parts[name])
             if violation is not None:
@@ -164,6 +168,10 @@ class Interface:
 
 def _in_envelope(body: SoapBody) -> str | None:
     return None if body.is_empty else body.element
+
+
+def _has_action(operation: Operation, action: str) -> bool:
+    return action == operation.action or operation.actions.accepts(action)
 
 
 def _describe(body: str | None) -> str:

@@ -156,7 +156,9 @@ class InterfaceSchemas:
     def _schema_root(self, path: Path, named_in: Path) -> etree._Element:
         root = self.files.root(path, named_in)
         if root.tag != clark(XML_SCHEMA, "schema"):
-            refuse_interface(f"{path.name}, named in {named_in.name}, is no schema: its root is {root.tag}")
+            refuse_interface(
+                f"{path.name}, named in {named_in.name}, is no schema: its root is {shorten(str(root.tag))}"
+            )
         return root
 
     def _turn_imports(self, source: _Source) -> None:

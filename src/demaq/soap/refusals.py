@@ -1,8 +1,9 @@
-"""Refused envelopes, with the fault codes of SOAP."""
+"""Refused envelopes, with the fault codes of SOAP and of the protocols in its header."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from demaq.errors import MessageError
 
@@ -12,23 +13,76 @@ VERSION_MISMATCH = "VersionMismatch"
 MUST_UNDERSTAND = "MustUnderstand"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolFault:
+    """A fault that a protocol in the header defines, such as WS-Addressing, in the form of either version of SOAP."""
+
+    code: str
+    """Client or Server."""
+    subcodes: Sequence[str]
+    """The most general one first, each as `Q{namespace}name`. SOAP 1.1 has none."""
+    reason: str
+    action: str
+    """The action of WS-Addressing for a message with this fault."""
+    detail: str | None = None
+    """Elements of the detail in SOAP 1.2. SOAP 1.1 allows no detail about a header (4.4)."""
+    code_of_1_1: str
+    """The code in SOAP 1.1."""
+    blocks_of_1_1: Sequence[str] = ()
+    """Header blocks that have the detail in SOAP 1.1."""
+
+
 class SoapRefusal(MessageError):
     """Raised for an envelope that is invalid or has header blocks that are not understood."""
 
     def __init__(
-        self, fault: str, message: str, *, version: str | None = None, not_understood: Sequence[str] = ()
+        self,
+        fault: str,
+        message: str,
+        *,
+        version: str | None = None,
+        not_understood: Sequence[str] = (),
+        kind: str = "schemaViolation",
+        subcodes: Sequence[str] = (),
+        protocol: ProtocolFault | None = None,
     ) -> None:
-        super().__init__("schemaViolation", message)
+        super().__init__(kind, message)
         self.fault = fault
         """The code of the fault that answers it."""
         self.version = version
         """The version of SOAP of the envelope; None if it is unknown."""
         self.not_understood = tuple(not_understood)
         """Names of mandatory header blocks that are not understood."""
+        self.subcodes = tuple(subcodes)
+        """The most general one first, each as `Q{namespace}name`. In SOAP 1.1 the last one is the code of the fault."""
+        self.protocol = protocol
+        """The fault, if a protocol in the header defines it."""
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:  # type: ignore[override]  # it has other arguments
-        return _refusal, (self.fault, self.message, self.version, self.not_understood)
+        given = (self.fault, self.message, self.version, self.not_understood, self.kind, self.subcodes, self.protocol)
+        return _refusal, given
 
 
-def _refusal(fault: str, message: str, version: str | None, not_understood: Sequence[str]) -> SoapRefusal:
-    return SoapRefusal(fault, message, version=version, not_understood=not_understood)
+def refuse(fault: ProtocolFault, version: str | None = None) -> SoapRefusal:
+    """Return the error for an envelope that a protocol in its header refuses."""
+    return SoapRefusal(fault.code, fault.reason, version=version, protocol=fault)
+
+
+def _refusal(
+    fault: str,
+    message: str,
+    version: str | None,
+    not_understood: Sequence[str],
+    kind: str,
+    subcodes: Sequence[str],
+    protocol: ProtocolFault | None,
+) -> SoapRefusal:
+    return SoapRefusal(
+        fault,
+        message,
+        version=version,
+        not_understood=not_understood,
+        kind=kind,
+        subcodes=subcodes,
+        protocol=protocol,
+    )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from lxml import etree
 
 from demaq.errors import ProgramError
+from demaq.soap.addressing.wsdl_actions import read_actions
 from demaq.soap.definitions import Definitions, read_definitions
 from demaq.soap.interface import DOCUMENT, RPC, Interface, Operation, SoapBody
 from demaq.soap.interface_files import refuse_interface
@@ -26,15 +28,47 @@ _OUTPUT = "output"
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedPort:
+    """The elements that describe a port. Of an abstract WSDL it is a portType, with a binding if there is one."""
+
+    service: etree._Element | None
+    port: etree._Element | None
+    binding: etree._Element | None
+    port_type_name: str
+    port_type: etree._Element
+
+
 def read_interface(path: Path, port: str | None = None) -> Interface:
     """Read a WSDL file. Without a port name its only port is used."""
     definitions = read_definitions(Path(os.path.abspath(path)))
-    if definitions.all("service"):
-        return _read_service(definitions, port)
-    return _read_port_type(definitions, port)
+    selected = select_port(definitions, port)
+    binding = selected.binding
+    version = (_version(binding) if binding is not None else None) or SOAP_1_1
+    reading = _BindingReader(definitions, version, binding)
+    if selected.port is None:
+        return reading.interface(
+            service=None,
+            port=local_name(selected.port_type_name),
+            address=None,
+            port_type=selected.port_type,
+            abstract=selected.port_type_name,
+        )
+    address = selected.port.find(clark(BINDINGS[version], "address"))
+    return reading.interface(
+        service=selected.service,
+        port=selected.port.get("name", ""),
+        address=address.get("location") if address is not None else None,
+        port_type=selected.port_type,
+    )
 
 
-def _read_service(definitions: Definitions, name: str | None) -> Interface:
+def select_port(definitions: Definitions, name: str | None) -> SelectedPort:
+    """Return the port of a name, or the only port."""
+    return _select_port(definitions, name) if definitions.all("service") else _select_port_type(definitions, name)
+
+
+def _select_port(definitions: Definitions, name: str | None) -> SelectedPort:
     ports = [
         (service, port)
         for service in definitions.all("service").values()
@@ -46,21 +80,13 @@ def _read_service(definitions: Definitions, name: str | None) -> Interface:
         definitions, name, [(port.get("name", ""), (service, port)) for service, port in ports]
     )
     _, binding = definitions.named("binding", port, "binding")
-    version = _version(binding)
-    if version is None:
+    if _version(binding) is None:
         refuse_interface(f'binding "{binding.get("name")}" of port "{port.get("name")}" is not for SOAP')
-    address = port.find(clark(BINDINGS[version], "address"))
-    _, port_type = definitions.named("portType", binding, "type")
-    reading = _BindingReader(definitions, version, binding)
-    return reading.interface(
-        service=service,
-        port=port.get("name", ""),
-        address=address.get("location") if address is not None else None,
-        port_type=port_type,
-    )
+    full, port_type = definitions.named("portType", binding, "type")
+    return SelectedPort(service=service, port=port, binding=binding, port_type_name=full, port_type=port_type)
 
 
-def _read_port_type(definitions: Definitions, name: str | None) -> Interface:
+def _select_port_type(definitions: Definitions, name: str | None) -> SelectedPort:
     """Return a portType of an abstract WSDL as a port, in SOAP 1.1 document style unless it has a binding."""
     types = [(local_name(full), (full, element)) for full, element in definitions.all("portType").items()]
     full, port_type = _choose_port(definitions, name, types)
@@ -70,14 +96,7 @@ def _read_port_type(definitions: Definitions, name: str | None) -> Interface:
         if _version(binding) is not None and definitions.named("portType", binding, "type")[0] == full
     ]
     binding = bindings[0] if len(bindings) == 1 else None
-    reading = _BindingReader(definitions, (_version(binding) if binding is not None else None) or SOAP_1_1, binding)
-    return reading.interface(
-        service=None,
-        port=local_name(full),
-        address=None,
-        port_type=port_type,
-        abstract=full,
-    )
+    return SelectedPort(service=None, port=None, binding=binding, port_type_name=full, port_type=port_type)
 
 
 def _choose_port(definitions: Definitions, name: str | None, candidates: list[tuple[str, T]]) -> T:
@@ -125,7 +144,9 @@ class _BindingReader:
         port_type: etree._Element,
         abstract: str | None = None,
     ) -> Interface:
-        operations = [self._operation(described, bound) for described, bound in self._pairs(port_type)]
+        operations = [
+            self._operation(described, bound) for described, bound in pair_operations(port_type, self._binding)
+        ]
         definitions = self._definitions
         schema = definitions.schemas.compile(self._part_types)
         others = [path for path in definitions.files.paths() if path != definitions.path]
@@ -154,21 +175,6 @@ class _BindingReader:
         named = [name for name, one in self._definitions.all("binding").items() if one is self._binding]
         return named[0] if named else None
 
-    def _pairs(self, port_type: etree._Element) -> list[tuple[etree._Element, etree._Element | None]]:
-        """Return the operations of the portType, each with its operation of the binding."""
-        tag = clark(WSDL, "operation")
-        abstract = list(port_type.iterchildren(tag))
-        if self._binding is None:
-            return [(operation, None) for operation in abstract]
-        pairs: list[tuple[etree._Element, etree._Element | None]] = []
-        for bound in self._binding.iterchildren(tag):
-            named = [one for one in abstract if one.get("name") == bound.get("name")]
-            fitting = [one for one in named if _input_name(one) == _input_name(bound)] or named
-            if not fitting:
-                refuse_interface(f'line {bound.sourceline}: the portType has no operation "{bound.get("name")}"')
-            pairs.append((fitting[0], bound))
-        return pairs
-
     def _operation(self, abstract: etree._Element, bound: etree._Element | None) -> Operation:
         name = abstract.get("name", "")
         if abstract.find(clark(WSDL, _INPUT)) is None:
@@ -179,9 +185,14 @@ class _BindingReader:
             refuse_interface(f'operation "{name}" has the unknown style "{style}"')
         body = self._body(abstract, bound, _INPUT, style)
         assert body is not None, "it has an input"
+        soap_action = details.get("soapAction") if details is not None else None
+        port_type = abstract.getparent()
+        assert port_type is not None, "an operation is in a portType"
+        namespace = abstract.getroottree().getroot().get("targetNamespace")
         return Operation(
             name=name,
-            action=details.get("soapAction") if details is not None else None,
+            action=soap_action,
+            actions=read_actions(namespace, port_type.get("name", ""), abstract, soap_action),
             style=style,
             input=body,
             output=self._body(abstract, bound, _OUTPUT, style),
@@ -289,6 +300,24 @@ class _BindingReader:
     def _header_elements(self, bound: etree._Element | None, direction: str) -> list[etree._Element]:
         side = bound.find(clark(WSDL, direction)) if bound is not None else None
         return list(side.iterchildren(clark(self._soap, "header"))) if side is not None else []
+
+
+def pair_operations(
+    port_type: etree._Element, binding: etree._Element | None
+) -> list[tuple[etree._Element, etree._Element | None]]:
+    """Return the operations of the portType, each with its operation of the binding."""
+    tag = clark(WSDL, "operation")
+    abstract = list(port_type.iterchildren(tag))
+    if binding is None:
+        return [(operation, None) for operation in abstract]
+    pairs: list[tuple[etree._Element, etree._Element | None]] = []
+    for bound in binding.iterchildren(tag):
+        named = [one for one in abstract if one.get("name") == bound.get("name")]
+        fitting = [one for one in named if _input_name(one) == _input_name(bound)] or named
+        if not fitting:
+            refuse_interface(f'line {bound.sourceline}: the portType has no operation "{bound.get("name")}"')
+        pairs.append((fitting[0], bound))
+    return pairs
 
 
 def _input_name(operation: etree._Element) -> str | None:

@@ -1,4 +1,7 @@
-"""The address of a store on PostgreSQL, a URI of libpq, and its name without secrets."""
+"""The address of a store on PostgreSQL, a URI of libpq, and its name without secrets.
+
+psycopg is imported by those who need it: it takes a fifth of the start of a process, and most stores are folders.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,13 @@ import os
 import re
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import psycopg
-from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8Dumper
-
 from demaq.errors import StoreError
+
+if TYPE_CHECKING:
+    import psycopg
 
 SCHEMES = ("postgresql://", "postgres://")
 """Case-insensitive here; libpq knows them in lower case only."""
@@ -53,6 +55,9 @@ def _is_known(scheme: str) -> bool:
 
 def _is_conninfo(text: str) -> bool:
     """Return whether the text is a connection string of libpq: `host=db password=…`."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         return bool(conninfo_to_dict(text))
     except psycopg.Error:
@@ -63,6 +68,9 @@ class Address:
     """A URI of libpq. `str` returns it without password and options."""
 
     def __init__(self, text: str) -> None:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+
         try:
             self._parameters = conninfo_to_dict(_lower_scheme(text))
         except psycopg.Error:
@@ -86,6 +94,8 @@ class Address:
 
     def identity(self) -> dict[str, str]:
         """Return the parameters that identify the store, with libpq's defaults, without connecting."""
+        from psycopg import pq
+
         defaults = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
         known = {name: value.decode() for name, value in defaults.items() if value is not None}
         known.update({name: str(value) for name, value in self._parameters.items()})
@@ -105,6 +115,9 @@ class Address:
 
     def connect(self) -> psycopg.Connection:
         """Return a new connection in autocommit mode."""
+        import psycopg
+        from psycopg.types.numeric import Int8Dumper
+
         name = f"demaq, process {os.getpid()} on {socket.gethostname()}"[:_NAME_LENGTH_MAX]
         defaults = {"connect_timeout": CONNECT_SECONDS_MAX, **_KEEP_ALIVE, "application_name": name}
         connection = psycopg.connect(**{**defaults, **self._parameters}, autocommit=True)  # type: ignore[arg-type]

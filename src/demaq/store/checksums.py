@@ -12,13 +12,6 @@ from __future__ import annotations
 from functools import lru_cache
 from zlib import crc32
 
-MESSAGE_COLUMNS = (
-    "seq", "queue", "created", "rule", "caused_by", "origin", "hops", "transient", "timer_due", "timer_target",
-    "request",
-)  # fmt: skip
-"""The columns of `messages` that never change."""
-STATE_COLUMNS = ("processed", "retired", "retired_at", "undelivered", "slices", "entries")
-"""The columns of `messages` with the state of a message."""
 ROW_TABLES: dict[str, tuple[str, ...]] = {
     "outbox": ("seq", "due", "attempts"),
     "attempts": (
@@ -67,7 +60,7 @@ def priority_checksum(priority: int | None) -> int:
 
 
 def message_checksum(fixed: tuple[Value, ...], state: int, priority: int | None) -> int:
-    """Return the checksum of a row of `messages`: the sum for fixed columns, state and priority."""
+    """Return the checksum of a row of `messages`: the sum for the columns that never change, state and priority."""
     return checksum_of(*fixed) + state + priority_checksum(priority)
 
 

@@ -10,13 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from demaq.errors import AlreadyProcessed, StoreDamaged
-from demaq.store.checksums import (
-    body_checksum,
-    checksum_of,
-    message_checksum,
-    request_checksum,
-    state_checksum,
-)
+from demaq.store.checksums import body_checksum, checksum_of, message_checksum, request_checksum, state_checksum
 from demaq.store.deliveries import make_outbox_row, write_attempts
 from demaq.store.encoding import (
     Membership,
@@ -46,20 +40,9 @@ class _RowState:
     """The part of a message's row that can change, and which of it has changed."""
 
     __slots__ = (
-        "before",
-        "delivered",
-        "entries",
-        "marked",
-        "message",
-        "processed",
-        "queue",
-        "released",
-        "request",
-        "retired",
-        "seq",
-        "slices",
-        "undelivered",
-    )
+        "before", "delivered", "entries", "marked", "message", "processed", "queue", "released", "request", "retired",
+        "seq", "slices", "undelivered",
+    )  # fmt: skip
 
     def __init__(
         self, seq: int, queue: str, undelivered: bool, slices: list[Membership], entries: list[IndexEntry]
@@ -200,26 +183,18 @@ class CommitBuilder:
             return  # without a number there is no change
         many = self._tables.execute_many
         # Before the inserts: only members that were stored before leave.
-        many(
-            self._sql["end_slice"], [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
-        )
+        ended = [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
+        many(self._sql["end_slice"], ended)
         new = [state for state in self._states.values() if state.message is not None]
         self._insert([state for state in new if state.retired is None] if elide else new)
         old = [state for state in self._states.values() if state.message is None]
         self._update(self._remove_retired(old) if elide else old)
-        many(
-            self._sql["insert_request"],
-            [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()],
-        )
+        requests = [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()]
+        many(self._sql["insert_request"], requests)
         write_attempts(self._tables, self._attempts)
         many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
-        many(
-            self._sql["insert_answer"],
-            [
-                (*row, checksum_of(*row))
-                for row in [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
-            ],
-        )
+        answers = [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
+        many(self._sql["insert_answer"], [(*row, checksum_of(*row)) for row in answers])
         many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
         self._tables.execute(self._sql["set_newest_number"], [self._number])
 
@@ -294,7 +269,7 @@ class CommitBuilder:
 
     def _insert(self, states: list[_RowState]) -> None:
         many = self._tables.execute_many
-        messages, bodies = [], []
+        messages, bodies, to_send = [], [], []
         for state in states:
             message = state.message
             assert message is not None
@@ -315,44 +290,20 @@ class CommitBuilder:
             )
             messages.append(
                 (
-                    seq,
-                    queue,
-                    created,
-                    rule,
-                    trigger,
-                    origin,
-                    hops,
-                    message.priority,
-                    state.processed,
-                    state.retired,
-                    retired_at,
-                    transient,
-                    undelivered,
-                    due,
-                    target,
-                    request,
-                    slices,
-                    entries,
-                    checksum,
+                    seq, queue, created, rule, trigger, origin, hops, message.priority, state.processed, state.retired,
+                    retired_at, transient, undelivered, due, target, request, slices, entries, checksum,
                 )
-            )
+            )  # fmt: skip
+            if state.undelivered:
+                to_send.append(make_outbox_row(seq, queue, created))
             properties = encode_properties(message.properties)
             bodies.append((seq, message.body, properties, body_checksum(seq, message.body, properties)))
         many(self._sql["insert_message"], messages)
         many(self._sql["insert_body"], bodies)
-        many(
-            self._sql["insert_outbox"],
-            [
-                make_outbox_row(s.seq, s.queue, microseconds(s.message.created))
-                for s in states
-                if s.message and s.undelivered
-            ],
-        )
+        many(self._sql["insert_outbox"], to_send)
         many(self._sql["insert_member"], [(*member, state.seq) for state in states for member in state.slices])
-        many(
-            self._sql["insert_entry"],
-            [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries],
-        )
+        indexed = [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries]
+        many(self._sql["insert_entry"], indexed)
 
     def _remove_retired(self, states: list[_RowState]) -> list[_RowState]:
         """Remove the messages that retire, but not those that are in the outbox again.
@@ -378,18 +329,11 @@ class CommitBuilder:
         many = self._tables.execute_many
         retired = [state for state in states if state.retired is not None]
         others = [state for state in states if state.retired is None]
-        many(
-            self._sql["set_retired"],
-            [
-                (s.processed, s.retired, self._at, encode_slices(s.slices), s.take_difference(self._at), s.seq)
-                for s in retired
-            ],
-        )
-        many(self._sql["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
         at = self._at
+        rows = [(s.processed, s.retired, at, encode_slices(s.slices), s.take_difference(at), s.seq) for s in retired]
+        many(self._sql["set_retired"], rows)
+        many(self._sql["retire_entry"], [(s.retired, *entry, s.seq) for s in retired for entry in s.entries])
         many(self._sql["set_processed"], [(s.processed, s.take_difference(at), s.seq) for s in others if s.marked])
-        many(
-            self._sql["set_slices"],
-            [(encode_slices(s.slices), s.take_difference(at), s.seq) for s in others if s.released],
-        )
+        left = [(encode_slices(s.slices), s.take_difference(at), s.seq) for s in others if s.released]
+        many(self._sql["set_slices"], left)
         many(self._sql["set_delivered"], [(s.take_difference(at), s.seq) for s in others if s.delivered])

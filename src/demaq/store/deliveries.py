@@ -21,8 +21,7 @@ FORGET_STEP = 500
 def write_attempts(tables: Tables, attempts: Sequence[Attempt]) -> None:
     """Store attempts. Within a transaction."""
     tables.execute_many(
-        tables.sql["insert_attempt"],
-        [(*row, checksum_of(*row)) for row in map(_make_attempt_row, attempts)],
+        tables.sql["insert_attempt"], [(*row, checksum_of(*row)) for row in map(_make_attempt_row, attempts)]
     )
 
 

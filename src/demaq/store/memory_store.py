@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar
 
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
@@ -25,10 +28,13 @@ from demaq.store.protocol import (
     StoredMessage,
     ToSend,
     Unsent,
+    as_stored,
     resolve_own_number,
 )
 from demaq.store.removal import REQUEST_MEMORY_SECONDS
 from demaq.store.request_names import name_of
+
+S = TypeVar("S")
 
 
 @dataclass(slots=True)
@@ -71,6 +77,24 @@ def _system_time() -> datetime:
     return datetime.now(UTC)
 
 
+def _synchronise(cls: type[S]) -> type[S]:
+    """Let every public method hold the lock of its object."""
+    for name, method in list(vars(cls).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(cls, name, _hold_lock(method))
+    return cls
+
+
+def _hold_lock(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(store: MemoryStore, *args: Any, **keywords: Any) -> Any:
+        with store._lock:
+            return method(store, *args, **keywords)
+
+    return call
+
+
+@_synchronise
 class MemoryStore:
     """Implements the protocol Store in memory. `now` returns the time at which messages retire."""
 
@@ -99,89 +123,78 @@ class MemoryStore:
     # writing
 
     def append(self, messages: Sequence[NewMessage]) -> list[int]:
-        with self._lock:
-            return [self._store(message) for message in messages]
+        return [self._store(message) for message in messages]
 
     def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
-        with self._lock:
-            self._check(steps)
-            committed = [self._apply(step) for step in steps]
-            if elide:
-                for seq in [seq for each in committed for seq in each.retired]:
-                    if not self._is_to_send(seq):
-                        self._remove(seq)
-            return committed
+        self._check(steps)
+        committed = [self._apply(step) for step in steps]
+        if elide:
+            for seq in [seq for each in committed for seq in each.retired]:
+                if not self._is_to_send(seq):
+                    self._remove(seq)
+        return committed
 
     def postpone(self, postponed: Sequence[Postponed]) -> None:
-        with self._lock:
-            for each in {each.message: each for each in postponed}.values():
-                row = self._rows.get(each.message)
-                if row is None or row.send_due is None:
-                    continue
-                row.send_due = each.due
-                if each.attempt is not None:
-                    row.attempts = each.attempt.number
-                    self._attempts.append(each.attempt)
+        for each in {each.message: each for each in postponed}.values():
+            row = self._rows.get(each.message)
+            if row is None or row.send_due is None:
+                continue
+            row.send_due = each.due
+            if each.attempt is not None:
+                row.attempts = each.attempt.number
+                self._attempts.append(each.attempt)
 
     def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
-        with self._lock:
-            gone = sorted([seq for seq in set(seqs) if seq not in self._rows])
-            if not gone:
-                for seq in seqs:
-                    row = self._rows[seq]
-                    row.send_due, row.attempts = due, 0
-            return gone
+        gone = sorted([seq for seq in set(seqs) if seq not in self._rows])
+        if not gone:
+            for seq in seqs:
+                row = self._rows[seq]
+                row.send_due, row.attempts = due, 0
+        return gone
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
-        with self._lock:
-            version = self.collection(name)[0] + 1
-            self._collections[name] = (version, list(documents))
-            return version
+        version = self.collection(name)[0] + 1
+        self._collections[name] = (version, list(documents))
+        return version
 
     def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
-        with self._lock:
-            if not self._is_noted_for(digest):
-                self._migrated.clear()
-            self._migrated.update({message.seq: message for message in messages})
-            self._migration = (digest, self._number, done)
+        if not self._is_noted_for(digest):
+            self._migrated.clear()
+        self._migrated.update({message.seq: message for message in messages})
+        self._migration = (digest, self._number, done)
 
     def activate(self, program: NextProgram, at: datetime) -> int:
-        with self._lock:
-            noted = list(self._migrated.values()) if self._is_noted_for(program.digest) else []
-            self._number += bool(noted)
-            for migrated in noted:
-                if migrated.seq in self._rows:
-                    self._migrate(self._rows[migrated.seq], migrated)
-            for row in self._rows.values():
-                if row.processed is None and row.message.queue in program.priorities:
-                    row.priority = program.priorities[row.message.queue]
-            self._migrated.clear()
-            self._migration = None
-            self._indexes = frozenset(program.indexes)
-            if not self._programs or self._programs[-1][1] != program.digest:
-                self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
-            return len(self._programs)
+        noted = list(self._migrated.values()) if self._is_noted_for(program.digest) else []
+        self._number += bool(noted)
+        for migrated in noted:
+            if migrated.seq in self._rows:
+                self._migrate(self._rows[migrated.seq], migrated)
+        for row in self._rows.values():
+            if row.processed is None and row.message.queue in program.priorities:
+                row.priority = program.priorities[row.message.queue]
+        self._migrated.clear()
+        self._migration = None
+        self._indexes = frozenset(program.indexes)
+        if not self._programs or self._programs[-1][1] != program.digest:
+            self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
+        return len(self._programs)
 
     def begin_epoch(self) -> str:
-        with self._lock:
-            name = next_name(self.identity())
-            self._epochs = [*[each for each in self._epochs if each[0] <= self._number], (self._number + 1, name)]
-            return name
+        name = next_name(self.identity())
+        self._epochs = [*[each for each in self._epochs if each[0] <= self._number], (self._number + 1, name)]
+        return name
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
-        with self._lock:
-            found = [(row.retired_at, seq) for seq, row in self._rows.items() if row.retired_at is not None]
-            garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[
-                :limit
-            ]
-            for _, seq in garbage:
-                self._remove(seq)
-            forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
-            for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
-                del self._requests[request], self._removed_requests[request], self._by_name[name_of(request)]
-            self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
-            self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
-            return len(garbage)
+        found = [(row.retired_at, seq) for seq, row in self._rows.items() if row.retired_at is not None]
+        garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[:limit]
+        for _, seq in garbage:
+            self._remove(seq)
+        forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
+        for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
+            del self._requests[request], self._removed_requests[request], self._by_name[name_of(request)]
+        self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
+        self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
+        return len(garbage)
 
     # reading, at a snapshot
 
@@ -189,20 +202,17 @@ class MemoryStore:
         return self._number
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
-        with self._lock:
-            found = [row for row in self._rows.values() if row.message.queue == name and row.is_visible(snapshot)]
-            return [_make_stored(row, snapshot) for row in found]
+        found = [row for row in self._rows.values() if row.message.queue == name and row.is_visible(snapshot)]
+        return [_make_stored(row, snapshot) for row in found]
 
     def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
-        with self._lock:
-            members = [self._rows[seq] for seq in self._members.get((slicing, key), ())]
-            return [_make_stored(row, snapshot) for row in members if row.is_in((slicing, key), snapshot)]
+        members = [self._rows[seq] for seq in self._members.get((slicing, key), ())]
+        return [_make_stored(row, snapshot) for row in members if row.is_in((slicing, key), snapshot)]
 
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
-        with self._lock:
-            seqs = {seq for value in values for seq in self._entries.get((index, value), ())}
-            found = [self._rows[seq] for seq in sorted(seqs)]
-            return [_make_stored(row, snapshot) for row in found if row.is_visible(snapshot)]
+        seqs = {seq for value in values for seq in self._entries.get((index, value), ())}
+        found = [self._rows[seq] for seq in sorted(seqs)]
+        return [_make_stored(row, snapshot) for row in found if row.is_visible(snapshot)]
 
     def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         return {key: self.slice(slicing, key, snapshot) for key in keys}
@@ -211,174 +221,146 @@ class MemoryStore:
         return {value: self.lookup(index, [value], snapshot) for value in values}
 
     def collection(self, name: str) -> tuple[int, list[str]]:
-        with self._lock:
-            version, documents = self._collections.get(name, (0, []))
-            return version, list(documents)
+        version, documents = self._collections.get(name, (0, []))
+        return version, list(documents)
 
     # reading, as it is now
 
     def pending(self, limit: int, but: Sequence[int] = (), but_of: Sequence[str] = ()) -> list[StoredMessage]:
-        with self._lock:
-            excluded = set(but)
-            found = [
-                (-k.priority, k.seq)
-                for k in self._rows.values()
-                if k.priority is not None
-                and k.processed is None
-                and k.seq not in excluded
-                and k.message.queue not in but_of
-            ]
-            return [self._current(seq) for _, seq in sorted(found)[:limit]]
+        excluded = set(but)
+        found = [
+            (-k.priority, k.seq)
+            for k in self._rows.values()
+            if k.priority is not None
+            and k.processed is None
+            and k.seq not in excluded
+            and k.message.queue not in but_of
+        ]
+        return [self._current(seq) for _, seq in sorted(found)[:limit]]
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            found = [k.seq for k in self._rows.values() if k.message.queue == queue and k.is_waiting()]
-            return [self._current(seq) for seq in found[:limit]]
+        found = [k.seq for k in self._rows.values() if k.message.queue == queue and k.is_waiting()]
+        return [self._current(seq) for seq in found[:limit]]
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
+        return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
 
     def next_due(self) -> datetime | None:
-        with self._lock:
-            return next((due for due, _ in self._timers()), None)
+        return next((due for due, _ in self._timers()), None)
 
     def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
-        with self._lock:
-            due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
-            found = [seq for _, seq in due if seq not in but][:limit]
-            messages = [self._current(seq) for seq in found]
-            return [
-                ToSend(
-                    seq=message.seq,
-                    queue=queue,
-                    attempts=self._rows[message.seq].attempts,
-                    properties=message.properties,
-                    slices=message.slices,
-                )
-                for message in messages
-            ]
+        due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
+        found = [seq for _, seq in due if seq not in but][:limit]
+        messages = [self._current(seq) for seq in found]
+        return [
+            ToSend(
+                seq=message.seq,
+                queue=queue,
+                attempts=self._rows[message.seq].attempts,
+                properties=message.properties,
+                slices=message.slices,
+            )
+            for message in messages
+        ]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
-        with self._lock:
-            return min([at for at, name, _ in self._outbox() if name == queue and at > after], default=None)
+        return min([at for at, name, _ in self._outbox() if name == queue and at > after], default=None)
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
-        with self._lock:
-            found: dict[str, list[tuple[datetime, int]]] = {}
-            for at, name, seq in self._outbox():
-                found.setdefault(name, []).append((at, seq))
-            return {
-                name: (len(those), min(those)[0], self._rows[min([seq for _, seq in those])].message.created)
-                for name, those in sorted(found.items())
-            }
+        found: dict[str, list[tuple[datetime, int]]] = {}
+        for at, name, seq in self._outbox():
+            found.setdefault(name, []).append((at, seq))
+        return {
+            name: (len(those), min(those)[0], self._rows[min([seq for _, seq in those])].message.created)
+            for name, those in sorted(found.items())
+        }
 
     def unsent(self, queue: str | None, message: int | None, limit: int) -> list[Unsent]:
-        with self._lock:
-            asked = [(at, s, q) for at, q, s in self._outbox() if queue in (None, q) and message in (None, s)]
-            found = [(at, q, self._rows[s]) for at, s, q in sorted(asked)[:limit]]
-            return [
-                Unsent(message=k.seq, queue=q, created=k.message.created, due=at, attempts=k.attempts)
-                for at, q, k in found
-            ]
+        asked = [(at, s, q) for at, q, s in self._outbox() if queue in (None, q) and message in (None, s)]
+        found = [(at, q, self._rows[s]) for at, s, q in sorted(asked)[:limit]]
+        return [
+            Unsent(message=k.seq, queue=q, created=k.message.created, due=at, attempts=k.attempts) for at, q, k in found
+        ]
 
     def attempts(self, queue: str | None, message: int | None, limit: int) -> list[Attempt]:
-        with self._lock:
-            found = [a for a in self._attempts if queue in (None, a.queue) and message in (None, a.message)]
-            return found[::-1][:limit]
+        found = [a for a in self._attempts if queue in (None, a.queue) and message in (None, a.message)]
+        return found[::-1][:limit]
 
     def answer(self, connection: str) -> StoredAnswer | None:
-        with self._lock:
-            known = self._answers.get(connection)
-            return None if known is None else known[1]
+        known = self._answers.get(connection)
+        return None if known is None else known[1]
 
     def identity(self) -> str:
         return self.epochs().current
 
     def epochs(self) -> Epochs:
-        with self._lock:
-            return Epochs(self._epochs)
+        return Epochs(self._epochs)
 
     def message(self, seq: int) -> StoredMessage | None:
-        with self._lock:
-            return self._current(seq) if seq in self._rows else None
+        return self._current(seq) if seq in self._rows else None
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        with self._lock:
-            return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._rows]
+        return [self._current(seq) for seq in sorted(set(seqs)) if seq in self._rows]
 
     def caused_by(self, seq: int) -> list[int]:
-        with self._lock:
-            return [row.seq for row in self._rows.values() if row.message.trigger == seq]
+        return [row.seq for row in self._rows.values() if row.message.trigger == seq]
 
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            seqs = [seq for seq, row in self._rows.items() if seq > after and queue in (None, row.message.queue)]
-            return [self._current(seq) for seq in seqs[:limit]]
+        seqs = [seq for seq, row in self._rows.items() if seq > after and queue in (None, row.message.queue)]
+        return [self._current(seq) for seq in seqs[:limit]]
 
     def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            return [message for message in self.queue(queue, self._number) if message.seq > after][:limit]
+        return [message for message in self.queue(queue, self._number) if message.seq > after][:limit]
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            return [message for message in self.slice(slicing, key, self._number) if message.seq > after][:limit]
+        return [message for message in self.slice(slicing, key, self._number) if message.seq > after][:limit]
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
-        with self._lock:
-            return [self._current(timer[1]) for timer in self._timers() if after is None or timer > after][:limit]
+        return [self._current(timer[1]) for timer in self._timers() if after is None or timer > after][:limit]
 
     def collections(self) -> list[tuple[str, int, int]]:
-        with self._lock:
-            return sorted([(name, version, len(found)) for name, (version, found) in self._collections.items()])
+        return sorted([(name, version, len(found)) for name, (version, found) in self._collections.items()])
 
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
-        with self._lock:
-            counts: dict[str, int] = {}
-            for row in self._rows.values():
-                for (name, key), ended in row.slices.items():
-                    if name == slicing and ended is None and (after is None or key > after):
-                        counts[key] = counts.get(key, 0) + 1
-            return sorted(counts.items())[:limit]
+        counts: dict[str, int] = {}
+        for row in self._rows.values():
+            for (name, key), ended in row.slices.items():
+                if name == slicing and ended is None and (after is None or key > after):
+                    counts[key] = counts.get(key, 0) + 1
+        return sorted(counts.items())[:limit]
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        with self._lock:
-            counts: dict[str, tuple[int, int]] = {}
-            for row in self._rows.values():
-                if row.retired is None:
-                    visible, unprocessed = counts.get(row.message.queue, (0, 0))
-                    counts[row.message.queue] = (visible + 1, unprocessed + (row.processed is None))
-            return dict(sorted(counts.items()))
+        counts: dict[str, tuple[int, int]] = {}
+        for row in self._rows.values():
+            if row.retired is None:
+                visible, unprocessed = counts.get(row.message.queue, (0, 0))
+                counts[row.message.queue] = (visible + 1, unprocessed + (row.processed is None))
+        return dict(sorted(counts.items()))
 
     def slicings(self) -> list[str]:
-        with self._lock:
-            slices = [slice for row in self._rows.values() for slice, ended in row.slices.items() if ended is None]
-            return sorted({slicing for slicing, _ in slices})
+        slices = [slice for row in self._rows.values() for slice, ended in row.slices.items() if ended is None]
+        return sorted({slicing for slicing, _ in slices})
 
     def indexes(self) -> frozenset[str]:
         return self._indexes
 
     def migrated_until(self, digest: str) -> int:
-        with self._lock:
-            return self._migration[2] if self._migration is not None and self._is_noted_for(digest) else 0
+        return self._migration[2] if self._migration is not None and self._is_noted_for(digest) else 0
 
     def requested(self, beginning: str) -> dict[str, int]:
-        with self._lock:
-            return {name: seq for name, seq in sorted(self._requests.items()) if name.startswith(beginning)}
+        return {name: seq for name, seq in sorted(self._requests.items()) if name.startswith(beginning)}
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        with self._lock:
-            found = {}
-            for seq in seqs:
-                if seq in self._rows:
-                    migrated = self._migrated.get(seq)
-                    known = migrated.properties if migrated is not None else None
-                    found[seq] = self._rows[seq].properties if known is None else known
-            return found
+        found = {}
+        for seq in seqs:
+            if seq in self._rows:
+                migrated = self._migrated.get(seq)
+                known = migrated.properties if migrated is not None else None
+                found[seq] = self._rows[seq].properties if known is None else known
+        return found
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
-        with self._lock:
-            return self._programs[-1] if self._programs else None
+        return self._programs[-1] if self._programs else None
 
     def close(self) -> None:
         """Do nothing: no resource is open."""
@@ -528,21 +510,11 @@ class MemoryStore:
 
 
 def _make_stored(row: _StoredRow, snapshot: int) -> StoredMessage:
-    message = row.message
-    return StoredMessage(
-        seq=row.seq,
-        queue=message.queue,
-        body=message.body,
+    return replace(
+        as_stored(row.message, row.seq),
         properties=dict(row.properties),
-        created=message.created,
-        rule=message.rule,
-        trigger=message.trigger,
-        origin=row.seq if message.origin is None else message.origin,
-        hops=message.hops,
         slices=tuple([slice for slice in row.slices if row.is_in(slice, snapshot)]),
         processed=row.processed,
         retired=row.retired,
-        timer=message.timer,
-        transient=message.transient,
         undelivered=row.undelivered,
     )

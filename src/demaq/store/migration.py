@@ -10,19 +10,16 @@ The tables `evolution` and `restated` are named as in stores on disk.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from demaq.messages import PropertyValue
 from demaq.store.checksums import body_checksum, checksum_of, priority_checksum, state_checksum
 from demaq.store.encoding import (
     Membership,
     decode_list,
-    decode_properties,
     encode_entries,
     encode_files,
-    encode_numbers,
     encode_properties,
     encode_slices,
     microseconds,
@@ -56,25 +53,9 @@ def find_progress(tables: Tables, digest: str) -> int:
     return row[2] if row is not None and row[:2] == (digest, _newest(tables)) else 0
 
 
-def read_slicings(tables: Tables) -> list[str]:
-    return [name for (name,) in tables.rows(tables.sql["slicings"])]
-
-
-def read_complete_indexes(tables: Tables) -> frozenset[str]:
-    return frozenset([name for (name,) in tables.rows(tables.sql["complete_indexes"])])
-
-
-def read_next_properties(tables: Tables, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-    rows = tables.rows(tables.sql["next_properties"], [encode_numbers(seqs)])
-    return {seq: decode_properties(properties) for seq, properties in rows}
-
-
 def note_migrated(tables: Tables, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
     """Note what messages will be. Within a transaction."""
-    row = _migration(tables)
-    if row is None or row[:2] != (digest, _newest(tables)):
-        _clear_notes(tables)
-        tables.execute(tables.sql["insert_migration"], [digest, _newest(tables), 0])
+    _keep_notes_for(tables, digest)
     rows = [
         (
             message.seq,
@@ -91,11 +72,8 @@ def note_migrated(tables: Tables, digest: str, messages: Sequence[MigratedMessag
 
 def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     """Make this the active program. Return its version. Within a transaction."""
+    _keep_notes_for(tables, program.digest)
     newest = _newest(tables)
-    row = _migration(tables)
-    if row is None or row[:2] != (program.digest, newest):
-        _clear_notes(tables)
-        tables.execute(tables.sql["insert_migration"], [program.digest, newest, 0])
     number = newest + 1 if tables.rows(tables.sql["next_migrated"], [1]) else newest
     tables.execute(tables.sql["decide_migration"], [number, json.dumps(dict(program.priorities))])
     tables.execute(tables.sql["set_newest_number"], [number])
@@ -144,6 +122,10 @@ def _set_priority(tables: Tables, queue: str, priority: int | None) -> int:
     return len(rows)
 
 
+_State: TypeAlias = tuple[int | None, int | None, int | None, int]
+"""The columns `processed`, `retired`, `retired_at` and `undelivered`."""
+
+
 class _MigratedRows:
     """Collects the changes of migrated messages; each statement is run once for all of them."""
 
@@ -168,12 +150,7 @@ class _MigratedRows:
             free = all([ended for _, _, ended in members])
             if discarded or (processed is not None and free and not undelivered):
                 self._retire(seq, queue, processed, members, kept)
-                state: tuple[int | None, int | None, int | None, int] = (
-                    processed or self._number,
-                    self._number,
-                    self._now,
-                    0,
-                )
+                state: _State = (processed or self._number, self._number, self._now, 0)
             else:
                 state = (processed, None, None, undelivered)
                 if members != decode_list(had):
@@ -246,6 +223,10 @@ def _migration(tables: Tables) -> Any:
     return rows[0] if rows else None
 
 
-def _clear_notes(tables: Tables) -> None:
-    tables.execute(tables.sql["delete_migration"])
-    tables.execute(tables.sql["clear_migrated"])
+def _keep_notes_for(tables: Tables, digest: str) -> None:
+    """Delete notes for another version, and notes made before the newest number was taken."""
+    row, newest = _migration(tables), _newest(tables)
+    if row is None or row[:2] != (digest, newest):
+        tables.execute(tables.sql["delete_migration"])
+        tables.execute(tables.sql["clear_migrated"])
+        tables.execute(tables.sql["insert_migration"], [digest, newest, 0])

@@ -10,7 +10,6 @@ from pathlib import Path
 from demaq.errors import StoreMissing
 from demaq.store.address import Address, is_address
 from demaq.store.location import StoreLocation, store_argument
-from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Store
 from demaq.store.sql_store import SqlStore, system_time
 from demaq.store.sqlite import SqliteStore
@@ -29,6 +28,8 @@ def open_store(
     `tell` is called with lines for the operator.
     """
     if is_address(where):
+        from demaq.store.postgresql import PostgresqlStore  # see `demaq.store.address`
+
         return PostgresqlStore(str(where), wait=wait, now=now, tell=tell)
     return SqliteStore(Path(where), now=now, tell=tell)
 
@@ -41,6 +42,8 @@ def address_for_executors(where: str | Path) -> str:
 def open_store_readonly(where: str | Path) -> SqlStore:
     """Open a store for reading, also while another process writes."""
     if is_address(where):
+        from demaq.store.postgresql import PostgresqlStore
+
         return PostgresqlStore.open_readonly(str(where))
     return SqliteStore.open_readonly(Path(where))
 

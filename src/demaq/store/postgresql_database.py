@@ -51,12 +51,7 @@ class ServerDatabase:
     """One connection, used by one caller at a time. Implements Tables."""
 
     def __init__(
-        self,
-        address: Address,
-        *,
-        read_only: bool,
-        wait: bool = False,
-        tell: Callable[[str], None] = lambda line: None,
+        self, address: Address, *, read_only: bool, wait: bool = False, tell: Callable[[str], None] = lambda line: None
     ) -> None:
         self.name = str(address)
         self.sql = _SQL

@@ -72,6 +72,12 @@ class VerificationReport:
     damaged: list[int] = field(default_factory=list)
     """Messages with wrong checksums."""
 
+    @property
+    def first_finding(self) -> str:
+        """The first finding, and how many more there are."""
+        more = f"; and {len(self.findings) - 1:,} findings more" if len(self.findings) > 1 else ""
+        return f"{self.findings[0]}{more}"
+
     def find(self, what: str, cost: str) -> None:
         self.findings.append(Damage(what, cost))
 
@@ -193,14 +199,14 @@ class _Verification:
         )
 
     def _slices(self) -> None:
-        found = sum([checksum_of(*row) for row in self._stream("verify_members")])
-        if found != self._members:
-            self._report.find("members of slices are not those of the messages", "rules see other slices")
+        self._compare("verify_members", self._members, "members of slices", "rules see other slices")
 
     def _indexes(self) -> None:
-        found = sum([checksum_of(*row) for row in self._stream("verify_entries")])
-        if found != self._entries:
-            self._report.find("entries of indexes are not those of the messages", "rules do not find what they look up")
+        self._compare("verify_entries", self._entries, "entries of indexes", "rules do not find what they look up")
+
+    def _compare(self, statement: str, expected: int, what: str, cost: str) -> None:
+        if sum([checksum_of(*row) for row in self._stream(statement)]) != expected:
+            self._report.find(f"{what} are not those of the messages", cost)
 
     def _known_requests(self) -> None:
         found = 0

@@ -129,17 +129,14 @@ class SqlStore:
         return int(self._rows("newest_number")[0][0]) if newest is None else newest
 
     def queue(self, name: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._rows("queue", {"queue": name, "snapshot": snapshot})
-        return [_decode_message(row, snapshot) for row in rows]
+        return self._messages("queue", {"queue": name, "snapshot": snapshot}, snapshot)
 
     def slice(self, slicing: str, key: str, snapshot: int) -> list[StoredMessage]:
-        rows = self._rows("slice", {"slicing": slicing, "key": key, "snapshot": snapshot})
-        return [_decode_message(row, snapshot) for row in rows]
+        return self._messages("slice", {"slicing": slicing, "key": key, "snapshot": snapshot}, snapshot)
 
     def lookup(self, index: str, values: Sequence[str], snapshot: int) -> list[StoredMessage]:
-        wanted = encode_texts(values)
-        rows = self._rows("lookup", {"index": index, "wanted": wanted, "snapshot": snapshot})
-        return [_decode_message(row, snapshot) for row in rows]
+        asked = {"index": index, "wanted": encode_texts(values), "snapshot": snapshot}
+        return self._messages("lookup", asked, snapshot)
 
     def slices(self, slicing: str, keys: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         return self._read_by_text("slices", keys, {"slicing": slicing, "snapshot": snapshot})
@@ -178,15 +175,13 @@ class SqlStore:
             asked["but"] = encode_numbers(but)
             asked["but_of"] = json.dumps(list(but_of))
             name = "other_pending"
-        return [_decode_message(row) for row in self._rows(name, asked)]
+        return self._messages(name, asked)
 
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
-        rows = self._rows("waiting", {"queue": queue, "limit": limit})
-        return [_decode_message(row) for row in rows]
+        return self._messages("waiting", {"queue": queue, "limit": limit})
 
     def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        rows = self._rows("due_timers", {"now": microseconds(now), "limit": limit})
-        return [_decode_message(row) for row in rows]
+        return self._messages("due_timers", {"now": microseconds(now), "limit": limit})
 
     def next_due(self) -> datetime | None:
         due = self._rows("next_due")[0][0]
@@ -194,8 +189,7 @@ class SqlStore:
 
     def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
         asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
-        rows = self._rows("to_send", asked)
-        return [_to_send(queue, *row) for row in rows]
+        return [_to_send(queue, *row) for row in self._rows("to_send", asked)]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         asked = {"queue": queue, "after": microseconds(after)}
@@ -222,35 +216,29 @@ class SqlStore:
         return Epochs(self._rows("epochs"))
 
     def message(self, seq: int) -> StoredMessage | None:
-        rows = self._rows("message", [seq])
-        return _decode_message(rows[0]) if rows else None
+        return next(iter(self._messages("message", [seq])), None)
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        return [_decode_message(row) for row in self._rows("messages", [encode_numbers(seqs)])]
+        return self._messages("messages", [encode_numbers(seqs)])
 
     def caused_by(self, seq: int) -> list[int]:
         return [caused for (caused,) in self._rows("caused_by", [seq])]
 
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         if queue is None:
-            rows = self._rows("stored", {"after": after, "limit": limit})
-        else:
-            rows = self._rows("stored_in_queue", {"queue": queue, "after": after, "limit": limit})
-        return [_decode_message(row) for row in rows]
+            return self._messages("stored", {"after": after, "limit": limit})
+        return self._messages("stored_in_queue", {"queue": queue, "after": after, "limit": limit})
 
     def visible(self, queue: str, after: int, limit: int) -> list[StoredMessage]:
-        rows = self._rows("visible", {"queue": queue, "after": after, "limit": limit})
-        return [_decode_message(row) for row in rows]
+        return self._messages("visible", {"queue": queue, "after": after, "limit": limit})
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
-        parameters = {"slicing": slicing, "key": key, "after": after, "limit": limit}
-        return [_decode_message(row) for row in self._rows("members", parameters)]
+        return self._messages("members", {"slicing": slicing, "key": key, "after": after, "limit": limit})
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
         due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
         name = "first_timers" if after is None else "timers"
-        rows = self._rows(name, {"due": due, "seq": seq, "limit": limit})
-        return [_decode_message(row) for row in rows]
+        return self._messages(name, {"due": due, "seq": seq, "limit": limit})
 
     def collections(self) -> list[tuple[str, int, int]]:
         return self._rows("collections")
@@ -263,20 +251,20 @@ class SqlStore:
         return {queue: (visible, unprocessed) for queue, visible, unprocessed in self._rows("counts")}
 
     def slicings(self) -> list[str]:
-        return migration.read_slicings(self._database)
+        return [name for (name,) in self._rows("slicings")]
 
     def indexes(self) -> frozenset[str]:
-        return migration.read_complete_indexes(self._database)
+        return frozenset([name for (name,) in self._rows("complete_indexes")])
 
     def migrated_until(self, digest: str) -> int:
         return migration.find_progress(self._database, digest)
 
     def requested(self, beginning: str) -> dict[str, int]:
-        end = beginning + LAST_CHARACTER
-        return dict(self._rows("requests", {"after": beginning, "end": end}))
+        return dict(self._rows("requests", {"after": beginning, "end": beginning + LAST_CHARACTER}))
 
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
-        return migration.read_next_properties(self._database, seqs)
+        rows = self._rows("next_properties", [encode_numbers(seqs)])
+        return {seq: decode_properties(properties) for seq, properties in rows}
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         rows = self._rows("newest_program")
@@ -290,6 +278,11 @@ class SqlStore:
 
     def _rows(self, name: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         return self._database.rows(self._database.sql[name], parameters)
+
+    def _messages(
+        self, name: str, parameters: Sequence[Any] | dict[str, Any], snapshot: int | None = None
+    ) -> list[StoredMessage]:
+        return [_decode_message(row, snapshot) for row in self._rows(name, parameters)]
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -309,17 +302,14 @@ class SqlStore:
 
         After opening, before any other write.
         """
-        self._remove_transient()
-        self._complete_migration()
-        with self._writing():
-            for first, name in self._rows("epochs_without_checksum"):
-                write_epoch(self._database, first, name)
-
-    def _remove_transient(self) -> None:
         removed = TRANSIENT_BATCH
         while removed == TRANSIENT_BATCH:
             with self._writing():
                 removed = remove_transient(self._database, TRANSIENT_BATCH)
+        self._complete_migration()
+        with self._writing():
+            for first, name in self._rows("epochs_without_checksum"):
+                write_epoch(self._database, first, name)
 
     def _complete_migration(self) -> None:
         more = True
@@ -381,10 +371,5 @@ def _damaged(seq: int) -> StoreDamaged:
 
 
 def _decode_slices(text: str, snapshot: int | None) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        [
-            (slicing, key)
-            for slicing, key, ended in decode_list(text)
-            if ended == 0 or (snapshot is not None and ended > snapshot)
-        ]
-    )
+    found = decode_list(text)
+    return tuple([(s, key) for s, key, ended in found if ended == 0 or (snapshot is not None and ended > snapshot)])

@@ -13,7 +13,6 @@ from demaq.store.address import Address, is_address
 from demaq.store.continuity import examine
 from demaq.store.folder import expect_database
 from demaq.store.location import store_argument
-from demaq.store.postgresql_database import ServerDatabase
 from demaq.store.row_verification import VerificationReport, verify_tables
 from demaq.store.sql_statements import load_script, load_statements
 from demaq.store.sqlite_database import FILE_NAME, MIGRATIONS, Database
@@ -26,6 +25,8 @@ _SQL = load_statements("sqlite", "connection")
 def verify_store(where: str | Path, seconds_max: float | None = None) -> VerificationReport:
     """Return what is damaged in a store. The report is incomplete if it takes longer than `seconds_max`."""
     if is_address(where):
+        from demaq.store.postgresql_database import ServerDatabase  # see `demaq.store.address`
+
         with closing(ServerDatabase(Address(str(where)), read_only=True)) as server:
             return verify_tables(server, seconds_max)
     folder = Path(where)
@@ -59,9 +60,8 @@ def expect_intact(folder: Path, seconds_max: float) -> VerificationReport:
     """Raise StoreDamaged if damage is found within so many seconds."""
     report = verify_folder(folder, seconds_max)
     if report.findings:
-        more = f"; and {len(report.findings) - 1:,} findings more" if len(report.findings) > 1 else ""
         raise StoreDamaged(
-            f"the store {folder} is damaged. {report.findings[0]}{more}. Nothing was changed. To see all of it: "
+            f"the store {folder} is damaged. {report.first_finding}. Nothing was changed. To see all of it: "
             f"demaq verify {store_argument(folder)}; restore a backup (demaq restore), or: "
             f"demaq verify --accept-loss {store_argument(folder)}"
         )

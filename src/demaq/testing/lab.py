@@ -20,7 +20,7 @@ from typing import Literal
 
 from demaq.engine.collection_documents import collection_texts
 from demaq.engine.engine import HOPS_MAX, Engine
-from demaq.engine.intake import expect_queue, explicit_properties
+from demaq.engine.intake import expect_queue
 from demaq.engine.migration.migrate_store import migrate_store
 from demaq.errors import MessageError, StillBusy, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
@@ -32,10 +32,10 @@ from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.language.loader import load_program, load_program_texts
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
 from demaq.store.sqlite_database import FILE_NAME
+from demaq.suggestions import describe_unknown
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 """What the laboratory's clock says in the beginning."""
@@ -185,7 +185,7 @@ class Lab:
     def enqueue(self, queue: str, body: bytes | str, properties: Mapping[str, object] | None = None) -> str:
         """Let a message arrive. Return its id. Raises a MessageError if intake would refuse it."""
         given = {name: _text(value) for name, value in (properties or {}).items()}
-        return str(self._engine.enqueue(queue, body, explicit_properties(self.program, queue, given)))
+        return str(self._engine.enqueue(queue, body, given))
 
     def run_until_idle(self) -> int:
         """Process everything that can be processed without time passing. Return how many messages that were.
@@ -201,7 +201,7 @@ class Lab:
             if not done:
                 return processed
             processed += done
-        priority = self._engine.maker.priority  # None for mailboxes and echo queues, whose messages are not processed
+        priority = self._engine.factory.priority  # None for mailboxes and echo queues, whose messages are not processed
         counts = self.store.counts().items()
         waiting = {name: count for name, (_, count) in counts if count and priority(name) is not None}
         found = ", ".join([f"{count:,} in {name}" for name, count in waiting.items()])
@@ -238,7 +238,7 @@ class Lab:
         self.run_until_idle()
 
     def take(self, queue: str, limit: int = 1) -> list[LabMessage]:
-        """Take messages from a mailbox, as a client would."""
+        """Take messages from a mailbox, as a client would, and return them."""
         return [_lab_message(stored) for stored in self._engine.take(queue, limit)]
 
     def collect_garbage(self) -> int:

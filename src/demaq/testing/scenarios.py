@@ -24,7 +24,7 @@ from demaq.system_properties import ERROR_LEVEL
 from demaq.testing.lab import START, Lab, LabMessage
 from demaq.testing.scenarios_diff import difference
 from demaq.testing.scenarios_layout import message_lines
-from demaq.testing.scenarios_reading import read_scenarios
+from demaq.testing.scenarios_reading import ScenarioError, read_scenarios
 from demaq.testing.scenarios_steps import (
     Arrives,
     Crash,
@@ -43,7 +43,6 @@ from demaq.testing.scenarios_steps import (
     Takes,
     Wanted,
 )
-from demaq.testing.scenarios_yaml import ScenarioError
 
 __all__ = [
     "Scenario",
@@ -82,7 +81,7 @@ class ScenarioResult:
 def run_scenarios(
     application: Application, scenarios: Iterable[Scenario], evaluator: EvaluatorName = "auto"
 ) -> Iterator[ScenarioResult]:
-    """Run scenarios one after the other, each when its result is asked for."""
+    """Run scenarios one after the other, and yield their results."""
     for scenario in scenarios:
         yield ScenarioResult(scenario=scenario, failure=_failure(application, scenario, evaluator))
 
@@ -148,7 +147,7 @@ class _ScenarioRun:
             self.seen_at.setdefault(error_message.message.id, step)
 
     def unexpected(self) -> list[_Error]:
-        """Error messages that no step has spoken of so far, oldest first."""
+        """Return error messages that no step has expected so far, oldest first."""
         return [error for error in self._errors() if error.message.id not in self._expected_errors]
 
     def _perform(self, step: Step, following: Step | None) -> None:

@@ -17,7 +17,7 @@ def message_lines(text: str) -> list[str]:
 
 
 def prefixes_of(bodies: Iterable[ComparedDocument]) -> dict[str, str | None]:
-    """One prefix for each namespace of these documents, as their authors wrote them; None for a default namespace."""
+    """Return a prefix for each namespace of these documents, as they are written; None for a default namespace."""
     found: dict[str, str | None] = {_XML: "xml"}
     for body in bodies:
         for uri, prefix in body.prefixes.items():

@@ -13,12 +13,11 @@ from glob import glob
 from pathlib import Path
 from typing import get_args
 
-import yaml
-
+from demaq.configuration import ConfigurationReader, Table, Value
 from demaq.documents import parse_document
-from demaq.errors import ERROR_KINDS, MessageError
+from demaq.errors import ERROR_KINDS, MessageError, ProgramError
 from demaq.language.program.program import Program
-from demaq.source import SourceLocation
+from demaq.source import Source, SourceLocation
 from demaq.system_properties import SYSTEM_PROPERTIES, is_system_property, transport_properties
 from demaq.testing.scenarios_steps import (
     Arrives,
@@ -41,131 +40,145 @@ from demaq.testing.scenarios_steps import (
     seconds_of,
 )
 from demaq.testing.scenarios_xml import WILDCARDS, read_body
-from demaq.testing.scenarios_yaml import ScenarioError, Table, YamlKey, YamlReader
+from demaq.yaml_values import parse_yaml
 
 LOOKS: tuple[Look, ...] = get_args(Look)
 STEPS = ("arrives", "refused", "passes", "crash", "takes", "expect")
 SUBJECTS = ("queue", "slice", "error", "no errors", "timers")
-BESIDE = "files are looked for beside the scenarios"
+BESIDE = "paths are relative to the folder of the scenarios"
 MANNERS = ("in any order", "whitespace")
 
 
+class ScenarioError(ProgramError):
+    """A file of scenarios is not what the format asks for."""
+
+    code = "DQ9301"
+
+
 def read_scenarios(path: str | os.PathLike[str], program: Program) -> ScenarioFile:
-    """Read a file of scenarios. Raises the first mistake as a ScenarioError; its `others` are the rest."""
+    """Return the scenarios of a file. Raises the first mistake as a ScenarioError; its `others` are the rest."""
     file = os.fspath(path)
     try:
         text = Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ScenarioError(f"{file} is not UTF-8") from None
-    reading = _FileReader(YamlReader(text, file), program, Path(file).parent)
-    found = reading.file(file)
-    mistakes = sorted(reading.yaml.mistakes, key=lambda mistake: mistake.at.start if mistake.at else 0)
-    if mistakes:
+    reader = ConfigurationReader(Source(text.removeprefix("\ufeff"), file), scalars_are_text=True)
+    found = _ScenarioReader(reader, program, Path(file).parent).read()
+    problems = sorted(reader.problems, key=lambda problem: problem.at.start)
+    if problems:
+        mistakes = [ScenarioError(problem.message, problem.at, problem.hint) for problem in problems]
         mistakes[0].others = tuple(mistakes[1:])
         raise mistakes[0]
     return found
 
 
-class _FileReader:
-    def __init__(self, reader: YamlReader, program: Program, folder: Path) -> None:
-        self.yaml = reader
-        self.program = program
-        self.folder = folder
+def one_or_more(value: Value) -> list[Value]:
+    """Return the items of a list; anything else is the only item."""
+    return value.content if isinstance(value.content, list) else [value]
+
+
+class _ScenarioReader:
+    def __init__(self, reader: ConfigurationReader, program: Program, folder: Path) -> None:
+        self._file = reader
+        self._program = program
+        self._folder = folder
 
     # the file
 
-    def file(self, name: str) -> ScenarioFile:
-        root = self.yaml.root()
+    def read(self) -> ScenarioFile:
+        source = self._file.source
+        root = parse_yaml(self._file)
         if root is None:
-            if not self.yaml.mistakes:
-                self.yaml.mistake(
-                    SourceLocation(self.yaml.source, 0, 0), 'the file is empty; it needs the key "scenarios"'
-                )
-            return ScenarioFile(file=name, scenarios=())
-        table = self.yaml.table(root, "the file", ["scenarios"], ["collections"])
+            if not self._file.problems:
+                self._file.report(SourceLocation(source, 0, 0), 'the file is empty; it needs the key "scenarios"')
+            return ScenarioFile(file=source.file, scenarios=())
+        table = self._file.table(root, "the file", ["scenarios"], ["collections"])
         shared = self._collections(table)
         scenarios: dict[str, Scenario] = {}
-        for node in self.yaml.list(table["scenarios"].value, "scenarios") if "scenarios" in table else ():
+        for node in self._items(table.get("scenarios"), "scenarios"):
             scenario = self._scenario(node, shared)
             if scenario.name in scenarios:
-                self.yaml.mistake(scenario.at, f'a scenario named "{scenario.name}" is there already')
+                self._file.report(scenario.at, f'a scenario named "{scenario.name}" is there already')
             scenarios[scenario.name] = scenario
-        return ScenarioFile(file=name, scenarios=tuple(scenarios.values()))
+        return ScenarioFile(file=source.file, scenarios=tuple(scenarios.values()))
 
-    def _scenario(self, node: yaml.Node, shared: Mapping[str, tuple[bytes | str, ...]]) -> Scenario:
-        table = self.yaml.table(node, "a scenario", ["name", "steps"], ["errors", "collections", "begins"])
+    def _scenario(self, node: Value, shared: Mapping[str, tuple[bytes | str, ...]]) -> Scenario:
+        table = self._file.table(node, "a scenario", ["name", "steps"], ["errors", "collections", "begins"])
         steps: list[Step] = []
-        for step in self.yaml.list(table["steps"].value, "steps") if "steps" in table else ():
+        for step in self._items(table.get("steps"), "steps"):
             steps += self._step(step)
-        name = self.yaml.text(table["name"], "name") if "name" in table else None
-        allowed = (
-            self.yaml.one_of(table["errors"], "value of errors", ["allowed"], "values") if "errors" in table else None
-        )
+        name = self._file.text(table.get("name"), "name")
+        allowed = self._file.one_of(table.get("errors"), "errors", ["allowed"])
         return Scenario(
-            at=self.yaml.place(table["name"].value) if "name" in table else self.yaml.place(node),
+            at=table["name"].at if "name" in table else node.at,
             name=name or "",
             steps=tuple(steps),
             errors_allowed=allowed is not None,
             collections={**shared, **self._collections(table)},
-            begins=self._time(table["begins"]) if "begins" in table else None,
+            begins=self._time(table.get("begins")),
         )
 
-    def _time(self, key: YamlKey) -> datetime | None:
-        text = self.yaml.text(key, "begins")
-        if text is None:
+    def _items(self, value: Value | None, what: str) -> list[Value]:
+        """Return the items of a list that must not be empty."""
+        items = self._file.list(value, what)
+        if items == [] and value is not None:
+            self._file.report(value.at, f"{what} must have items: lines that start with -")
+        return items or []
+
+    def _time(self, key: Value | None) -> datetime | None:
+        text = self._file.text(key, "begins")
+        if key is None or text is None:
             return None
         try:
             time = datetime.fromisoformat(text)
         except ValueError:
-            self.yaml.mistake(self.yaml.place(key.value), "begins must be a time such as 2026-05-01T12:00:00Z")
+            self._file.report(key.at, "begins must be a time such as 2026-05-01T12:00:00Z")
             return None
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
     def _collections(self, table: Table) -> dict[str, tuple[bytes | str, ...]]:
-        if "collections" not in table:
-            return {}
         found: dict[str, tuple[bytes | str, ...]] = {}
-        for name, key in (self.yaml.any_table(table["collections"].value, "collections") or {}).items():
-            declared = self.program.collections
+        for name, key in (self._file.any_table(table.get("collections"), "collections") or {}).items():
+            declared = self._program.collections
             if declared and name not in declared:
-                self.yaml.unknown(key.at, f'there is no collection "{name}"', name, declared, "collections")
+                self._file.report_unknown(key.key_at, f'there is no collection "{name}"', name, declared, "collections")
             documents: list[bytes | str] = []
-            for item in self.yaml.items(key.value):
+            for item in one_or_more(key):
                 documents += self._documents(item, f"collection {name}")
             found[name] = tuple(documents)
         return found
 
-    def _documents(self, node: yaml.Node, what: str) -> list[bytes | str]:
-        """XML as it stands there, a file, all files that a pattern matches, or those of a folder."""
-        text = self.yaml.scalar(node, what)
+    def _documents(self, node: Value, what: str) -> list[bytes | str]:
+        """Return documents that are written as XML, or as the path of a file, a pattern of paths, or a folder."""
+        text = self._file.text(node, what)
         if text is None:
             return []
-        place = self.yaml.place(node)
+        place = node.at
         if text.lstrip().startswith("<"):
             return [text] if self._well_formed(text, place) else []
-        paths = [self.folder / text]
+        paths = [self._folder / text]
         if paths[0].is_dir():
             paths = sorted(paths[0].glob("*.xml"))
         elif any([letter in text for letter in "*?["]):
-            paths = sorted([self.folder / name for name in glob(text, root_dir=self.folder)])
+            paths = sorted([self._folder / name for name in glob(text, root_dir=self._folder)])
         if not paths:
-            self.yaml.mistake(place, f"there are no files {text}", BESIDE)
+            self._file.report(place, f"there are no files {text}", BESIDE)
         found = [self._read(path, place) for path in paths]
         return [body for body in found if body is not None and self._well_formed(body, place)]
 
     # steps
 
-    def _step(self, node: yaml.Node) -> list[Step]:
+    def _step(self, node: Value) -> list[Step]:
         """Return the steps that one item of the list stands for: a list of expectations is several."""
-        table = self.yaml.any_table(node, "a step")
+        table = self._file.any_table(node, "a step")
         if table is None:
             return []
         for name, key in table.items():
             if name not in STEPS:
-                self.yaml.unknown(key.at, f'"{name}" is not a step', name, STEPS, "steps")
+                self._file.report_unknown(key.key_at, f'"{name}" is not a step', name, STEPS, "steps")
         if len(table) != 1:
             names = ", ".join(table) or "none"
-            self.yaml.mistake(self.yaml.place(node), f"a step has one key, this one has {len(table)}: {names}")
+            self._file.report(node.at, f"a step has one key, this one has {len(table)}: {names}")
             return []
         ((name, key),) = table.items()
         match name:
@@ -183,78 +196,79 @@ class _FileReader:
                 return self._each(key, self._expect)
         return []
 
-    def _each(self, key: YamlKey, read: Callable[[yaml.Node], list[Step]]) -> list[Step]:
+    def _each(self, key: Value, read: Callable[[Value], list[Step]]) -> list[Step]:
         """Return one of them, or a list."""
         found: list[Step] = []
-        for node in self.yaml.items(key.value):
+        for node in one_or_more(key):
             found += read(node)
         return found
 
-    def _arrives(self, key: YamlKey) -> list[Step]:
+    def _arrives(self, key: Value) -> list[Step]:
         messages: list[ScenarioMessage] = []
-        for node in self.yaml.items(key.value):
-            table = self.yaml.table(node, "arrives", ["queue"], ["body", "file", "properties"])
+        for node in one_or_more(key):
+            table = self._file.table(node, "arrives", ["queue"], ["body", "file", "properties"])
             incoming = self._incoming(table, node, "arrives", must_be_well_formed=True)
-            if incoming is not None:
-                messages.append(incoming)
-        if not messages and not self.yaml.mistakes:
-            self.yaml.mistake(self.yaml.place(key.value), "arrives needs a message")
-        return [Arrives(at=key.at, messages=tuple(messages))]
+            messages += [incoming] if incoming is not None else []
+        if not messages and not self._file.problems:
+            self._file.report(key.at, "arrives needs a message")
+        return [Arrives(at=key.key_at, messages=tuple(messages))]
 
-    def _refused(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.table(node, "refused", ["queue"], ["body", "file", "properties", "kind", "reason"])
+    def _refused(self, node: Value) -> list[Step]:
+        table = self._file.table(node, "refused", ["queue"], ["body", "file", "properties", "kind", "reason"])
         message = self._incoming(table, node, "refused", must_be_well_formed=False)
         kind = self._kind(table)
-        reason = self.yaml.text(table["reason"], "reason") if "reason" in table else None
+        reason = self._file.text(table.get("reason"), "reason")
         if message is None:
             return []
-        return [ExpectRefusal(at=self.yaml.place(node), message=message, kind=kind, reason=reason)]
+        return [ExpectRefusal(at=node.at, message=message, kind=kind, reason=reason)]
 
-    def _incoming(self, table: Table, node: yaml.Node, step: str, must_be_well_formed: bool) -> ScenarioMessage | None:
+    def _incoming(self, table: Table, node: Value, step: str, must_be_well_formed: bool) -> ScenarioMessage | None:
         queue = self._queue(table)
         body = self._body(table, node, step, must_be_well_formed)
         properties: dict[str, str] = {}
         for name, key in self._properties(table).items():
-            value = self.yaml.text(key, f"property {name}")
+            value = self._file.text(key, f"property {name}")
             if queue is not None:
-                known = [item.name for item in self.program.properties_of(queue) if item.decl is not None]
-                known += transport_properties(self.program.queues[queue].kind)
+                known = [item.name for item in self._program.properties_of(queue) if item.decl is not None]
+                known += transport_properties(self._program.queues[queue].kind)
                 if name not in known:
-                    self.yaml.unknown(key.at, f'queue {queue} has no property "{name}"', name, known, "properties")
+                    self._file.report_unknown(
+                        key.key_at, f'queue {queue} has no property "{name}"', name, known, "properties"
+                    )
             if value is not None:
                 properties[name] = value
         if queue is None or body is None:
             return None
         return ScenarioMessage(queue=queue, body=body, properties=properties)
 
-    def _passes(self, key: YamlKey) -> list[Step]:
-        text = self.yaml.text(key, "passes")
+    def _passes(self, key: Value) -> list[Step]:
+        text = self._file.text(key, "passes")
         if text is None:
             return []
         seconds = seconds_of(text)
         if seconds is None:
             hint = 'a time is written 1h 30m, 90 minutes, 3 days, or PT90M; a century at most, and no "months"'
-            self.yaml.mistake(self.yaml.place(key.value), f'"{text}" is no length of time', hint)
+            self._file.report(key.at, f'"{text}" is no length of time', hint)
             return []
-        return [Passes(at=key.at, seconds=seconds, text=text)]
+        return [Passes(at=key.key_at, seconds=seconds, text=text)]
 
-    def _crash(self, key: YamlKey) -> list[Step]:
-        if self.yaml.flag(key, "crash") is False:
-            self.yaml.mistake(self.yaml.place(key.value), "crash must be true; leave the step out otherwise")
-        return [Crash(at=key.at)]
+    def _crash(self, key: Value) -> list[Step]:
+        if self._file.flag(key, "crash") is False:
+            self._file.report(key.at, "crash must be true; leave the step out otherwise")
+        return [Crash(at=key.key_at)]
 
-    def _takes(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.table(node, "takes", ["queue"], ["bodies", "count", *MANNERS])
+    def _takes(self, node: Value) -> list[Step]:
+        table = self._file.table(node, "takes", ["queue"], ["bodies", "count", *MANNERS])
         queue = self._queue(table)
         wanted = self._bodies_or_count(table, node, "takes", queue)
         if queue is None or wanted is None:
             return []
-        return [Takes(at=self.yaml.place(node), queue=queue, wanted=wanted, any_order=self._any_order(table))]
+        return [Takes(at=node.at, queue=queue, wanted=wanted, any_order=self._any_order(table))]
 
     # expectations
 
-    def _expect(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.any_table(node, "expect")
+    def _expect(self, node: Value) -> list[Step]:
+        table = self._file.any_table(node, "expect")
         if table is None:
             return []
         subjects = [name for name in table if name in SUBJECTS]
@@ -262,13 +276,13 @@ class _FileReader:
             known = (*SUBJECTS, *LOOKS, "key", "count", "bodies", *MANNERS)
             strange = [name for name in table if name not in known]
             for name in strange:
-                self.yaml.unknown(table[name].at, f'"{name}" is not a key of expect', name, known, "keys")
+                self._file.report_unknown(table[name].key_at, f'"{name}" is not a key of expect', name, known, "keys")
             if strange:
                 return []
             which = (
                 "is about one of" if not subjects else f"cannot be about {' and '.join(subjects)} at once, only one of"
             )
-            self.yaml.mistake(self.yaml.place(node), f"expect {which}: {', '.join(SUBJECTS)}")
+            self._file.report(node.at, f"expect {which}: {', '.join(SUBJECTS)}")
             return []
         match subjects[0]:
             case "queue":
@@ -276,108 +290,101 @@ class _FileReader:
             case "slice":
                 return self._expect_slice(node)
             case "timers":
-                key = self.yaml.table(node, "expect", ["timers"])["timers"]
-                count = self.yaml.count(key, "timers")
-                return [] if count is None else [ExpectTimers(at=self.yaml.place(node), count=count)]
+                key = self._file.table(node, "expect", ["timers"])["timers"]
+                count = self._file.number(key, "timers")
+                return [] if count is None else [ExpectTimers(at=node.at, count=count)]
             case "no errors":
-                key = self.yaml.table(node, "expect", ["no errors"])["no errors"]
-                if self.yaml.flag(key, "no errors") is False:
-                    self.yaml.mistake(self.yaml.place(key.value), "no errors must be true; leave it out otherwise")
-                return [ExpectNoErrors(at=self.yaml.place(node))]
+                key = self._file.table(node, "expect", ["no errors"])["no errors"]
+                if self._file.flag(key, "no errors") is False:
+                    self._file.report(key.at, "no errors must be true; leave it out otherwise")
+                return [ExpectNoErrors(at=node.at)]
             case _:
-                key = self.yaml.table(node, "expect", ["error"])["error"]
+                key = self._file.table(node, "expect", ["error"])["error"]
                 return self._each(key, self._expect_error)
 
-    def _expect_queue(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.table(node, "expect about a queue", ["queue"], [*LOOKS, *MANNERS])
+    def _expect_queue(self, node: Value) -> list[Step]:
+        table = self._file.table(node, "expect about a queue", ["queue"], [*LOOKS, *MANNERS])
         queue = self._queue(table)
         looks = [look for look in LOOKS if look in table]
         if not looks:
-            self.yaml.mistake(self.yaml.place(node), f"expect about a queue needs one of: {', '.join(LOOKS)}")
+            self._file.report(node.at, f"expect about a queue needs one of: {', '.join(LOOKS)}")
         any_order = self._any_order(table)
         found: list[Step] = []
         for look in looks:
             wanted = self._wanted(table[look], look, queue, self._exact(table))
             if queue is not None and wanted is not None:
-                at = table[look].at
+                at = table[look].key_at
                 found.append(ExpectQueue(at=at, queue=queue, look=look, wanted=wanted, any_order=any_order))
         return found
 
-    def _expect_slice(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.table(node, "expect about a slice", ["slice", "key"], ["bodies", "count", *MANNERS])
-        slicing = self.yaml.one_of(table["slice"], "slicing", self.program.slicings, "slicings")
-        key = self.yaml.text(table["key"], "key") if "key" in table else None
+    def _expect_slice(self, node: Value) -> list[Step]:
+        table = self._file.table(node, "expect about a slice", ["slice", "key"], ["bodies", "count", *MANNERS])
+        slicing = self._file.name(table["slice"], "slicing", self._program.slicings, "slicings")
+        key = self._file.text(table.get("key"), "key")
         wanted = self._bodies_or_count(table, node, "expect about a slice", None)
         if slicing is None or key is None or wanted is None:
             return []
-        at, any_order = self.yaml.place(node), self._any_order(table)
+        at, any_order = node.at, self._any_order(table)
         return [ExpectSlice(at=at, slicing=slicing, key=key, wanted=wanted, any_order=any_order)]
 
-    def _expect_error(self, node: yaml.Node) -> list[Step]:
-        table = self.yaml.table(node, "error", [], ["queue", "kind", "rule", "code", "message contains"])
-        rules = [rule.name for rule in self.program.rules]
+    def _expect_error(self, node: Value) -> list[Step]:
+        table = self._file.table(node, "error", [], ["queue", "kind", "rule", "code", "message contains"])
+        rules = [rule.name for rule in self._program.rules]
         return [
             ExpectError(
-                at=self.yaml.place(node),
-                queue=self._queue(table) if "queue" in table else None,
+                at=node.at,
+                queue=self._queue(table),
                 kind=self._kind(table),
-                rule=self.yaml.one_of(table["rule"], "rule", rules, "rules") if "rule" in table else None,
-                code=self.yaml.text(table["code"], "code") if "code" in table else None,
-                contains=self.yaml.text(table["message contains"], "message contains")
-                if "message contains" in table
-                else None,
+                rule=self._file.name(table.get("rule"), "rule", rules, "rules"),
+                code=self._file.text(table.get("code"), "code"),
+                contains=self._file.text(table.get("message contains"), "message contains"),
             )
         ]
 
     # parts of steps
 
     def _queue(self, table: Table) -> str | None:
-        return self.yaml.one_of(table["queue"], "queue", self.program.queues, "queues") if "queue" in table else None
+        return self._file.name(table.get("queue"), "queue", self._program.queues, "queues")
 
     def _kind(self, table: Table) -> str | None:
-        return self.yaml.one_of(table["kind"], "kind of error", ERROR_KINDS, "kinds") if "kind" in table else None
+        return self._file.name(table.get("kind"), "kind of error", ERROR_KINDS, "kinds")
 
     def _any_order(self, table: Table) -> bool:
-        return "in any order" in table and bool(self.yaml.flag(table["in any order"], "in any order"))
+        return bool(self._file.flag(table.get("in any order"), "in any order"))
 
     def _exact(self, table: Table) -> bool:
-        if "whitespace" not in table:
-            return False
-        return self.yaml.one_of(table["whitespace"], "way to treat white space", ["exact"], "ways") is not None
+        return self._file.one_of(table.get("whitespace"), "whitespace", ["exact"]) is not None
 
     def _properties(self, table: Table) -> Table:
-        if "properties" not in table:
-            return {}
-        return self.yaml.any_table(table["properties"].value, "properties") or {}
+        return self._file.any_table(table.get("properties"), "properties") or {}
 
-    def _bodies_or_count(self, table: Table, node: yaml.Node, what: str, queue: str | None) -> Wanted | None:
+    def _bodies_or_count(self, table: Table, node: Value, what: str, queue: str | None) -> Wanted | None:
         if ("bodies" in table) == ("count" in table):
-            self.yaml.mistake(self.yaml.place(node), f"{what} needs either bodies or count")
+            self._file.report(node.at, f"{what} needs either bodies or count")
             return None
         if "count" in table:
-            return self.yaml.count(table["count"], "count")
+            return self._file.number(table["count"], "count")
         return self._wanted(table["bodies"], "bodies", queue, self._exact(table))
 
-    def _wanted(self, key: YamlKey, what: str, queue: str | None, exact: bool) -> Wanted | None:
+    def _wanted(self, key: Value, what: str, queue: str | None, exact: bool) -> Wanted | None:
         """Return a number of messages, one message, or a list of them."""
-        node = key.value
-        if isinstance(node, yaml.ScalarNode) and node.value.isascii() and node.value.isdigit():
-            return self.yaml.count(key, what)
-        found = [self._expected(item, what, queue, exact) for item in self.yaml.items(node)]
+        if isinstance(key.content, str) and key.content.isascii() and key.content.isdigit():
+            return self._file.number(key, what)
+        found = [self._expected(item, what, queue, exact) for item in one_or_more(key)]
         complete = [item for item in found if item is not None]
         return tuple(complete) if len(complete) == len(found) else None
 
-    def _expected(self, node: yaml.Node, what: str, queue: str | None, exact: bool) -> Expected | None:
-        if isinstance(node, yaml.MappingNode):
+    def _expected(self, node: Value, what: str, queue: str | None, exact: bool) -> Expected | None:
+        if isinstance(node.content, dict):
             message = f"a message of {what}"
-            table = self.yaml.table(node, message, [], ["body", "file", "properties"])
+            table = self._file.table(node, message, [], ["body", "file", "properties"])
             properties = self._expected_properties(table, queue)
             if "body" not in table and "file" not in table and "properties" in table:
                 return Expected(body=None, properties=properties, exact=exact)
             text = self._body(table, node, message, must_be_well_formed=True)
             return None if text is None else self._expected_body(text, properties, exact)
-        text = self.yaml.scalar(node, f"a message of {what}")
-        if text is None or not self._well_formed(text, self.yaml.place(node), wildcard=True):
+        text = self._file.text(node, f"a message of {what}")
+        if text is None or not self._well_formed(text, node.at, wildcard=True):
             return None
         return self._expected_body(text, {}, exact)
 
@@ -389,28 +396,30 @@ class _FileReader:
         found: dict[str, str | None] = {}
         for name, key in self._properties(table).items():
             if queue is not None and not is_system_property(name):
-                known = [item.name for item in self.program.properties_of(queue)]
-                known += transport_properties(self.program.queues[queue].kind)
+                known = [item.name for item in self._program.properties_of(queue)]
+                known += transport_properties(self._program.queues[queue].kind)
                 if name not in known:
                     names = [*known, *SYSTEM_PROPERTIES]
-                    self.yaml.unknown(key.at, f'queue {queue} has no property "{name}"', name, names, "properties")
-            readable, value = self.yaml.text_or_null(key, f"property {name}")
-            if readable:
+                    self._file.report_unknown(
+                        key.key_at, f'queue {queue} has no property "{name}"', name, names, "properties"
+                    )
+            value = None if key.content is None else self._file.text(key, f"property {name}")
+            if value is not None or key.content is None:
                 found[name] = value
         return found
 
     # bodies
 
-    def _body(self, table: Table, node: yaml.Node, what: str, must_be_well_formed: bool) -> bytes | str | None:
+    def _body(self, table: Table, node: Value, what: str, must_be_well_formed: bool) -> bytes | str | None:
         if ("body" in table) == ("file" in table):
-            self.yaml.mistake(self.yaml.place(node), f"{what} needs either body or file")
+            self._file.report(node.at, f"{what} needs either body or file")
             return None
         key = table["body"] if "body" in table else table["file"]
-        text = self.yaml.text(key, "body" if "body" in table else "file")
+        text = self._file.text(key, "body" if "body" in table else "file")
         if text is None:
             return None
-        place = self.yaml.place(key.value)
-        body = text if "body" in table else self._read(self.folder / text, place)
+        place = key.at
+        body = text if "body" in table else self._read(self._folder / text, place)
         if body is None or (must_be_well_formed and not self._well_formed(body, place, wildcard=what != "arrives")):
             return None
         return body
@@ -420,7 +429,7 @@ class _FileReader:
             return path.read_bytes()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            self.yaml.mistake(place, f"{path}: {reason}", BESIDE)
+            self._file.report(place, f"{path}: {reason}", BESIDE)
             return None
 
     def _well_formed(self, body: bytes | str, place: SourceLocation, wildcard: bool = False) -> bool:
@@ -429,6 +438,6 @@ class _FileReader:
         try:
             parse_document(body)
         except MessageError as error:
-            self.yaml.mistake(place, f"not well-formed XML: {error.message}")
+            self._file.report(place, f"not well-formed XML: {error.message}")
             return False
         return True

@@ -49,7 +49,7 @@ class ComparedDocument:
 
 
 def read_body(text: bytes | str, exact: bool = False) -> ComparedDocument:
-    """Read a document; `exact` keeps white space between elements. Raises a MessageError if it is not well-formed."""
+    """Return a document to compare; `exact` keeps white space between elements. Raises a MessageError."""
     tree = parse_document(text).tree
     prefixes: dict[str, str | None] = {}
     for element in tree.getroot().iter("*"):
@@ -73,7 +73,7 @@ def matches(expected: Node, actual: Node) -> bool:
 
 
 def fill_wildcards(expected: Element, actual: Element) -> Element:
-    """What is expected, with the wildcards that match replaced by what they match: for a diff that shows the rest."""
+    """Return what is expected, with the wildcards that match replaced by what they match, for a diff of the rest."""
     if expected.name != actual.name:
         return expected
     attributes = {
@@ -118,7 +118,7 @@ def _attributes_match(expected: Mapping[str, str], actual: Mapping[str, str]) ->
 
 
 def _children_match(expected: Sequence[Node], actual: Sequence[Node]) -> bool:
-    """Whether the children match, each wildcard any number of them: positions that can be reached, child by child."""
+    """Return whether the children match, each wildcard any number of them."""
     reached = {0}
     for child in expected:
         if not reached:
@@ -135,8 +135,8 @@ def _fill_children(expected: tuple[Node, ...], actual: tuple[Node, ...]) -> tupl
         return actual
     wild = [position for position, child in enumerate(expected) if is_wildcard(child)]
     if len(wild) == 1 and len(actual) >= len(expected) - 1:
-        behind = len(expected) - wild[0] - 1
-        end = len(actual) - behind
+        after = len(expected) - wild[0] - 1
+        end = len(actual) - after
         front = _fill_children(expected[: wild[0]], actual[: wild[0]])
         return (*front, *actual[wild[0] : end], *_fill_children(expected[wild[0] + 1 :], actual[end:]))
     result = list(expected)

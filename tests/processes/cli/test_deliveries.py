@@ -125,7 +125,7 @@ def test_attempts_are_listed_in_the_order_of_time_with_what_went_wrong(
     assert found["waiting"] == []
 
 
-def test_what_waits_is_listed_behind_the_attempts_with_when_it_is_due(here: Running, supplier: OtherSide, demaq: Asked):
+def test_what_waits_is_listed_after_the_attempts_with_when_it_is_due(here: Running, supplier: OtherSide, demaq: Asked):
     supplier.answer = unavailable
     message = send(here, "<wish/>", attempts=1)
     assert demaq("deliveries", "patient") == 0

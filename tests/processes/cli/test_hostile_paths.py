@@ -46,7 +46,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_path_of_the_wrong_kind_is_told_and_no_traceback(
+def test_a_path_of_the_wrong_kind_is_an_error_and_no_traceback(
     paths: list[str], capsys: pytest.CaptureFixture[str], command: str
 ):
     for path in paths:

@@ -19,7 +19,7 @@ WAIT_SECONDS_MAX = 60.0
 
 
 def tell_all(names: list[str]) -> str:
-    """The text of a program whose rules write down what they are told about a message, and when that is."""
+    """The text of a program whose rules write down what they can read about a message, and the time."""
     queues = "create queue in create queue out\n"
     when = "create property when as xs:dateTime queue in value current-dateTime()\n"
     values = "".join([f'<p n="{name}">{{qs:property("{name}")}}</p>' for name in names])
@@ -115,16 +115,16 @@ def test_a_name_in_another_namespace_is_reported_with_the_declaration_to_add(tri
     Path("shop.dmq").write_text(SHOP)
     Path("order.xml").write_text('<order xmlns="urn:o"><id>7</id></order>')
     assert tried("shop.dmq", "order.xml", "--queue", "orders") == 0
-    told = tried.out.splitlines()
-    assert told[:2] == ["message of queue orders", "no rule fires"]
-    at = told.index(
+    lines = tried.out.splitlines()
+    assert lines[:2] == ["message of queue orders", "no rule fires"]
+    at = lines.index(
         'rule confirm does not fire: "order" is in no namespace here, and in namespace "urn:o" in the message'
     )
-    assert told[at + 1] == "  shop.dmq:3:37"
-    assert told[at + 2].startswith(
+    assert lines[at + 1] == "  shop.dmq:3:37"
+    assert lines[at + 2].startswith(
         '  hint: declare default element namespace "urn:o"; (elements that the module builds'
     )
-    assert 'property orderID is absent: "id" is in no namespace here, and in namespace "urn:o" in the message' in told
+    assert 'property orderID is absent: "id" is in no namespace here, and in namespace "urn:o" in the message' in lines
     assert "complain" not in tried.out, "nothing in the message has that name"
     assert tried("shop.dmq", "order.xml", "--queue", "orders", "--json") == 0
     found = json.loads(tried.out)["namespaces"]

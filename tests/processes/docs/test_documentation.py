@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -95,16 +94,18 @@ SLOW_PAGES = (
     "watch-a-node.md",
 )
 """What they show starts Spark, or many nodes, or waits."""
-TYPED_ANYWAY = "docs/tutorial/invoices-to-a-table.md"
-"""Slow, and typed into a shell in every run (test_pages_literally.py). Here it only gets new answers."""
+TYPED_ANYWAY = ("README.md", "docs/tutorial/")
+"""Typed into a shell by test_pages_literally.py, which is slow. Runs that leave slow tests out run them here."""
 
 
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name.endswith(SLOW_PAGES) else []) for p in PAGES],
 )
-def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypatch, accept_golden: bool) -> None:
-    if page.name == TYPED_ANYWAY and not accept_golden:
+def test_commands_answer_what_the_page_says(
+    page: Page, tmp_path: Path, monkeypatch, accept_golden: bool, request: pytest.FixtureRequest
+) -> None:
+    if page.name.startswith(TYPED_ANYWAY) and request.config.option.markexpr != "not slow" and not accept_golden:
         pytest.skip("typed by test_pages_literally.py")
     if page.path.is_relative_to(PROJECT / "examples"):
         shutil.copytree(page.path.parent, tmp_path, dirs_exist_ok=True)
@@ -126,21 +127,6 @@ def test_commands_answer_what_the_page_says(page: Page, tmp_path: Path, monkeypa
     for block, found in answers.items():
         expected = [command.answer for command in commands(block)]
         assert accept_golden or found == expected, f"{page.name}:{block.start}"
-
-
-@every_page
-def test_tests_in_python_pass(page: Page, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for block in page.blocks():
-        if block.file is not None:
-            file = tmp_path / block.file
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block.text, encoding="utf-8")
-        elif block.language == "python":
-            names: dict[str, Any] = {}
-            exec(compile(block.text, f"{page.name}:{block.start}", "exec"), names)
-            for name in [name for name in names if name.startswith("test_")]:
-                names[name]()
 
 
 @every_page

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from demaq.compiler.planner import make_plan
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
+from demaq.engine.intake import IncomingMessage
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import SystemFault
 from demaq.evaluation.round_request import RoundRequest, RoundResult
@@ -121,7 +121,7 @@ def test_a_round_that_fails_ahead_is_tried_again_in_its_turn(tmp_path: Path) -> 
         assert sum([waiting for _, waiting in engine.store.counts().values()]) == len(engine.store.waiting("log", 100))
 
 
-def test_what_arrives_counts_as_done_behind_all_that_was_evaluated(tmp_path: Path) -> None:
+def test_what_arrives_counts_as_stored_after_all_that_was_evaluated(tmp_path: Path) -> None:
     program = """
     create queue in create queue seen create queue out
     create rule count for in if (true()) then do enqueue <n>{count(qs:queue("seen"))}</n> into out
@@ -176,7 +176,7 @@ def out_of(engine: Engine, messages: Sequence[tuple[str, str]]) -> list[str]:
                 return [message.body for message in engine.store.queue("out", engine.store.snapshot())]
 
 
-def test_a_slice_in_which_somebody_does_something_else_than_foreseen_was_not_seen() -> None:
+def test_a_slice_with_another_message_than_foreseen_was_not_seen() -> None:
     """As many messages come into the slice, and the last one is the same, but the first one is another."""
     program = """
     create queue flags create queue x create queue a create queue b create queue parts create queue out
@@ -222,7 +222,7 @@ def test_a_message_that_waits_to_be_sent_is_still_there_when_its_rules_have_run(
     assert out_of(eager(program, 10), [("post", "<m><k>1</k></m>")]) == ["<n>1</n>"]
 
 
-def test_a_round_that_fails_while_messages_are_evaluated_again_leaves_nothing_behind(
+def test_a_round_that_fails_while_messages_are_evaluated_again_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = eager(WITH_AN_ERROR, 10)

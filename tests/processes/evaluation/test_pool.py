@@ -1,4 +1,4 @@
-"""Several evaluator processes: as many rounds at once, and no process that nobody needs."""
+"""Several evaluator processes: as many rounds at once, and no process without work."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_rounds_that_come_at_once_are_shared_out(
     assert other.pid not in (None, first.pid)
 
 
-def test_what_runs_goes_on_when_another_process_is_killed(pool: EvaluatorPool, store: SqliteStore) -> None:
+def test_what_runs_continues_when_another_process_is_killed(pool: EvaluatorPool, store: SqliteStore) -> None:
     [other] = pool._others
     other.start()
     assert other.pid is not None

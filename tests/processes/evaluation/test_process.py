@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from demaq.documents import Document
 from demaq.engine.engine import Engine
-from demaq.errors import MessageError
+from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.workers.child import Limits
@@ -75,7 +77,7 @@ def test_what_intake_refuses_is_refused_through_the_other_process(engine: Engine
 
 
 @pytest.mark.slow
-def test_a_rule_that_never_ends_costs_itself_and_nobody_else(engine: Engine) -> None:
+def test_a_rule_that_never_ends_costs_only_itself(engine: Engine) -> None:
     for n in (1, 2):
         engine.enqueue("a", f"<m><k>{n}</k></m>")
     engine.enqueue("a", "<m><endless/><k>3</k></m>")
@@ -102,7 +104,7 @@ def test_a_rule_that_never_ends_is_known_also_where_its_message_is_alone(engine:
 
 
 class KilledEvaluator(ProcessEvaluator):
-    """Somebody kills its process whenever the rule with the number 1 is to be evaluated."""
+    """Its process is killed whenever the rule with the number 1 is to be evaluated."""
 
     def _ask(self, request: Request, limits: Limits) -> Any:
         match request:
@@ -132,7 +134,7 @@ def test_a_rule_that_ends_its_process_is_named_and_the_others_act(tmp_path: Path
         assert engine.evaluator.replaced == 3
 
 
-def test_a_sender_does_not_notice_that_somebody_kills_the_process(engine: Engine) -> None:
+def test_a_sender_does_not_notice_that_the_process_is_killed(engine: Engine) -> None:
     assert isinstance(engine.evaluator, ProcessEvaluator)
     engine.evaluator.start()
     assert engine.evaluator.pid is not None
@@ -191,3 +193,30 @@ def test_a_property_that_does_not_end_is_an_error_of_its_own_message(tmp_path: P
         assert isinstance(answers[2], MessageError)
         assert answers[2].kind == "propertyError"
         assert "did not end within 2 s" in answers[2].message
+
+
+def test_a_process_that_dies_at_once_is_one_that_did_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("demaq.evaluation.workers.child._PROGRAM", "")
+    large = {"a.dmq": "create queue a" + " " * 10_000_000}  # more than fits into the socket
+    with closing(ProcessEvaluator(large, tmp_path / "store")) as evaluator:
+        with pytest.raises(EvaluatorUnavailable, match="did not start"):
+            evaluator.start()
+        with pytest.raises(EvaluatorUnavailable, match="did not start"):
+            evaluator.start()
+
+
+def test_a_thread_that_waits_for_a_process_that_is_closed_gets_an_error(tmp_path: Path) -> None:
+    with running(tmp_path, PROGRAM, ProcessEvaluator, timeout_seconds=60) as engine:
+        assert isinstance(engine.evaluator, ProcessEvaluator)
+        engine.evaluator.start()
+        engine.enqueue("a", "<m><endless/></m>")
+        with ThreadPoolExecutor(1) as thread:
+            round_ = thread.submit(engine.run_round)
+            while not engine.evaluator._asking.locked():
+                time.sleep(0.01)
+            engine.evaluator.close()
+            with pytest.raises(EvaluatorUnavailable, match="the node stops"):
+                round_.result(30)
+        with pytest.raises(EvaluatorUnavailable, match="the node stops"):
+            engine.evaluator.start()
+        assert engine.evaluator.pid is None

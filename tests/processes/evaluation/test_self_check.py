@@ -274,7 +274,7 @@ def test_a_node_checks_its_native_rules_while_it_runs_and_saxon_can_do_all(
         node.stop()
 
 
-def test_a_laboratory_leaves_everything_to_saxon_if_it_is_told_so(monkeypatch: pytest.MonkeyPatch):
+def test_a_laboratory_leaves_everything_to_saxon_if_it_is_asked_to(monkeypatch: pytest.MonkeyPatch):
     wrong(monkeypatch)
     for evaluator, length in (("auto", 5), ("saxon", 4)):
         with Lab(PROGRAM, evaluator=evaluator) as lab:  # type: ignore[arg-type]

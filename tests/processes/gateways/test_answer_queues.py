@@ -1,4 +1,4 @@
-"""Which queues answer senders: what is sent to a recipient that a message names is no answer, and nobody waits for it."""
+"""Which queues answer senders: what is sent to a recipient that a message names is no answer, and no sender waits for it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from demaq.gateways.answer_queues import find_answer_queues
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.language.loader import load_program
 from tests.support.gateways.nodes import running
+from tests.support.soap.policies import SIGNED_BODY
 
 QUEUES = """
 create queue a kind incomingGateway
@@ -71,7 +72,7 @@ FUNCTION = "declare updating function local:put($m) { do enqueue $m into out };"
 @pytest.mark.parametrize("case", RULES)
 def test_a_queue_answers_if_something_comes_there_without_a_recipient(tmp_path: Path, case: str):
     rule, expected = RULES[case]
-    (tmp_path / "p.xml").write_text("<p/>")
+    (tmp_path / "p.xml").write_text(SIGNED_BODY)
     (tmp_path / "a.dmq").write_text(f"{FUNCTION if 'local:put' in rule else ''}{QUEUES}create rule r {rule}")
     found = find_answer_queues(make_plan(load_program(tmp_path / "a.dmq"))).by_gateway
 
@@ -89,14 +90,14 @@ create rule both for questions if (/q) then
 """
 
 
-def test_nobody_waits_where_all_that_is_sent_has_a_recipient(tmp_path: Path):
+def test_no_sender_waits_where_all_that_is_sent_has_a_recipient(tmp_path: Path):
     settings = Settings(incoming_default=IncomingSettings(reply_seconds_max=20))
     with running(tmp_path, APPLICATION, settings) as here:
         began = time.monotonic()
         answer = here.post("/orders", '<order to="http://127.0.0.1:9/"/>')
         assert answer.status_code == 202
         assert time.monotonic() - began < 10
-        # A recipient that is empty makes no answer of what was meant for somebody else.
+        # A recipient that is empty makes no answer of what was meant for another recipient.
         here.post("/orders", '<order to=""/>')
         said = here.post("/questions", '<q to=""/>')
         assert (said.status_code, said.text) == (200, "<answer/>")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 
 from demaq.gateways.settings import IncomingSettings, Settings
+from tests.support.gateways.client import Client, Headers, Response
 from tests.support.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
@@ -46,16 +46,14 @@ def waiting(here: Running) -> int:
     return len(here.gateways.connections)
 
 
-def at_once(here: Running, path: str, texts: list[str], **headers: str) -> list[httpx.Response]:
+def at_once(here: Running, path: str, texts: list[str], **headers: str) -> list[Response]:
     with ThreadPoolExecutor(len(texts)) as threads:
         return list(threads.map(lambda text: here.post(path, f"<question>{text}</question>", **headers), texts))
 
 
 def test_many_conversations_at_once_each_get_their_own_answer(here: Running):
     texts = [f"q{number}" for number in range(AT_ONCE)]
-    limits = httpx.Limits(max_connections=AT_ONCE)
-    here.client.close()
-    here.client = httpx.Client(base_url=here.address, timeout=60, trust_env=False, limits=limits)
+    here.client = Client(here.address, timeout=60)
 
     answers = at_once(here, "/ask", texts)
 
@@ -63,7 +61,7 @@ def test_many_conversations_at_once_each_get_their_own_answer(here: Running):
     assert waiting(here) == 0
 
 
-def test_an_answer_for_somebody_who_has_gone_is_an_error(here: Running):
+def test_an_answer_for_a_client_that_has_gone_is_an_error(here: Running):
     before = len(here.stored("demaq:errors"))
     with _connection(here) as connection:
         connection.sendall(_request("slow", "gone"))
@@ -75,7 +73,7 @@ def test_an_answer_for_somebody_who_has_gone_is_an_error(here: Running):
     assert "gone" in error.body
 
 
-def test_somebody_who_goes_does_not_take_the_answer_from_others_with_the_same_key(here: Running):
+def test_a_client_that_goes_does_not_take_the_answer_from_others_with_the_same_key(here: Running):
     with ThreadPoolExecutor(1) as threads:
         with _connection(here) as connection:
             connection.sendall(_request("slow", "shared", "Idempotency-Key: shared-1"))
@@ -108,8 +106,8 @@ def test_an_answer_can_be_fetched_later_with_the_key(here: Running):
 @pytest.mark.parametrize(
     "prefer", [["wait=0"], ["handling=strict", "wait=0"], ["respond-async"], ['x="y", respond-async']]
 )
-def test_who_prefers_so_is_told_at_once_that_the_message_is_stored(here: Running, prefer: list[str]):
-    headers = [("Content-Type", "application/xml"), *[("Prefer", one) for one in prefer]]
+def test_a_client_that_prefers_so_is_answered_at_once_that_the_message_is_stored(here: Running, prefer: list[str]):
+    headers: Headers = {"Content-Type": "application/xml", "Prefer": prefer}
     began = time.monotonic()
     answer = here.client.post("/slow", content=b"<question/>", headers=headers)
 
@@ -117,7 +115,7 @@ def test_who_prefers_so_is_told_at_once_that_the_message_is_stored(here: Running
     assert time.monotonic() - began < 0.5
 
 
-def test_who_is_not_answered_in_time_hears_that_the_message_is_stored(here: Running):
+def test_a_client_without_an_answer_in_time_gets_that_the_message_is_stored(here: Running):
     answer = here.post("/never", "<question/>")
 
     assert answer.status_code == 202
@@ -125,7 +123,7 @@ def test_who_is_not_answered_in_time_hears_that_the_message_is_stored(here: Runn
     assert waiting(here) == 0
 
 
-def test_requests_behind_one_another_are_answered_in_order(here: Running):
+def test_pipelined_requests_are_answered_in_order(here: Running):
     with _connection(here) as connection:
         connection.sendall(
             _request("slow", "one") + _request("ask", "two") + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -137,7 +135,7 @@ def test_requests_behind_one_another_are_answered_in_order(here: Running):
 
 
 @pytest.mark.parametrize("queue", ["slow", "never", "plain"])
-def test_who_closes_his_side_behind_a_request_hears_that_it_is_stored(here: Running, queue: str):
+def test_a_client_that_closes_its_side_after_a_request_gets_that_it_is_stored(here: Running, queue: str):
     with _connection(here) as connection:
         connection.sendall(_request(queue, "half"))
         connection.shutdown(socket.SHUT_WR)
@@ -145,7 +143,7 @@ def test_who_closes_his_side_behind_a_request_hears_that_it_is_stored(here: Runn
     wait_until(lambda: waiting(here) == 0)
 
 
-def test_nonsense_behind_a_request_is_not_taken_for_its_answer(here: Running):
+def test_nonsense_after_a_request_is_not_taken_for_its_answer(here: Running):
     before = len(here.stored("slow"))
     with _connection(here) as connection:
         connection.sendall(_request("slow", "first") + b"\x16\x03 nonsense\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The event loop of the gateways waits for nobody: not for a commit, not for a disk, not for a name server."""
+"""The event loop of the gateways is never blocked: not by a commit, not by a disk, not by a name server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from demaq.gateways.admission import LOAD_SECONDS
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.settings import OutgoingSettings, Settings
+from tests.support.gateways.client import Response
 from tests.support.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
@@ -77,13 +77,13 @@ def senders() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def timed(here: Running, method: str, path: str, **more: Any) -> tuple[float, httpx.Response]:
+def timed(here: Running, method: str, path: str, **more: Any) -> tuple[float, Response]:
     began = time.monotonic()
     answer = here.client.request(method, path, **more)
     return time.monotonic() - began, answer
 
 
-def post(here: Running, path: str, key: str | None = None) -> tuple[float, httpx.Response]:
+def post(here: Running, path: str, key: str | None = None) -> tuple[float, Response]:
     headers = {"Content-Type": "application/xml"} | ({"Idempotency-Key": key} if key else {})
     return timed(here, "POST", path, content=b"<m/>", headers=headers)
 
@@ -94,7 +94,7 @@ def test_a_slow_commit_holds_up_only_those_whose_messages_it_keeps_from_the_stor
     assert post(here, "/asked", "known")[1].text == "<answer/>"
     time.sleep(2 * LOAD_SECONDS)  # what is remembered about the store is old
     began = time.monotonic()
-    storing: list[Future[tuple[float, httpx.Response]]] = []
+    storing: list[Future[tuple[float, Response]]] = []
     with watched(here) as dog:
         with here.node.store._database.lock:  # as during a commit
             storing += [senders.submit(post, here, "/work") for _ in range(3)]
@@ -111,7 +111,7 @@ def test_a_slow_commit_holds_up_only_those_whose_messages_it_keeps_from_the_stor
 
 
 @pytest.mark.parametrize("what", ["disk", "certificates", "names"])
-def test_the_loop_goes_on_while_the_system_takes_its_time(
+def test_the_loop_continues_while_the_system_takes_its_time(
     here: Running, senders: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, what: str
 ):
     began = threading.Event()

@@ -196,7 +196,7 @@ def test_requests_of_any_kind_are_answered_or_refused(here: Running, log: list[s
             number = int(head.partition(b"demaq-message-id: ")[2].split(b"\r\n")[0])
             message = here.node.store.message(number)
             assert message is not None
-            if is_plain:  # also under the name of another request: the answer is never about another message
+            if is_plain:  # also under the name of another request: the response is never about another message
                 assert _canonical(etree.fromstring(message.body)) == _canonical(_in_envelope(_parsed(body)))
 
     check()
@@ -321,4 +321,4 @@ def _in_envelope(root: etree._Element) -> etree._Element:
 
 
 def _canonical(root: etree._Element) -> bytes:
-    return etree.tostring(root, method="c14n", exclusive=True, with_tail=False, with_comments=False)
+    return etree.tostring(root, method="c14n", exclusive=True, with_comments=False)

@@ -21,6 +21,7 @@ from demaq.gateways.http.responses import Refusal
 from demaq.gateways.http.server import listen
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.store.protocol import NewMessage
+from tests.support.gateways.client import Headers
 from tests.support.gateways.nodes import Running, running, wait_until
 
 APPLICATION = """
@@ -57,7 +58,7 @@ def count(here: Running, queue: str) -> int:
     return len(here.stored(queue))
 
 
-def test_a_message_is_stored_before_its_sender_is_told(here: Running):
+def test_a_message_is_stored_before_its_sender_is_answered(here: Running):
     answer = here.post("/orders", "<order customer='7'/>", X_Trace="t1")
 
     assert answer.status_code == 202
@@ -145,7 +146,7 @@ def test_what_is_refused_is_kept_with_its_body_in_the_right_error_queue(here: Ru
         ("<invoice>" + "x" * 100_001 + "</invoice>", "application/xml", "<initialText></initialText>"),
     ],
 )
-def test_what_is_no_message_at_all_is_told_to_operators(here: Running, body: str, content_type: str, kept: str):
+def test_what_is_no_message_at_all_is_reported_to_operators(here: Running, body: str, content_type: str, kept: str):
     before = count(here, "wrong")
     assert here.post("/v1/invoices", body, content_type).status_code in (413, 415)
 
@@ -196,7 +197,7 @@ def test_who_speaks_soap_is_refused_with_a_fault(
 # answers
 
 
-def test_whoever_may_be_answered_waits_for_it(here: Running):
+def test_a_sender_that_may_be_answered_waits_for_it(here: Running):
     answer = here.post("/ask", "<question>why</question>")
 
     assert (answer.status_code, answer.text) == (200, "<answer>why</answer>")
@@ -228,7 +229,7 @@ def test_who_prefers_not_to_wait_does_not(here: Running):
     assert answer.status_code == 202
 
 
-def test_who_is_not_answered_in_time_hears_that(here: Running):
+def test_a_sender_that_is_not_answered_in_time_gets_that_response(here: Running):
     began = time.monotonic()
     answer = here.post("/slow", "<nothing/>")
 
@@ -271,10 +272,10 @@ def test_another_message_under_the_same_key_is_refused_and_kept_as_an_error(here
     assert [answer.status_code for answer in (*others, third)] == [422, 422, 422]
     assert "another message was sent under this name" in others[0].text
     assert again.text == first.text
-    told = here.bodies("wrong")[wrong:]
-    assert len(told) == 2, "each of them once, however often it comes"
-    assert "<other/>" in told[0]
-    assert "<third/>" in told[1]
+    reported = here.bodies("wrong")[wrong:]
+    assert len(reported) == 2, "each of them once, however often it comes"
+    assert "<other/>" in reported[0]
+    assert "<third/>" in reported[1]
 
 
 def test_keys_that_begin_alike_are_different_keys(here: Running):
@@ -285,7 +286,7 @@ def test_keys_that_begin_alike_are_different_keys(here: Running):
     assert len({answer.text for answer in answers}) == len(keys)
 
 
-def test_nobody_makes_a_message_of_a_node_vanish_by_using_its_name_first(here: Running):
+def test_no_sender_makes_a_message_of_a_node_vanish_by_using_its_name_first(here: Running):
     name = "0123456789abcdef" * 2 + "/18"
     key = {"Demaq_Message": name, "Idempotency_Key": name}
     forged = here.post("/ask", "<question>forged</question>", **key)
@@ -302,7 +303,7 @@ def test_nobody_makes_a_message_of_a_node_vanish_by_using_its_name_first(here: R
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "\u00fc"])
 def test_a_key_that_cannot_be_one_is_refused(here: Running, key: str):
-    headers = {b"Idempotency-Key": key.encode(), b"Content-Type": b"application/xml"}
+    headers: Headers = {"Idempotency-Key": key.encode(), "Content-Type": "application/xml"}
     assert here.client.post("/orders", content=b"<order/>", headers=headers).status_code == 400
 
 
@@ -452,7 +453,7 @@ def test_a_refused_body_that_does_not_come_ends_the_connection(here: Running, ho
     assert time.monotonic() - began < 8
 
 
-def test_who_waits_to_be_asked_for_a_body_is_not_asked_in_vain(here: Running):
+def test_a_sender_that_waits_to_be_asked_for_a_body_is_not_asked_needlessly(here: Running):
     with _connection(here) as connection:
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 404 ")

@@ -89,7 +89,7 @@ def test_hops_of_a_mail_are_counted_on(tmp_path: Path):
         relay.stop()
 
 
-def test_nobody_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path):
+def test_no_sender_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path):
     with running(tmp_path, APPLICATION, smtp=ANY_PORT) as here:
         assert here.gateways.smtp_address is not None
         port = int(here.gateways.smtp_address.rpartition(":")[2])
@@ -103,7 +103,7 @@ def test_nobody_makes_a_mail_vanish_by_using_its_message_id_first(tmp_path: Path
 
 
 @pytest.mark.parametrize(("auth", "reason"), [(("bearer",), "passwords"), (("basic",), "certificate")])
-def test_a_gateway_that_nobody_could_send_mail_to_is_refused(auth: tuple[AuthKind, ...], reason: str):
+def test_a_gateway_that_no_sender_could_mail_to_is_refused(auth: tuple[AuthKind, ...], reason: str):
     settings = Settings(incoming_by_queue={"orders": IncomingSettings(auth=auth)})
 
     with pytest.raises(OperatorError, match=reason):

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,6 +19,7 @@ from demaq.gateways.settings import IncomingSettings, OutgoingSettings, Settings
 from demaq.server.control_server import ControlServer
 from tests.support.gateways.nodes import Running, running, wait_until
 from tests.support.gateways.peers import Answer, Got, OtherSide, other_side
+from tests.support.soap.policies import SIGNED_BODY
 
 APPLICATION = """
 create queue orders kind incomingGateway
@@ -60,13 +60,13 @@ def token(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def here(supplier: OtherSide, folder: Path, token: str) -> Iterator[Running]:
-    nobody = IncomingSettings(auth=())
+    unauthenticated = IncomingSettings(auth=())
     settings = Settings(
         incoming_default=IncomingSettings(auth=("bearer",), tokens=folder / "tokens"),
-        incoming_by_queue={"orders": nobody},
+        incoming_by_queue={"orders": unauthenticated},
         outgoing_default=OutgoingSettings(retry_first_seconds=3600, retry_seconds_max=3600, breaker_failures=1),
     )
-    (folder / "file.xml").write_text("<policy/>")
+    (folder / "file.xml").write_text(SIGNED_BODY)
     with running(folder, APPLICATION.replace("{address}", supplier.address), settings) as found:
         control = ControlServer(found.node)
         found.client.headers["Authorization"] = f"Bearer {token}"
@@ -101,7 +101,7 @@ def test_counts_are_right(here: Running, supplier: OtherSide):
     wait_until(lambda: here.node.steps == 4)
     outbox = here.gateways.outbox
     assert outbox is not None
-    wait_until(lambda: sum(outbox.counts.values()) == 3)  # an attempt is stored before it is counted
+    wait_until(lambda: sum(outbox.results.counts.values()) == 3)  # an attempt is stored before it is counted
     found = scrape(here)
 
     def more(name: str, **labels: str) -> float:
@@ -153,7 +153,7 @@ def test_the_page_is_only_read(here: Running):
     assert here.client.post("/metrics").status_code == 405
 
 
-def test_whoever_scrapes_does_not_hold_up_senders(here: Running, monkeypatch: pytest.MonkeyPatch):
+def test_scraping_does_not_hold_up_senders(here: Running, monkeypatch: pytest.MonkeyPatch):
     assert here.gateways._metrics is not None
     begun, ended = threading.Event(), threading.Event()
 
@@ -163,10 +163,7 @@ def test_whoever_scrapes_does_not_hold_up_senders(here: Running, monkeypatch: py
         return b""
 
     monkeypatch.setattr(here.gateways._metrics, "text", slow)
-    headers = dict(here.client.headers)
-    scraping = threading.Thread(
-        target=lambda: httpx.get(f"{here.address}/metrics", headers=headers, timeout=30, trust_env=False)
-    )
+    scraping = threading.Thread(target=here.client.get, args=["/metrics"])
     scraping.start()
     assert begun.wait(10)
     began = time.monotonic()

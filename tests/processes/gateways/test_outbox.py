@@ -19,8 +19,8 @@ import trustme
 from aiosmtpd.controller import Controller
 from lxml import etree
 
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.error_routing import kind_of, read_error
+from demaq.engine.intake import IncomingMessage
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.gateways.security.recipients import Recipients
 from demaq.gateways.security.tls import OwnCertificate
@@ -30,14 +30,15 @@ from demaq.store.protocol import Attempt, Postponed, StoredMessage
 from tests.processes.gateways.mail.test_sending import Receiver
 from tests.support.gateways.nodes import Running, running, wait_until
 from tests.support.gateways.peers import Answer, Got, OtherSide, Script, other_side, slowly
+from tests.support.soap.policies import SIGNED_BODY
 
 RETRY_SECONDS = 0.05
 ATTEMPTS = 4
 QUICK = {"retry_first_seconds": RETRY_SECONDS, "retry_seconds_max": 0.2, "attempts": ATTEMPTS, "timeout_seconds": 5.0}
 STEADY = 1_000_000
-"""So many failures in a row nobody has: what one test makes fail does not concern the others."""
+"""More failures in a row than any test has: what one test makes fail does not concern the others."""
 
-EVERYBODY = Recipients.of(["*:*", "localhost:*", "127.0.0.1:*", "mailto:*"])
+ALL_RECIPIENTS = Recipients.of(["*:*", "localhost:*", "127.0.0.1:*", "mailto:*"])
 APPLICATION = """
 module sender errorqueue failures;
 
@@ -129,13 +130,13 @@ class World:
         self.there = there
         self.script = script
         self.dead = dead
-        """Where nobody listens."""
+        """Where no server listens."""
         self.receiver = Receiver()
         self.private = there
         self.stranger = there
 
     def send(self, via: str, path: str = "", body: str = "<m/>", to: str | None = None, **more: str) -> int:
-        """Let a rule put a message into a gateway; the answer is the number of what it was made of."""
+        """Let a rule put a message into a gateway. Return the number of the message that it was made of."""
         said = "".join([f' {name}="{value}"' for name, value in more.items()])
         address = to if to is not None else self.there.address + path
         return self.here.node.enqueue("start", f'<send via="{via}" to="{address}"{said}>{body}</send>')
@@ -190,12 +191,12 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("outbox")
     script, receiver = Script(), Receiver()
-    authority, nobody = trustme.CA(), trustme.CA()
+    authority, other_authority = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     own = authority.issue_cert("node.example.org")
     own.private_key_and_cert_chain_pem.write_to_path(folder / "own.pem")
     (folder / "own.pem").chmod(0o600)
-    secure, unknown = (_server_side(issuer, authority) for issuer in (authority, nobody))
+    secure, unknown = (_server_side(issuer, authority) for issuer in (authority, other_authority))
     relay = Controller(receiver, hostname="127.0.0.1", port=_free_port())
     by_queue: dict[str, dict[str, Any]] = {
         "few": {"connections": 2},
@@ -208,7 +209,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     with ExitStack() as stack:
         taken = stack.enter_context(socket.socket())
-        taken.bind(("127.0.0.1", 0))  # and nobody listens: it refuses, and nobody else can have it
+        taken.bind(("127.0.0.1", 0))  # without listening: it refuses, and no other process can have it
         dead = f"http://127.0.0.1:{taken.getsockname()[1]}"
         there = stack.enter_context(other_side(script))
         private = stack.enter_context(other_side(script, tls=secure))
@@ -224,14 +225,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         )
         application = APPLICATION.replace("ADDRESS", there.address).replace("DEAD", dead)
         files: dict[str, Any] = {"service_wsdl": WSDL.replace("ADDRESS", there.address), "answer_xsd": ANSWER_SCHEMA}
-        here = stack.enter_context(running(folder, application, settings, policy_xml="<policy/>", **files))
+        here = stack.enter_context(running(folder, application, settings, policy_xml=SIGNED_BODY, **files))
         world = World(here, there, script, dead)
         world.receiver, world.private, world.stranger = receiver, private, stranger
         yield world
 
 
 def _outgoing(**more: Any) -> OutgoingSettings:
-    return OutgoingSettings(**{"breaker_failures": STEADY, "recipients": EVERYBODY, **QUICK, **more})
+    return OutgoingSettings(**{"breaker_failures": STEADY, "recipients": ALL_RECIPIENTS, **QUICK, **more})
 
 
 def _server_side(issuer: trustme.CA, clients: trustme.CA) -> ssl.SSLContext:
@@ -306,7 +307,7 @@ def test_a_redirection_is_not_followed(world: World):
 
 def test_a_gateway_that_asks_for_more_than_we_can_do_sends_nothing(world: World):
     world.here.node.enqueue("protected", "<m/>")
-    assert [line for line in world.here.told if "gateway protected is not at work" in line and "WS-Security" in line]
+    assert [line for line in world.here.reports if "gateway protected is not at work" in line and "WS-Security" in line]
     world.send("out", "/later")
     world.got("/later")
     assert not world.there.at("/protected")
@@ -360,7 +361,7 @@ def test_an_answer_that_comes_in_drops_is_not_waited_for(world: World):
         assert world.attempts(seq, 1)[0].kind == "timeout"
 
 
-def test_a_name_that_nobody_knows_is_an_error_in_the_end(world: World):
+def test_an_unknown_name_is_an_error_in_the_end(world: World):
     seq = world.put("out", "", to="http://nobody.invalid/")
     assert world.attempts(seq, ATTEMPTS)[-1].kind in ("nameResolution", "disconnectedTransport")
 
@@ -657,7 +658,7 @@ def test_a_message_goes_by_tls_with_a_certificate_of_ours(world: World):
     assert [got.body for got in world.private.at("/private")] == [b"<m>secret</m>"]
 
 
-def test_nothing_goes_to_somebody_whose_certificate_is_not_trusted(world: World):
+def test_nothing_goes_to_a_server_whose_certificate_is_not_trusted(world: World):
     seq = world.put("stranger", "", to=world.stranger.address + "/stranger")
     [failed] = world.attempts(seq, 1)
     assert (failed.result, failed.kind) == ("failed", "invalidCertificate")
@@ -747,6 +748,25 @@ def test_what_was_acknowledged_is_not_sent_again_for_a_fault_of_ours(
     assert world.attempts(seq, 1)[0].result == "sent"
     assert not faults
     assert len(world.there.at(path)) == 1
+
+
+def test_the_node_is_woken_for_a_reply_whose_commit_failed_and_took_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    engine = world.here.node.engine
+    deliver, faults, woken = engine.deliver, [StoreError("the disk has failed")], []
+
+    def fail_afterwards(ended: Any) -> None:
+        deliver(ended)
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(engine, "deliver", fail_afterwards)
+    monkeypatch.setattr(world.here.gateways.outbox, "_wrote", lambda: woken.append(1))
+    world.script.say("/doubt", (200, {"Content-Type": "application/xml"}, b"<answer>42</answer>"))
+    world.caused_by(world.send("asking", "/doubt"), "answers")
+    wait_until(lambda: bool(woken))
+    assert len(world.there.at("/doubt")) == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Who may send, from the socket to the store: passwords, tokens, certificates; and what secrets leave behind."""
+"""Who may send, from the socket to the store: passwords, tokens, certificates; and where secrets are not found afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 import trustme
 
@@ -21,6 +20,7 @@ from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.security.tokens import token_hash
 from demaq.gateways.settings import IncomingSettings, Settings
 from demaq.gateways.settings.settings import Tls
+from tests.support.gateways.client import NO_ANSWER, Client, Response
 from tests.support.gateways.nodes import Running, running
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ class Place:
         body: str = "<m/>",
         certificate: str | None = None,
         **headers: str,
-    ) -> httpx.Response:
+    ) -> Response:
         context = ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
         if certificate is not None:
             context.load_cert_chain(self.folder / certificate)
@@ -64,9 +64,7 @@ class Place:
             headers["Authorization"] = authorization
         known = {name.replace("_", "-"): value for name, value in headers.items()}
         known["Content-Type"] = "application/xml"
-        return httpx.post(
-            f"{self.address}{path}", content=body, headers=known, verify=context, trust_env=False, timeout=30
-        )
+        return Client(self.address, tls=context).post(path, body, known)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +117,7 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def sender_of(place: Place, answer: httpx.Response) -> str:
+def sender_of(place: Place, answer: Response) -> str:
     message = place.here.node.store.message(int(answer.headers["demaq-message-id"]))
     assert message is not None
     return message.properties["demaq:sender"].text
@@ -137,7 +135,7 @@ def sender_of(place: Place, answer: httpx.Response) -> str:
         ("/either", None, "bank.pem", "bank.example.org"),
     ],
 )
-def test_whoever_may_send_is_named_in_the_message(
+def test_a_sender_that_may_send_is_named_in_the_message(
     place: Place, path: str, authorization: str | None, certificate: str | None, sender: str
 ):
     answer = place.post(path, authorization, certificate=certificate, Prefer="respond-async")
@@ -159,7 +157,7 @@ def test_whoever_may_send_is_named_in_the_message(
         ("/certificates", None, "bank.pem", 403, None),
     ],
 )
-def test_whoever_may_not_hears_so_and_leaves_nothing(
+def test_a_sender_that_may_not_is_refused_and_leaves_nothing(
     place: Place, path: str, authorization: str | None, certificate: str | None, status: int, challenge: str | None
 ):
     before = len(place.here.stored(path[1:])), len(place.here.stored("demaq:errors"))
@@ -175,7 +173,7 @@ def test_whoever_may_not_hears_so_and_leaves_nothing(
 
 
 def test_a_certificate_of_another_authority_does_not_connect(place: Place):
-    with pytest.raises(httpx.HTTPError):
+    with pytest.raises(NO_ANSWER):
         place.post("/certificates", certificate="stranger.pem")
 
 

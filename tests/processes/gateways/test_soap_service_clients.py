@@ -45,7 +45,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def wait_for_remark(here: Running, text: str) -> None:
-    """Until it is there: nobody waits for an answer to it, so its rule may still be on its way."""
+    """Wait until it is there: it has no response, so its rule may still have to run."""
     wait_until(lambda: any([text in body for body in here.bodies("remarks")]))
 
 

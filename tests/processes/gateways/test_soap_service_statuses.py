@@ -99,7 +99,7 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "declared": (order("gold"), "Server", "SoldOut"),
     "made by a rule": (order("late"), "Client", "we are closed"),
     "made by a rule in SOAP 1.2": (order("strange"), "Client", "odd"),
-    "a wrong answer": (order("wrong"), "Server", "not as the interface says"),
+    "a wrong answer": (order("wrong"), "Server", "violates the interface"),
     "a rule that fails": (order("fails"), "Server", "ivision by zero"),
     "against the schema": (order("tea", "many"), "Client", "'many' is not a valid value"),
     "no operation": ("<nothing/>", "Client", "has no operation"),

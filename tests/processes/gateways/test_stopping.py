@@ -10,11 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
 import demaq
 from demaq.store.sqlite import SqliteStore
+from tests.support.gateways.client import NO_ANSWER, Client
 
 pytestmark = pytest.mark.slow
 APPLICATION = """
@@ -69,17 +69,17 @@ def _send_until_it_ends(node: subprocess.Popen[str], ending: signal.Signals) -> 
     faults: list[int] = []
 
     def send(sender: int) -> None:
-        with httpx.Client(base_url=address, trust_env=False, timeout=SECONDS_MAX) as client:
-            for number in range(sender, 10**9, SENDERS):
-                body = f'<order number="{number}"/>'
-                try:
-                    answer = client.post("/orders", content=body, headers={"Content-Type": "text/xml"})
-                except httpx.HTTPError:
-                    return  # the node is gone, and what became of this one nobody has said
-                if answer.status_code == 202:
-                    acknowledged[int(answer.headers["demaq-message-id"])] = body
-                else:
-                    faults.append(answer.status_code)
+        client = Client(address, SECONDS_MAX)
+        for number in range(sender, 10**9, SENDERS):
+            body = f'<order number="{number}"/>'
+            try:
+                answer = client.post("/orders", body, {"Content-Type": "text/xml"})
+            except NO_ANSWER:
+                return  # the node is gone, and the result of this request is unknown
+            if answer.status_code == 202:
+                acknowledged[int(answer.headers["demaq-message-id"])] = body
+            else:
+                faults.append(answer.status_code)
 
     threads = [threading.Thread(target=send, args=(sender,)) for sender in range(SENDERS)]
     for thread in threads:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import httpx
 import pytest
 from lxml import etree
 
+from tests.support.gateways.client import Client
 from tests.support.gateways.nodes import wait_until
 from tests.support.gateways.peers import other_side
 from tests.support.gateways.processes import GatewayNode, free_ports, killed_at_the_end
@@ -52,11 +52,11 @@ def test_each_customer_gets_one_answer_and_the_right_one(tmp_path: Path):
                 here.remote.load_collection(collection, [file.read_bytes() for file in files])
             expected = {}
             for number in range(REQUESTS):
-                if number == REQUESTS // 2:  # half of them wait until there is somebody who can be asked
+                if number == REQUESTS // 2:  # half of them wait until there is a node that can be asked
                     plant = tmp_path / "apps" / "supplier" / "collections" / "plant" / "plant.xml"
                     supplier.start().remote.load_collection("plant", [plant.read_bytes()])
                 body, expected[f"r-{number}"] = request(number)
-                answer = httpx.post(f"{chemicals.address}/requests", content=body, trust_env=False)
+                answer = Client(chemicals.address).post("/requests", body)
                 assert answer.status_code == 202
             wait_until(lambda: len(customer.got) >= REQUESTS)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from demaq_bench.crash import campaign
 
-TRIALS = 6
-TRIALS_PER_STORE = 3
+from tests.support.drawing import example_count
+
+TRIALS = example_count(4, "CRASH_TRIALS")
+TRIALS_PER_STORE = 2
 
 
 @pytest.mark.slow

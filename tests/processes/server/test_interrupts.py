@@ -1,4 +1,4 @@
-"""Ctrl-C while a node starts, which reaches all its processes, leaves no traceback."""
+"""Ctrl-C while a node starts, which reaches all its processes, leaves no traceback; and none is lost at any moment."""
 
 from __future__ import annotations
 
@@ -38,3 +38,28 @@ def test_ctrl_c_while_a_node_starts_leaves_no_traceback(seconds: float, tmp_path
     assert "Traceback" not in said
     assert "KeyboardInterrupt" not in said
     assert process.returncode in (0, 130, -signal.SIGINT)
+
+
+WAITING = """
+import os, random, signal, threading, time
+from demaq.cli.run import Signals
+
+signals = Signals()
+
+def interrupt():
+    for number in range(300):
+        time.sleep(random.random() / 1000)
+        os.kill(os.getpid(), signal.SIGINT)
+        while signals.count <= number:
+            time.sleep(0.0001)
+
+threading.Thread(target=interrupt, daemon=True).start()
+while signals.count < 300:
+    signals.wait(0.0001)
+print(signals.count)
+"""
+
+
+def test_a_signal_at_any_moment_of_a_wait_ends_the_wait() -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", WAITING], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "300\n", "")

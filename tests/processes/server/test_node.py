@@ -94,7 +94,7 @@ def test_senders_do_not_wait_for_slow_rules(tmp_path: Path) -> None:
 COPY = "create queue in create queue out create rule copy for in if (true()) then do enqueue . into out"
 
 
-def test_subscribers_are_told_in_order_and_may_send_and_may_fail(tmp_path: Path) -> None:
+def test_subscribers_are_called_in_order_and_may_send_and_may_fail(tmp_path: Path) -> None:
     heard: list[str] = []
 
     with running(COPY, tmp_path) as node:
@@ -120,7 +120,9 @@ def test_a_message_that_must_be_refused_is_refused(tmp_path: Path) -> None:
             node.enqueue("in", "<a>")
 
 
-def test_a_node_waits_while_its_store_cannot_write_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_waits_while_its_store_cannot_write_and_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running(COPY, tmp_path) as node:
         commit = node.store.commit
         broken = True
@@ -138,7 +140,7 @@ def test_a_node_waits_while_its_store_cannot_write_and_goes_on(tmp_path: Path, m
         wait_until(lambda: node.fault is None)
 
 
-def test_draining_processes_what_waits_and_a_new_node_goes_on(tmp_path: Path) -> None:
+def test_draining_processes_what_waits_and_a_new_node_continues(tmp_path: Path) -> None:
     application = tmp_path / "application.dmq"
     application.write_text(COPY)
     node = Node(application, tmp_path / "store")

@@ -43,10 +43,10 @@ def test_a_second_signal_ends_a_backlog_that_has_no_end(folder: Path):
         assert process.stderr.readline() == "processing what waits; stop again to leave it for the next run\n"
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=WAIT_SECONDS_MAX)
-    assert (process.returncode, said) == (0, "stopping behind the current round\nstopped\n")
+    assert (process.returncode, said) == (0, "stopping after the current round\nstopped\n")
 
 
-def test_a_node_refuses_what_a_store_at_rest_would_refuse(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_node_refuses_what_an_offline_store_would_refuse(folder: Path, capsys: pytest.CaptureFixture[str]):
     node = RunningNode(folder / "app.dmq", folder / "s")
     (folder / "c.xml").write_text("<c/>")
     store = ["--store", str(folder / "s")]

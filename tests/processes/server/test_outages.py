@@ -1,16 +1,22 @@
-"""An outage is one line in the log when it begins and one when it is over, whoever meets it, and however often."""
+"""An outage is one line in the log when it begins and one when it is over, whichever thread meets it, and however often."""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demaq.backoff import Backoff
+from demaq.engine.slow_messages import SlowMessages
 from demaq.errors import StoreError
 from demaq.outage_log import OVER_AFTER_SECONDS, OutageLog
 from demaq.server.node import Node
+from demaq.store.protocol import Committed
 from tests.support.gateways.nodes import wait_until
 
 AWAY = StoreError("the store is away")
@@ -30,7 +36,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: py
     for _ in range(1000):
         log.note_failure(AWAY)
         clock.seconds += 0.01
-        log.note_success()  # somebody else, who had more luck
+        log.note_success()  # of another thread
     assert caplog.messages == ["the store is away; trying again until it works"]
     clock.seconds += OVER_AFTER_SECONDS
     log.note_success()
@@ -40,7 +46,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: py
     assert len(caplog.messages) == 3
 
 
-def test_a_node_whose_store_fails_again_and_again_says_so_once_and_goes_on_soon_after(
+def test_a_node_whose_store_fails_again_and_again_says_so_once_and_works_soon_after(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "app.dmq").write_text(
@@ -68,3 +74,67 @@ def test_a_node_whose_store_fails_again_and_again_says_so_once_and_goes_on_soon_
         assert [text for text in caplog.messages if "away" in text] == [f"{AWAY}; trying again until it works"]
     finally:
         node.stop()
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    (tmp_path / "app.dmq").write_text(
+        "create queue a create queue b create rule r for a if (/m) then do enqueue <n/> into b"
+    )
+    monkeypatch.setattr("demaq.server.node.BACKOFF", Backoff(0.05, 0.05))
+    node = Node(tmp_path / "app.dmq", tmp_path / "store")
+    yield node
+    node.stop()
+
+
+def test_a_node_that_cannot_read_its_store_while_it_is_idle_continues(node: Node, monkeypatch: pytest.MonkeyPatch):
+    read, tried = node.store.next_due, []
+
+    def fail() -> datetime | None:
+        tried.append(1)
+        if len(tried) <= 3:
+            raise AWAY
+        return read()
+
+    monkeypatch.setattr(node.store, "next_due", fail)
+    node.start()
+    wait_until(lambda: len(tried) > 3)
+    node.enqueue("a", "<m/>")
+    wait_until(lambda: node.store.counts().get("b") == (1, 1))
+    assert node.is_running
+
+
+def test_a_node_that_drains_and_always_fails_stops_in_the_end(node: Node, monkeypatch: pytest.MonkeyPatch):
+    def fail() -> int:
+        raise AWAY
+
+    monkeypatch.setattr(node.engine, "run_round", fail)
+    monkeypatch.setattr(SlowMessages, "__bool__", lambda slow_messages: True)
+    node.start()
+    thread = threading.Thread(target=node.stop, args=[True])
+    thread.start()
+    thread.join(10)
+    has_stopped = not thread.is_alive()
+    node.hurry()
+    thread.join()
+    assert has_stopped
+
+
+def test_gateways_look_for_messages_after_a_fault_because_a_commit_may_have_taken_place(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    woken: list[str] = []
+    node.attach(lambda: woken.append(node.fault or ""), lambda: None)
+    commit, faults = node.store.commit, [AWAY]
+
+    def fail_afterwards(*given: Any) -> list[Committed]:
+        done = commit(*given)
+        if faults:
+            raise faults.pop()
+        return done
+
+    monkeypatch.setattr(node.store, "commit", fail_afterwards)
+    node.start()
+    node.enqueue("a", "<m/>")
+    wait_until(lambda: node.store.counts().get("b") == (1, 1))
+    wait_until(lambda: str(AWAY) in woken)

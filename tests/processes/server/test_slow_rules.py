@@ -1,4 +1,4 @@
-"""A rule that does not end, or takes all memory, costs its own message time, and nobody else any."""
+"""A rule that does not end, or takes all memory, costs its own message time, and no other."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_other_queues_slices_and_priorities_go_on_while_rules_do_not_end(count: 
         assert time.monotonic() - began < SOON_SECONDS / 4, "senders do not wait for rules"
         wait_for(node, '<good n="1"/>', '<urgent n="2"/>')
         node.enqueue("in", '<m n="3" k="y"/>')  # in the same queue, and another slice
-        node.enqueue("good", '<m n="4" k="0"/>')  # behind one that does not end
+        node.enqueue("good", '<m n="4" k="0"/>')  # after one that does not end
         node.enqueue("good", '<m n="5" k="x"/>')
         wait_for(node, '<good n="5"/>', '<in n="3"/>')
         waiting = [message.body for message in node.store.pending(100)]

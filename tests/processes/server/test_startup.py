@@ -185,7 +185,7 @@ def test_a_program_with_errors_makes_no_store(folder: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_what_is_typed_right_behind_run_works(folder: Path):
+def test_what_is_typed_right_after_run_works(folder: Path):
     """As the README shows it: the node's process has hardly begun."""
     demaq = [sys.executable, "-P", "-m", "demaq.cli"]
     store = ["--store", "shop"]

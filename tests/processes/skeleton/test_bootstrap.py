@@ -125,7 +125,7 @@ def test_a_changed_test_lock_concerns_only_the_tests(project):
     assert project.calls() != []
 
 
-def test_whoever_has_run_the_tests_has_all_that_demaq_needs(project):
+def test_an_installation_for_tests_has_all_that_demaq_needs(project):
     project.run("./test")
     assert any(call.endswith("/requirements-test.lock") for call in project.calls())
 
@@ -214,6 +214,8 @@ def test_all_quick_tests_run_in_parallel_unless_the_arguments_say_otherwise(
     ("arguments", "run"),
     [
         (["--unit"], "-m pytest -n auto --maxprocesses 4 --dist loadscope -m not slow tests/unit"),
+        (["--coverage", "--all"], "-m tests.coverage_run -n auto --maxprocesses 4 --dist loadscope"),
+        (["--coverage", "-n", "0"], "-m tests.coverage_run -m not slow -n 0"),
         (["--unit", "-n", "0"], "-m pytest -m not slow tests/unit -n 0"),
         (["--long", "2"], "-m tests.long_run 2"),
         (["--fuzz", "3"], "-m tests.fuzz.run 3"),

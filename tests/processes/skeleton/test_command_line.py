@@ -202,7 +202,7 @@ def test_an_interrupt_ends_quietly_with_130():
     assert (process.returncode, stderr) == (130, "")
 
 
-def test_a_command_without_anybody_to_talk_to_is_no_traceback(tmp_path: Path):
+def test_a_command_with_closed_streams_shows_no_traceback(tmp_path: Path):
     command = f"{shlex.quote(sys.executable)} -m demaq.cli check {shlex.quote(str(tmp_path))} >&-"
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
 

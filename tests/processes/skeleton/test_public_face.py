@@ -83,3 +83,12 @@ def test_all_mistakes_of_a_program_are_raised_at_once(tmp_path: Path):
 
     errors = [caught.value, *caught.value.others]
     assert [(error.code, error.at.line) for error in errors if error.at is not None] == [("DQ0204", 2), ("DQ0204", 3)]
+
+
+def test_a_node_on_a_folder_loads_no_library_that_it_does_not_need():
+    program = (
+        "import sys, demaq.cli.run, demaq.evaluation.workers.worker\n"
+        "print([name for name in ('psycopg', 'pyspark', 'pyarrow', 'xmlsec', 'cryptography') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

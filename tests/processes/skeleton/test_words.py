@@ -1,11 +1,13 @@
-"""Words that we no longer say, in pages, in the help of commands and in the sources: the field has a better one.
+"""Words that we no longer say, in pages, in the help of commands, in sources and tests: the field has a better one.
 
 A list of private words, each with what to write instead. New words of ours go into docs/reference/glossary.md.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -37,28 +39,8 @@ IN_PAGES = {
 }
 """What pages do not say."""
 _ALLOWED = re.compile(r"behind (?:a|such a|which)? ?(?:proxy|proxies|firewall|pool|connections)", re.IGNORECASE)
-QUOTES = ()
-"""Pages that are written from texts in the sources."""
 IN_SOURCES = {**IN_PAGES, "the answer is": "Return …"}
 """What Python files below src/ and bench/ do not say, in names, comments or texts."""
-STILL_SAID: dict[str, str] = {
-    "anybody": "cli engine gateways top",
-    "at rest": "cli",
-    "behind": "bench cli engine evaluation gateways testing",
-    "beside the node": "bench cli",
-    "by hand": "bench cli",
-    "everybody": "cli gateways",
-    "hears": "engine",
-    "in front of it": "cli",
-    "nobody": "bench cli engine evaluation gateways",
-    "odd": "evaluation gateways",
-    "simple rules": "evaluation",
-    "somebody": "engine evaluation gateways",
-    "the answer is": "engine gateways server soap",
-    "told": "bench cli engine evaluation gateways server",
-    "whoever": "engine evaluation gateways",
-}
-"""Packages that have not given a word up yet. Entries are only ever removed."""
 NAMES = {
     "came_in": "note_received_bytes",
     "delegating": "a protocol",
@@ -97,12 +79,18 @@ def prose(page: Page) -> str:
     return _ALLOWED.sub("", re.sub(r"\]\([^)\s]*\)", "]", "\n".join(lines)))
 
 
-def package_of(path: Path) -> str:
-    """Return the package below src/demaq that a file is in: `top` for the modules there, `bench` for measuring."""
-    if not path.is_relative_to(PROJECT / "src" / "demaq"):
-        return "bench"
-    name, *below = path.relative_to(PROJECT / "src" / "demaq").parts
-    return name if below else "top"
+def prose_of_code(text: str) -> str:
+    """Return comments, docstrings and names of Python code, each on its line. All other strings are data of a test."""
+    kept: list[str] = []
+    line, is_start = 1, True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and is_start
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            is_start = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+        if is_docstring or token.type in (tokenize.COMMENT, tokenize.NAME):
+            kept += ["\n" * (token.start[0] - line) or "; " * bool(kept), token.string]
+            line = token.end[0]
+    return "".join(kept)
 
 
 def python_files() -> list[Path]:
@@ -111,9 +99,7 @@ def python_files() -> list[Path]:
 
 @pytest.mark.parametrize("page", all_pages(), ids=[page.name for page in all_pages()])
 def test_a_page_says_it_in_ordinary_words(page: Page):
-    quoted = [word for word in IN_PAGES if page.name in QUOTES and "language" in STILL_SAID.get(word, "").split()]
-    words = {word: instead for word, instead in IN_PAGES.items() if word not in quoted}
-    assert list(find_words(prose(page), words)) == []
+    assert list(find_words(prose(page), IN_PAGES)) == []
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
@@ -122,21 +108,55 @@ def test_the_help_of_a_command_says_it_in_ordinary_words(name: str):
     assert isinstance(command, LazyCommand)
     loaded = command.load()
     nested = [loaded, *loaded.commands.values()] if isinstance(loaded, click.Group) else [loaded]
-
-    words = {word: instead for word, instead in IN_SOURCES.items() if "cli" not in STILL_SAID.get(word, "").split()}
     for each in nested:
-        assert list(find_words(each.get_help(click.Context(each, info_name=name)), words)) == []
+        assert list(find_words(each.get_help(click.Context(each, info_name=name)), IN_SOURCES)) == []
 
 
 def test_sources_say_it_in_ordinary_words():
     found: dict[str, list[str]] = {}
     for path in python_files():
-        still = [word for word, packages in STILL_SAID.items() if package_of(path) in packages.split()]
-        words = {word: instead for word, instead in {**IN_SOURCES, **NAMES}.items() if word not in still}
-        found[path.relative_to(PROJECT).as_posix()] = list(find_words(path.read_text(encoding="utf-8"), words))
+        text = path.read_text(encoding="utf-8")
+        found[path.relative_to(PROJECT).as_posix()] = list(find_words(text, {**IN_SOURCES, **NAMES}))
 
     assert len(found) > 300
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_tests_say_it_in_ordinary_words():
+    found: dict[str, list[str]] = {}
+    for path in sorted((PROJECT / "tests").rglob("*.py")):
+        name = path.relative_to(PROJECT).as_posix()
+        if path != Path(__file__):
+            text = prose_of_code(path.read_text(encoding="utf-8"))
+            found[name] = [*find_words(text, NAMES), *find_words(text.replace("_", " "), IN_SOURCES)]
+
+    assert len(found) > 200
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_of_code_comments_docstrings_and_names_are_prose_and_other_strings_are_not():
+    code = '''"""Of a module."""
+LINES = ["told",
+         "told"]  # of a line
+"""Of LINES."""
+
+def is_told(a, b="told"):
+    # of a function
+    """In it."""
+    return f("told"
+             "told")
+'''
+    assert prose_of_code(code).splitlines() == [
+        '"""Of a module."""',
+        "LINES",
+        "# of a line",
+        '"""Of LINES."""',
+        "",
+        "def; is_told; a; b",
+        "# of a function",
+        '"""In it."""',
+        "return; f",
+    ]
 
 
 def test_a_word_is_found_across_lines_and_in_capitals_but_not_inside_others():

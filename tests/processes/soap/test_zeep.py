@@ -1,4 +1,4 @@
-"""Somebody else's client reads the WSDL that we serve, and exchanges messages with us on loopback."""
+"""A client of another project reads the WSDL that we serve, and exchanges messages with us on loopback."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_zeep_with_addresses_gets_an_answer_that_relates_to_its_request(tmp_path
     assert asked_id == relates
 
 
-def test_zeep_is_told_which_header_nobody_understands(tmp_path):
+def test_zeep_gets_a_fault_that_names_the_unknown_header(tmp_path):
     with client_of(interface_of(tmp_path, wsdls.document_wsdl())) as (client, _):
         block = etree.Element("{urn:security}Security")
         block.set("{http://schemas.xmlsoap.org/soap/envelope/}mustUnderstand", "1")

@@ -12,9 +12,8 @@ import pytest
 from demaq.cli import main as cli
 from demaq.errors import StoreDamaged, StoreError
 from demaq.store import SqliteStore, continuity, sqlite_database
-from demaq.store.backup import back_up
+from demaq.store.backup import back_up, restore
 from demaq.store.location import StoreLocation, place_of
-from demaq.store.restore import restore
 from demaq.store.sqlite_database import LOG_NAME
 from demaq.store.store_verification import verify_store
 from tests.support.gateways.nodes import running, wait_until

@@ -25,7 +25,7 @@ LARGE = f"<order>{'x' * 100_000}</order>"
 WRITER = Path(__file__).parents[2] / "support" / "store" / "crash_writer.py"
 
 
-def test_a_killed_writer_loses_nothing_it_was_told_and_leaves_nothing_half(tmp_path: Path, chance: random.Random):
+def test_a_killed_writer_loses_nothing_acknowledged_and_leaves_nothing_half(tmp_path: Path, chance: random.Random):
     folder, acknowledged = tmp_path / "store", tmp_path / "acknowledged"
     lengths = []
     for _ in range(KILLS):
@@ -88,7 +88,7 @@ def no_room_in_the_file(store: SqliteStore) -> Iterator[None]:
 
 @contextmanager
 def no_room_in_the_system(store: SqliteStore) -> Iterator[None]:
-    """The system refuses every write behind this size, in the middle of it."""
+    """The system refuses every write beyond this size, in the middle of it."""
     size = max(file.stat().st_size for file in store._database.folder.iterdir())
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10_000, before[1]))
@@ -131,27 +131,27 @@ def test_a_real_disk_that_is_full_stops_writing_and_loses_nothing(tmp_path: Path
         pytest.skip("only an administrator may mount a small disk")
     try:
         store = SqliteStore(tmp_path / "store")
-        told: list[int] = []
+        acknowledged: list[int] = []
         with pytest.raises(StoreError, match=r"no room left|could not be read or written"):
-            append_for_ever(store, told)
-        assert seqs(store.pending(99)) == told
+            append_for_ever(store, acknowledged)
+        assert seqs(store.pending(99)) == acknowledged
         store.close()
 
         subprocess.run(["mount", "-o", "remount,size=16m", str(tmp_path)], check=True)
         store = SqliteStore(tmp_path / "store")
-        assert seqs(store.pending(99)) == told
-        for seq in told:
+        assert seqs(store.pending(99)) == acknowledged
+        for seq in acknowledged:
             store.commit([Step(processed=seq, created=(new("next", body=LARGE),))])
-        assert store.collect_garbage(FOREVER, 99) == len(told)
+        assert store.collect_garbage(FOREVER, 99) == len(acknowledged)
         assert_consistent(store)
         store.close()
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def append_for_ever(store: SqliteStore, told: list[int]) -> None:
+def append_for_ever(store: SqliteStore, acknowledged: list[int]) -> None:
     while True:
-        told += store.append([new(body=LARGE)])
+        acknowledged += store.append([new(body=LARGE)])
 
 
 def test_an_error_in_the_middle_of_a_commit_keeps_nothing_of_it(tmp_path: Path):

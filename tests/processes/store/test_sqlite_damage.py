@@ -111,7 +111,7 @@ def test_tables_that_are_not_described_in_utf_8_any_more_are_noticed(closed: Pat
                 back_up(place_of(damaged), damaged.parent / "backup")
 
 
-def test_a_store_that_nobody_has_damaged_is_intact(left: Path):
+def test_an_undamaged_store_is_intact(left: Path):
     copy = copy_of(left, "untouched")
     report = verify_folder(copy)
     assert report.findings == []
@@ -197,17 +197,17 @@ def test_a_store_without_the_end_of_its_log_is_refused_until_the_loss_is_accepte
     identity = SqliteStore.open_readonly(folder).identity()
     said = list(accept_loss(folder))
     assert said[0].startswith("went back by ")
-    told: list[str] = []
-    store = SqliteStore(folder, tell=told.append)
-    assert "begins a new epoch" in told[0]
+    lines: list[str] = []
+    store = SqliteStore(folder, tell=lines.append)
+    assert "begins a new epoch" in lines[0]
     [seq] = store.append([new()])
     assert seq <= newest  # a number that was given out before, under another name now
     assert store.epochs().epoch_name(seq) != identity
     assert store.epochs().epoch_name(seq - 1) == identity
     store.close()
-    told.clear()
-    SqliteStore(folder, tell=told.append).close()
-    assert told == []
+    lines.clear()
+    SqliteStore(folder, tell=lines.append).close()
+    assert lines == []
 
 
 def test_a_log_that_is_missing_altogether_is_noticed(tmp_path: Path, seed: int):
@@ -265,7 +265,7 @@ def test_what_took_no_number_is_missed_as_well(tmp_path: Path):
 # damage that is accepted
 
 
-def test_a_store_goes_on_without_the_messages_that_are_damaged(left: Path):
+def test_a_store_works_without_the_messages_that_are_damaged(left: Path):
     copy = copy_of(left, "changed")
     connection = sqlite3.connect(copy / FILE_NAME, isolation_level=None)
     seqs = [seq for (seq,) in connection.execute("SELECT seq FROM bodies ORDER BY seq LIMIT 3 OFFSET 5")]
@@ -305,9 +305,9 @@ def test_a_copy_of_a_store_begins_an_epoch_and_the_store_itself_does_not(tmp_pat
     identity = store.identity()
     store.close()
     copy = copy_of(tmp_path / "store", "copy")
-    told: list[str] = []
-    store, other = SqliteStore(tmp_path / "store", tell=told.append), SqliteStore(copy)
-    assert told == []
+    lines: list[str] = []
+    store, other = SqliteStore(tmp_path / "store", tell=lines.append), SqliteStore(copy)
+    assert lines == []
     assert [store.append([new()]), other.append([new()])] == [[2], [2]]
     assert store.epochs().message_name(1) == other.epochs().message_name(1)  # the same message, sent by both
     assert store.epochs().message_name(2) == f"{identity}/2" != other.epochs().message_name(2)
@@ -315,7 +315,7 @@ def test_a_copy_of_a_store_begins_an_epoch_and_the_store_itself_does_not(tmp_pat
     other.close()
 
 
-def test_a_store_that_was_moved_goes_on(tmp_path: Path):
+def test_a_store_that_was_moved_works(tmp_path: Path):
     store = SqliteStore(tmp_path / "store")
     identity = store.identity()
     store.append([new()])
@@ -354,9 +354,9 @@ def test_a_store_without_a_mark_is_verified_and_begins_an_epoch(tmp_path: Path, 
         (tmp_path / "store" / MARK_NAME).unlink()
     else:
         flip_bits(tmp_path / "store" / MARK_NAME, random.Random(), 1)
-    told: list[str] = []
-    store = SqliteStore(tmp_path / "store", tell=told.append)
-    assert f"its {MARK_NAME} is {state}" in told[0]
+    lines: list[str] = []
+    store = SqliteStore(tmp_path / "store", tell=lines.append)
+    assert f"its {MARK_NAME} is {state}" in lines[0]
     assert store.identity() != identity
     store.close()
 
@@ -377,13 +377,13 @@ def test_a_store_from_before_marks_keeps_its_name(tmp_path: Path, monkeypatch: p
     connection.execute("UPDATE numbers SET newest = 1")
     [identity] = connection.execute("SELECT name FROM identity").fetchone()
     connection.close()
-    told: list[str] = []
+    lines: list[str] = []
     for _ in range(2):
-        store = SqliteStore(tmp_path / "store", tell=told.append)
+        store = SqliteStore(tmp_path / "store", tell=lines.append)
         assert store.identity() == identity
         store.append([new()])
         store.close()
-    assert [line for line in told if "epoch" in line] == []
+    assert [line for line in lines if "epoch" in line] == []
     report = verify_store(tmp_path / "store")
     assert report.findings == []
     assert report.without_checksum == 2

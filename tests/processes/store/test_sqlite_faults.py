@@ -111,7 +111,7 @@ def test_a_store_that_cannot_write_can_still_be_read(tmp_path: Path):
     store.close()
 
 
-def test_a_write_that_is_cut_short_anywhere_leaves_nothing_behind(tmp_path: Path):
+def test_a_write_that_is_cut_short_anywhere_leaves_nothing(tmp_path: Path):
     history = acts(SEED, ACTS)
     expected = states(history, CLOCK)
     lengths = lengths_of_log_after_each(history, tmp_path / "whole")
@@ -191,7 +191,7 @@ def test_a_log_cut_anywhere_holds_every_commit_in_front_of_the_cut_whole(tmp_pat
 
 
 @pytest.mark.parametrize("rest", ["zeros", "garbage", "the same again"])
-def test_what_lies_behind_the_last_whole_commit_is_taken_for_nothing(tmp_path: Path, rest: str):
+def test_what_follows_the_last_whole_commit_is_ignored(tmp_path: Path, rest: str):
     torn = Torn(tmp_path / "store")
     chance = random.Random(SEED)
     for commits, length in enumerate(torn.lengths[:-1]):
@@ -219,7 +219,7 @@ def test_a_commit_of_which_one_sector_is_missing_is_not_there(tmp_path: Path):
         torn.assert_holds(bytes(log), commits)
 
 
-def test_a_log_that_began_anew_forgets_what_an_older_one_left_behind_it(tmp_path: Path):
+def test_a_log_that_began_anew_forgets_what_an_older_one_left_after_it(tmp_path: Path):
     torn = Torn(tmp_path / "store", checkpoint_after=ACTS - 4)
     assert len(torn.log) > torn.lengths[-1]  # the end of the log before
     for commits, length in enumerate(torn.lengths[1:], torn.first + 1):
@@ -272,7 +272,7 @@ def test_a_fault_at_one_message_of_several_leaves_all_of_them_as_they_were(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("calls", "error", "told"),
+    ("calls", "error", "reason"),
     [
         (["fsync", "fdatasync"], "EIO", "its disk could not be read or written"),
         (["pwrite64"], "EIO", "its disk could not be read or written"),
@@ -280,18 +280,18 @@ def test_a_fault_at_one_message_of_several_leaves_all_of_them_as_they_were(tmp_p
     ],
 )
 def test_a_call_that_the_system_refuses_is_a_no_and_leaves_each_commit_whole(
-    tmp_path: Path, calls: list[str], error: str, told: str
+    tmp_path: Path, calls: list[str], error: str, reason: str
 ):
     command = [sys.executable, str(REFUSED_CALLS), str(tmp_path), error, *calls]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == NOT_HERE:
         pytest.skip(done.stdout)
     assert done.returncode == 0, done.stderr
-    assert re.search(told, done.stdout)
+    assert re.search(reason, done.stdout)
     assert re.search(REFUSED, done.stdout)
     store = open_store(tmp_path)
     bodies = [message.body for message in store.stored(None, 0, 99)]
-    # Nobody can know whether a write got to the disk whose sync failed. What was acknowledged did.
+    # Whether a write got to the disk whose sync failed cannot be known. What was acknowledged did.
     assert bodies[:2] == ["<first/>", "<second/>"]
     assert bodies[2:] in ([], ["<third/>", "<fourth/>"])
     assert_consistent(store)

@@ -211,7 +211,7 @@ def test_a_store_of_a_newer_demaq_is_refused(tmp_path: Path):
         SqliteStore.open_readonly(tmp_path)
 
 
-def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path):
+def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path: Path):
     file = tmp_path / sqlite_database.FILE_NAME
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE bookmarks (address TEXT)")
@@ -232,7 +232,7 @@ def test_a_reader_is_refused_where_there_is_no_store(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_reads_a_store_at_rest_and_writes_nothing(tmp_path: Path):
+def test_a_reader_reads_an_offline_store_and_writes_nothing(tmp_path: Path):
     store = SqliteStore(tmp_path)
     store.append([new(slices=(("s", "k"),)), new(transient=True)])
     store.load_collection("c", ["<a/>"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from demaq_bench.baseline import BY_HAND
+from demaq_bench.baseline import BASELINES
 from demaq_bench.comparison import canonical
 from demaq_bench.message_sizes import make_workload
 from demaq_bench.workloads import (
@@ -47,9 +47,9 @@ def by_engine(workload: Workload) -> tuple[list[str], int]:
         return [message.body for queue in queues for message in lab.read_created(queue)], steps
 
 
-def by_hand(workload: Workload, folder: Path, per_commit: int, monkeypatch) -> tuple[list[str], int]:
+def run_baseline(workload: Workload, folder: Path, per_commit: int, monkeypatch) -> tuple[list[str], int]:
     made: list[str] = []
-    with BY_HAND[workload.name](folder) as system:
+    with BASELINES[workload.name](folder) as system:
         make = system.make
 
         def recorded(queue: str, message: etree._Element) -> None:
@@ -64,9 +64,9 @@ def by_hand(workload: Workload, folder: Path, per_commit: int, monkeypatch) -> t
 
 @every_workload
 @pytest.mark.parametrize("per_commit", [1, 30])
-def test_the_engine_and_the_code_by_hand_make_the_same_messages(workload, per_commit, tmp_path, monkeypatch):
+def test_the_engine_and_the_hand_written_code_make_the_same_messages(workload, per_commit, tmp_path, monkeypatch):
     engine, engine_steps = by_engine(workload)
-    hand, hand_steps = by_hand(workload, tmp_path, per_commit, monkeypatch)
+    hand, hand_steps = run_baseline(workload, tmp_path, per_commit, monkeypatch)
 
     assert canonical(engine) == canonical(hand)
     assert engine_steps == hand_steps == ARRIVALS * workload.steps

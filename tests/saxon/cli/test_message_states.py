@@ -1,4 +1,4 @@
-"""What is said of messages that are not processed yet: only those wait that somebody will process."""
+"""What is said of messages that are not processed yet: only those wait that will be processed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_only_what_rules_or_a_gateway_will_process_waits(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_queue_that_nobody_processes_has_no_messages_that_wait(capsys: pytest.CaptureFixture[str]):
+def test_a_queue_that_is_not_processed_has_no_messages_that_wait(capsys: pytest.CaptureFixture[str]):
     assert ask(capsys, "queues") == [
         "customer: 1 message, 1 waiting",
         "never: 1 message",

@@ -1,4 +1,4 @@
-"""What operators ask of a store at rest, and what they are told."""
+"""What operators ask of an offline store, and what is printed."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def test_every_listing_fits_eighty_columns(demaq: Asked, listing: str):
         (["slices", "orderMsgs", "99"], "no messages in slice orderMsgs 99"),
         (["slices", "orderMsgs", "--after", "99"], "no further slices of orderMsgs"),
         (["errors", "--queue", "demaq:errors"], "no messages in demaq:errors"),
-        (["queues", "--after", "zzz"], "no further queues behind zzz"),
-        (["collections", "list", "--after", "zzz"], "no further collections behind zzz"),
+        (["queues", "--after", "zzz"], "no more queues after zzz"),
+        (["collections", "list", "--after", "zzz"], "no more collections after zzz"),
         (["take", "demaq:errors"], "no messages in queue demaq:errors"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_request_key_stands_for_one_message_and_another_one_is_refused(demaq: 
         (["more.xml", "--request", "k"], "--request names one message, so give one file"),
     ],
 )
-def test_wrong_usage_of_send_is_told(demaq: Asked, options: list[str], said: str):
+def test_wrong_usage_of_send_is_an_error(demaq: Asked, options: list[str], said: str):
     assert demaq("send", "orders", "good.xml", *options) == 2
     assert demaq.err.endswith(f"Error: {said}\n")
 
@@ -226,7 +226,7 @@ def test_a_malformed_document_is_named_with_line_and_column_and_nothing_is_loade
     assert demaq.json("collections", "list") == [{"collection": "prices", "version": 1, "documents": 1}]
 
 
-def test_garbage_of_a_store_at_rest_may_be_kept_for_a_while(demaq: Asked):
+def test_garbage_of_an_offline_store_may_be_kept_for_a_while(demaq: Asked):
     done = [message for message in demaq.json("messages", "orders", "--all") if not message["visible"]]
     assert done
     assert demaq("gc", "--keep", "52000w") == 0

@@ -58,7 +58,7 @@ def test_damage_is_named_without_what_is_stored_and_the_exit_code_is_1(store: Pa
     assert json.loads(capsys.readouterr().out)["findings"]
 
 
-def test_a_loss_that_is_accepted_is_said_and_the_store_goes_on(store: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_loss_that_is_accepted_is_reported_and_the_store_works(store: Path, capsys: pytest.CaptureFixture[str]):
     damage(store, "DELETE FROM bodies WHERE seq = (SELECT max(seq) FROM bodies)")
     assert verify() == 1
     capsys.readouterr()

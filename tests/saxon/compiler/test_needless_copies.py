@@ -31,7 +31,7 @@ PROLOG = "declare updating function local:drop($x) { delete node $x };"
         ("insert node (copy $d := $c/total modify delete node $d/x return $d) into $c", False),
     ],
 )
-def test_a_copy_is_made_where_it_could_be_told_from_its_original(modify: str, is_needless: bool):
+def test_a_copy_is_made_where_it_could_be_distinguished_from_its_original(modify: str, is_needless: bool):
     text = f"{PROLOG} create queue a create queue b create rule r for a if (1) then copy $c := /order modify {modify} return do enqueue $c into b"
     compiled = compile_program(load_program_texts({"/app/app.dmq": text}))
     query = compiled._blocks[("rule", "0")].text

@@ -1,4 +1,4 @@
-"""What only compiling finds out, and how an author is told."""
+"""What only compiling finds out, and how it is reported to an author."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ moment, and ends when the test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -15,14 +15,14 @@ import pytest
 from demaq.engine.engine import Engine
 from demaq.engine.round import Evaluation, RoundPolicy
 from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
-from demaq.errors import EvaluatorUnavailable, SystemFault
+from demaq.errors import EvaluatorUnavailable, StoreError, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.store import MemoryStore
-from demaq.store.protocol import StoredMessage
+from demaq.store.protocol import Committed, Step, StoredMessage
 from demaq.testing.lab import load_text
 from tests.support.engines import read_request
 
@@ -235,7 +235,7 @@ def test_messages_of_a_queue_under_suspicion_are_evaluated_apart_until_some_were
     assert running.answers == [*[str(n) for n in range(QUICK_MAX + 3)], "again"]
 
 
-def test_a_new_message_is_not_sifted_behind_all_that_do_not_end(running: Running) -> None:
+def test_a_new_message_is_not_sifted_after_all_that_do_not_end(running: Running) -> None:
     running.is_released = False
     running.send("in", *[slow(n) for n in range(10)])
     running.engine.run_round()  # the first one is sifted
@@ -308,3 +308,27 @@ def test_what_is_evaluated_while_a_collection_is_loaded_is_evaluated_again(runni
     running.drain()
     assert len(running.lane.alone) == before + 1
     assert running.answers == ["slow"]
+
+
+@pytest.mark.parametrize("losses", [0, LOSSES_MAX])
+def test_a_message_whose_commit_failed_and_took_place_is_not_evaluated_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch, losses: int
+) -> None:
+    running.send("in", slow("slow", "A"))
+    running.engine.run_round()
+    commit = running.store.commit
+
+    def fail_afterwards(steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+        commit(steps, elide=True)
+        raise StoreError("the disk has failed")
+
+    monkeypatch.setattr(running.store, "commit", fail_afterwards)
+    with pytest.raises(StoreError):
+        running.engine.run_round()
+    monkeypatch.setattr(running.store, "commit", commit)
+    for entry in running.engine.slow_messages._entries.values():
+        entry.losses = losses
+    running.send("in", quick("quick", "A"))
+    running.drain()
+    assert running.answers == ["slow", "quick"]
+    assert not running.engine.slow_messages

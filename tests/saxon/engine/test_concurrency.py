@@ -38,7 +38,7 @@ class Interrupted(SaxonEvaluator):
 
 
 def engine_for(program: str, keeps: bool = True) -> tuple[Engine, Interrupted]:
-    """Without `keeps` what is done with is removed at once, as by a node that is not told to keep anything."""
+    """Without `keeps` what is done with is removed at once, as by a node that runs without --keep."""
     compiled = compile_program(load_text(program))
     evaluator = Interrupted(compiled)
     receiver = SaxonEvaluator(compiled)
@@ -120,7 +120,7 @@ def test_what_a_client_takes_in_the_middle_of_a_round_is_gone_for_all_that_is_co
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_client_who_has_emptied_a_mailbox_hears_the_bell_of_what_is_put_into_it_later(keeps: bool) -> None:
+def test_a_client_who_has_emptied_a_mailbox_gets_the_bell_of_what_is_put_into_it_later(keeps: bool) -> None:
     program = """
     create queue in create queue todo create queue bell
     create rule put for in if (true()) then
@@ -138,7 +138,7 @@ def test_a_client_who_has_emptied_a_mailbox_hears_the_bell_of_what_is_put_into_i
     assert bodies(engine, "bell") == ["<ring/>"]
 
 
-def test_what_is_created_without_having_seen_an_arrival_is_not_found_behind_it() -> None:
+def test_what_is_created_without_having_seen_an_arrival_is_not_found_after_it() -> None:
     program = """
     create queue in create queue old create queue new create queue asks create queue out
     create rule put for in if (count(qs:queue("old")) = 0) then do enqueue <x/> into new
@@ -151,5 +151,5 @@ def test_what_is_created_without_having_seen_an_arrival_is_not_found_behind_it()
     engine.run_round()
     engine.enqueue("asks", "<ask/>")
     engine.run_round()
-    # Had it been created in front of the arrival, it would not be the last one; and behind it, it is not created at all.
+    # Created before the arrival, it would not be the last one; after it, it is not created at all.
     assert bodies(engine, "out") == ["<last>a</last>"]

@@ -60,7 +60,7 @@ def test_a_rule_sees_unprocessed_messages_and_itself_but_not_what_its_own_transa
         lab.enqueue("a", "<m/>")
         lab.enqueue("a", "<m/>")
         lab.run_until_idle()
-        # b is a mailbox: nobody processes what is in it. What is processed in a and in no slice is gone.
+        # b is a mailbox: what is in it is not processed. What is processed in a and in no slice is gone.
         assert texts(lab.read_created("c")) == ['<n a="2" b="0"/>', '<n a="1" b="1"/>']
 
 
@@ -148,7 +148,7 @@ def test_a_message_stays_until_the_last_of_its_slices_is_reset() -> None:
         assert len(lab.read_queue("orders")) == 1
         lab.enqueue("done", "<d><packed/><id>1</id></d>")
         lab.run_until_idle()
-        # orders has no rule: nobody processes its messages, so it is a mailbox and keeps them
+        # orders has no rule: its messages are not processed, so it is a mailbox and keeps them
         assert len(lab.read_queue("orders")) == 1
         assert len(lab.take("orders")) == 1
         assert lab.read_queue("orders") == []

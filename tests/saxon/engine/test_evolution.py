@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from demaq.compiler.planner import make_plan
 from demaq.engine.migration import backfill
-from demaq.engine.migration.migrate_store import Migration, find_evolution, migrate_store
+from demaq.engine.migration.migrate_store import Migration, find_migration, migrate_store
 from demaq.errors import QueueNotEmpty
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -40,8 +40,8 @@ def run(store: Path, program: str, bodies: Sequence[str] = (), queue: str = "ord
         lab.run_until_idle()
 
 
-def told(program: str, store: Path, discard: Sequence[str] = ()) -> list[str]:
-    """What `demaq run` would say."""
+def migrate(program: str, store: Path, discard: Sequence[str] = ()) -> list[str]:
+    """Migrate a store. Return the lines that `demaq run` would print."""
     lines: list[str] = []
     with Lab("create queue nothing") as scratch:
         folder = Path(scratch._folder or "") / "program.dmq"
@@ -176,7 +176,7 @@ def test_values_are_cast_from_the_type_they_had(tmp_path: Path):
 def test_what_cannot_be_computed_is_counted_and_the_first_ones_are_named(tmp_path: Path):
     run(tmp_path, LOG, [f"<o n='x{number}'/>" for number in range(7)] + ["<o n='7'/>"])
     typed = "create property n as xs:integer queue orders value //@n"
-    lines = told(LOG + typed, tmp_path)
+    lines = migrate(LOG + typed, tmp_path)
     assert lines[:3] == [
         "property n: new",
         "filling in 8 messages",
@@ -374,7 +374,7 @@ def test_new_rules_process_what_waited_in_a_mailbox_and_new_priorities_hold(tmp_
         assert [message.body for message in lab.read_created("log")] == ["<b/>", "<a/>"]
 
 
-def test_a_pending_message_of_an_unknown_queue_harms_nobody():
+def test_a_pending_message_of_an_unknown_queue_does_no_harm():
     store = MemoryStore()
     with Lab("create queue gone create queue log create rule r for gone if (true()) then do enqueue <x/> into log", store=store) as lab:  # fmt: skip
         lab.enqueue("gone", "<m/>")
@@ -387,20 +387,20 @@ def test_a_pending_message_of_an_unknown_queue_harms_nobody():
 
 
 def test_a_first_start_and_an_unchanged_program_say_nothing(tmp_path: Path):
-    assert told(LOG, tmp_path) == []
+    assert migrate(LOG, tmp_path) == []
     run(tmp_path, LOG, ORDERS)
-    assert told(LOG, tmp_path) == []
-    assert told("(: a comment :)\n\n" + LOG.replace(" ", "  "), tmp_path) == []
+    assert migrate(LOG, tmp_path) == []
+    assert migrate("(: a comment :)\n\n" + LOG.replace(" ", "  "), tmp_path) == []
 
 
 def test_a_basic_queue_that_is_declared_a_mailbox_has_not_changed(tmp_path: Path):
     basic = "create queue orders create queue log create rule r for orders if (/order) then do enqueue <x/> into log"
     mailbox = basic.replace("create queue log", "create queue log kind mailbox")
     run(tmp_path, basic, ["<order/>"])
-    assert told(mailbox, tmp_path) == []
+    assert migrate(mailbox, tmp_path) == []
     with Lab(mailbox, store=tmp_path) as lab:
         assert [message.body for message in lab.take("log")] == ["<x/>"]
-    assert told(basic, tmp_path) == []
+    assert migrate(basic, tmp_path) == []
 
 
 def test_every_difference_is_named(tmp_path: Path):
@@ -415,8 +415,8 @@ def test_every_difference_is_named(tmp_path: Path):
     create slicing s on r create slicing v on p
     create rule r for a if (//y) then do enqueue <x/> into b
     create rule w for a if (qs:queue("d")[//k = qs:message()//k]) then do enqueue <x/> into b"""
-    assert told(old, tmp_path) == []
-    assert told(new, tmp_path) == [
+    assert migrate(old, tmp_path) == []
+    assert migrate(new, tmp_path) == [
         "module program.dmq: changed (error queue none is now b)",
         "queue a: changed (priority 0 is now 3, error queue none is now b)",
         "queue d: new",
@@ -438,7 +438,7 @@ def test_every_difference_is_named(tmp_path: Path):
 
 def test_discarding_is_announced(tmp_path: Path):
     run(tmp_path, LOG, ORDERS)
-    assert told("create queue log", tmp_path, ["orders"]) == ["queue orders: removed", "queue orders: 4 messages discarded"]  # fmt: skip
+    assert migrate("create queue log", tmp_path, ["orders"]) == ["queue orders: removed", "queue orders: 4 messages discarded"]  # fmt: skip
 
 
 TIMED = """
@@ -460,14 +460,14 @@ def test_discarding_a_queue_names_the_timers_that_aim_at_it(tmp_path: Path):
     named = "; ".join([f"message {seq} of reminders, due {due:%Y-%m-%d %H:%M:%S}" for seq in seqs[:3]])
     line = f"queue orders: 4 timers aim at it ({named}; 1 more), to become errors"
     with pytest.raises(QueueNotEmpty, match="queue orders is not in the program any more") as refused:
-        told(smaller, tmp_path)
+        migrate(smaller, tmp_path)
     assert line in str(refused.value)
-    assert line in told(smaller, tmp_path, ["orders"])
+    assert line in migrate(smaller, tmp_path, ["orders"])
 
 
 def test_timers_that_are_discarded_themselves_are_not_named(tmp_path: Path):
     run(tmp_path, TIMED, ORDERS[:1])
-    lines = told("create queue log", tmp_path, ["orders", "reminders"])
+    lines = migrate("create queue log", tmp_path, ["orders", "reminders"])
     assert not [line for line in lines if "timer" in line]
 
 
@@ -508,7 +508,7 @@ def test_differences_are_data(tmp_path: Path):
     store = SqliteStore(tmp_path)
     active = store.program()
     assert active is not None
-    found = find_evolution(make_plan(program), store, active[2])
+    found = find_migration(make_plan(program), store, active[2])
     store.close()
     assert isinstance(found, Migration)
     assert [(item.part, item.name, item.change) for item in found.differences] == [("property", "customer", "new")]
@@ -576,7 +576,7 @@ def start(folder: Path, text: str, bodies: Sequence[str] = ()) -> SqliteStore:
 
 
 def state(store: SqliteStore) -> object:
-    """Everything that can be read; the store is closed behind it."""
+    """Everything that can be read; the store is closed after that."""
     now = store.snapshot()
     names = [(s, k) for s in ("s", "ids", "ns") for k in ("a", "b", "xa", "xb", "1", "2", "3", "4", "5")]
     found = (
@@ -621,7 +621,7 @@ def test_an_interrupted_change_is_completed_or_was_never_there(
     assert state(start(tmp_path / "store", RESLICED)) == expected
 
 
-def test_an_interrupted_start_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_start_continues_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "orders.dmq"
     file.write_text(SLICED)
     with Lab(file, store=tmp_path / "store") as lab:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.engine.engine import Engine
+from demaq.engine.intake import IncomingMessage
 from demaq.errors import MessageError
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator

@@ -49,7 +49,7 @@ def engine_with(evaluator: SaxonEvaluator, store: MemoryStore | None = None) -> 
 
 
 def run(engine: Engine) -> int:
-    """Run until nothing is left; the answer is how often the caller would have waited."""
+    """Run until nothing is left. Return how often the caller would have waited."""
     faults = 0
     while True:
         try:
@@ -70,7 +70,7 @@ def test_a_fault_that_passes_costs_nothing() -> None:
     assert bodies(engine, "demaq:errors") == []
 
 
-def test_a_message_that_always_fails_is_parked_and_its_queue_goes_on() -> None:
+def test_a_message_that_always_fails_is_parked_and_its_queue_is_processed_further() -> None:
     engine = engine_with(Failing({"<m1/>": 1000}, RuntimeError("the moon is full")))
     assert run(engine) == ATTEMPTS_MAX - 1
     assert bodies(engine, "out") == ["<m0/>", "<m2/>", "<m3/>"]

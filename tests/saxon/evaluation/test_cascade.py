@@ -89,7 +89,7 @@ def test_what_comes_and_goes_within_a_round_never_reaches_the_store() -> None:
     assert store.stored("answers", 0, 1)[0].seq > 10
 
 
-def test_messages_that_meet_nobody_go_beside_conversations() -> None:
+def test_independent_messages_share_rounds_with_conversations() -> None:
     alone = "create queue notes create queue copies create rule copy for notes if (/note) then do enqueue <copy>{/note/@n}</copy> into copies"
     engine, evaluator, _ = engine_for(CONVERSATION + alone, elide=True)
     engine.policy = replace(engine.policy, fold=True)
@@ -102,12 +102,12 @@ def test_messages_that_meet_nobody_go_beside_conversations() -> None:
     assert evaluator.rounds == 1
 
 
-def test_a_cascade_leaves_no_circles_to_look_for() -> None:
+def test_a_cascade_leaves_no_cycles_for_the_garbage_collector() -> None:
     gc.collect()
     engine, _, _ = engine_for(CONVERSATION)
     for n in range(3):
         engine.enqueue("requests", f"<request><id>{n}</id></request>")
-    # The search is off in all tests (tests/conftest.py).
+    # The collector is off in all tests (tests/conftest.py).
     engine.run_round()
     assert not [each for each in gc.get_objects() if isinstance(each, _Pending | Conversation)]
 

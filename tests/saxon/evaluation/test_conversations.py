@@ -1,4 +1,4 @@
-"""Conversations that nobody else has a part in are one step; nobody can tell the difference."""
+"""Conversations whose state no other message reads or changes are one step, with the same result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from demaq.engine.engine import HOPS_MAX, Engine
+from demaq.engine.intake import IncomingMessage
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import MessageError, ProgramError, StillBusy
 from demaq.evaluation.saxon.compiled import compile_program
@@ -87,7 +88,7 @@ def test_what_is_left_knows_where_it_comes_from() -> None:
     assert answer.seq == 1 + 1 + 6 * 2 + 1
 
 
-def test_conversations_that_meet_are_told_step_by_step() -> None:
+def test_conversations_that_meet_are_committed_step_by_step() -> None:
     folding = Folding(CONVERSATION)
     for _ in range(2):
         folding.engine.enqueue("requests", "<request><id>same</id></request>")
@@ -165,7 +166,7 @@ def test_a_rule_cannot_tell_what_was_just_made_from_what_was_stored() -> None:
     assert made == stored
 
 
-def test_a_message_that_is_left_does_not_wait_for_others_that_come_behind_it() -> None:
+def test_a_message_that_is_left_does_not_wait_for_others_that_come_after_it() -> None:
     program = """
     create queue a create queue b create queue c create queue log create queue out
     create rule one for a if (true()) then (do enqueue <c/> into c, do enqueue <b/> into b)
@@ -202,7 +203,7 @@ def test_what_was_just_made_is_in_the_slices_of_what_the_system_knows(name: str)
     create rule two for s if (/b) then do enqueue <n>{{count(qs:slice()[/b])}}</n> into out
     """
     folding = Folding(program)
-    folding.engine.enqueue("a", "<a/>", {"demaq:sender": PropertyValue.string("me")})
+    folding.engine.enqueue_all("a", [IncomingMessage("<a/>", inherited={"demaq:sender": PropertyValue.string("me")})])
     folding.run()
     assert folding.bodies("out") == ["<n>1</n>"]
 

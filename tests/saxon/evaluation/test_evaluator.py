@@ -79,7 +79,7 @@ def test_no_rule_sees_the_other_messages_of_its_batch(tmp_path: Path) -> None:
     assert {text for outcome in outcomes for text in bodies(outcome)} == {'<seen n="1" up="1" after="0" roots="1"/>'}
 
 
-def test_a_failing_rule_loses_its_own_actions_and_nobody_elses(tmp_path: Path) -> None:
+def test_a_failing_rule_loses_its_own_actions_and_no_others(tmp_path: Path) -> None:
     outcome = bench(
         tmp_path,
         """

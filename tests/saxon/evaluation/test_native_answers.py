@@ -147,7 +147,7 @@ def test_operands_are_evaluated_beside_one_that_is_empty():
     assert found.fallbacks == len(contents) * len(BODIES)
 
 
-def test_a_path_behind_an_exclamation_mark_that_saxon_reads_as_one_path_is_left_to_it():
+def test_a_path_after_an_exclamation_mark_that_saxon_reads_as_one_path_is_left_to_it():
     """It takes `A ! (B, C)/D` for `A/(B, C)/D`, without duplicates."""
     contents = ("//a ! (/r/b, a)/text()", "(//*/a) ! (/descendant::b, r, a)/text()", "//a ! b/(c, d)/text()")
     rules = [enqueue(content) for content in contents]

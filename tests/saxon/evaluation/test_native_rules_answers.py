@@ -1,4 +1,4 @@
-"""Rules that need no Saxon: which they are, and that odd messages are left to it."""
+"""Rules that need no Saxon: which they are, and that unusual messages are left to it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class NoSaxon(Saxon):
         return super().call_for_documents(*args)
 
 
-class Simple:
-    """A program whose rules must be simple."""
+class NativeProgram:
+    """A program whose rules must be native."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self.saxon = NoSaxon()
@@ -73,21 +73,21 @@ def rule(content: str, condition: str = "true()") -> str:
         ("{//a}", '<m xmlns:p="urn:p"><a p:k="1"/></m>', '<o><a xmlns:p="urn:p" p:k="1"/></o>'),
     ],
 )
-def test_a_simple_rule_needs_no_saxon(tmp_path: Path, content: str, body: str, made: str):
-    assert Simple(tmp_path, rule(content)).made(body) == [made]
+def test_a_native_rule_needs_no_saxon(tmp_path: Path, content: str, body: str, made: str):
+    assert NativeProgram(tmp_path, rule(content)).made(body) == [made]
 
 
-def test_names_with_namespaces_are_simple_too(tmp_path: Path):
+def test_names_with_namespaces_are_native_too(tmp_path: Path):
     text = (
         f'declare namespace p = "urn:p"; {HEAD} create rule r for q if (/p:m) then '
         'do enqueue <p:o p:k="1">{//p:a, //a}</p:o> into o'
     )
-    simple = Simple(tmp_path, text)
-    made = simple.made('<p:m xmlns:p="urn:p"><a/><p:a>1</p:a></p:m>')
+    native = NativeProgram(tmp_path, text)
+    made = native.made('<p:m xmlns:p="urn:p"><a/><p:a>1</p:a></p:m>')
     assert made == ['<p:o xmlns:p="urn:p" p:k="1"><p:a>1</p:a><a/></p:o>']
-    assert simple.made("<m><a/></m>") == []
+    assert native.made("<m><a/></m>") == []
     with pytest.raises(AssertionError, match="Saxon was asked"):  # the same namespace by another prefix
-        simple.made('<x:m xmlns:x="urn:p"><a/></x:m>')
+        native.made('<x:m xmlns:x="urn:p"><a/></x:m>')
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_names_with_namespaces_are_simple_too(tmp_path: Path):
         "<m><a>x</a></m>",
     ],
 )
-def test_an_odd_message_is_left_to_saxon(tmp_path: Path, body: str):
-    simple = Simple(tmp_path, rule("{sum(//a)}{//a}"))
+def test_an_unusual_message_is_left_to_saxon(tmp_path: Path, body: str):
+    native = NativeProgram(tmp_path, rule("{sum(//a)}{//a}"))
     with pytest.raises(AssertionError, match="Saxon was asked"):
-        simple.run(body)
-    simple.saxon.is_needed = True
-    outcome = simple.run(body)
+        native.run(body)
+    native.saxon.is_needed = True
+    outcome = native.run(body)
     assert bool(outcome.errors) == (">x<" in body)
 
 
@@ -131,7 +131,7 @@ def test_an_odd_message_is_left_to_saxon(tmp_path: Path, body: str):
         (rule("{1}"), None),
     ],
 )
-def test_it_is_told_why_rules_are_not_simple(tmp_path: Path, text: str, reason: str | None):
+def test_the_reason_is_known_why_rules_are_not_native(tmp_path: Path, text: str, reason: str | None):
     compiled = compile_program(program(tmp_path, text))
     assert why_not_native("q", compiled.plan) == reason
 
@@ -140,7 +140,7 @@ def test_an_expression_is_translated_once_however_often_its_value_is_used(tmp_pa
     value = "string(//a)"
     for _ in range(30):
         value = f'({value} ! (if (. = "a" and . = "a") then string(.) else "b"))'
-    assert Simple(tmp_path, rule(f"{{{value}}}")).made("<m><a>a</a></m>") == ["<o>a</o>"]
+    assert NativeProgram(tmp_path, rule(f"{{{value}}}")).made("<m><a>a</a></m>") == ["<o>a</o>"]
 
 
 def test_a_rule_asks_all_that_comes_first_before_it_reads(tmp_path: Path):
@@ -148,13 +148,13 @@ def test_a_rule_asks_all_that_comes_first_before_it_reads(tmp_path: Path):
       create rule r for q if (/m) then
         let $found := qs:queue("s")[/s/k = qs:message()//k]
         return do enqueue <o>{{count($found)}}</o> into o"""
-    simple = Simple(tmp_path, text)
+    native = NativeProgram(tmp_path, text)
     for k in (1, 1, 2):
-        simple.state.add("s", parse_document(f"<s><k>{k}</k></s>"))
-    assert simple.made("<m><k>1</k></m>") == ["<o>2</o>"]
-    outcome = simple.run("<m><k>3</k></m>")
+        native.state.add("s", parse_document(f"<s><k>{k}</k></s>"))
+    assert native.made("<m><k>1</k></m>") == ["<o>2</o>"]
+    outcome = native.run("<m><k>3</k></m>")
     assert outcome.reads.entries == {(1, "s3")}
-    assert not simple.run("<n/>").fired
+    assert not native.run("<n/>").fired
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_doubles_are_written_as_xquery_writes_them(value: float, text: str):
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -0.0])
-def test_what_is_no_ordinary_number_is_odd(value: float):
+def test_what_is_no_ordinary_number_needs_saxon(value: float):
     with pytest.raises(NeedsSaxon):
         double_text(value)
 
@@ -179,7 +179,7 @@ def test_numbers_are_read_as_xquery_reads_them(text: str):
 @pytest.mark.parametrize(
     "text", ["", "x", "1_000", "nan", "NaN", "INF", "infinity", "1e400", "\u0661", "1\xa0", "0x1F"]
 )
-def test_what_only_python_takes_for_a_number_is_odd(text: str):
+def test_what_only_python_takes_for_a_number_needs_saxon(text: str):
     with pytest.raises(NeedsSaxon):
         double(text)
 

@@ -1,4 +1,4 @@
-"""Properties are as long as they may be: a sender's million digits cost nobody a minute."""
+"""Properties are as long as they may be: a sender's million digits do not cost a minute."""
 
 from __future__ import annotations
 

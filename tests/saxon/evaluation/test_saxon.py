@@ -26,7 +26,7 @@ def test_documents_parsed_together_are_as_if_parsed_alone() -> None:
     assert saxon.call(described, saxon.array(saxon.documents(TEXTS))) == saxon.call(described, alone)
 
 
-def test_documents_parsed_together_are_in_order_and_behind_those_before() -> None:
+def test_documents_parsed_together_are_in_order_and_after_those_before() -> None:
     saxon = Saxon()
     [in_order] = saxon.functions(IN_ORDER)
     before = saxon.parse("<before/>")

@@ -1,7 +1,7 @@
 """Which expressions a comma joins: at the top of a rule's body those of the nearest branch, elsewhere XQuery's.
 
 Bodies are drawn from the grammar as tokens, and read by two sentences of the language reference that need no parser:
-a comma outside of all parentheses belongs to the nearest `then`, `else` or `return` in front of it that is outside too;
+a comma outside of all parentheses belongs to the nearest `then`, `else` or `return` before it that is outside too;
 any other belongs to the parenthesis around it. `DEMAQ_TEST_SEED` repeats a run that failed.
 """
 
@@ -121,7 +121,7 @@ def written(tokens: list[str]) -> tuple[str, list[int]]:
 
 
 def owners(tokens: list[str]) -> dict[int, int]:
-    """For each comma the token that its list stands behind, as the language reference says."""
+    """For each comma the token that its list follows, as the language reference says."""
     found: dict[int, int] = {}
     opened: list[int] = []
     nearest_branch = -1
@@ -256,7 +256,7 @@ create rule r for s if (qs:slice()) then {}
         "(if ({}) then do enqueue <x/> into out else do enqueue <y/> into out), do reset",
     ],
 )
-def test_a_reset_behind_an_if_in_parentheses_happens_in_either_case(condition: str, actions: str):
+def test_a_reset_after_an_if_in_parentheses_happens_in_either_case(condition: str, actions: str):
     with Lab(APPLICATION.format(actions.format(condition))) as lab:
         for _ in range(2):
             lab.enqueue("q", "<m k='1'/>")
@@ -265,7 +265,7 @@ def test_a_reset_behind_an_if_in_parentheses_happens_in_either_case(condition: s
         assert lab.read_queue("q") == []  # what was reset is in no slice, and is gone
 
 
-def test_a_reset_behind_an_else_without_parentheses_belongs_to_it_and_is_warned_of(tmp_path: Path):
+def test_a_reset_after_an_else_without_parentheses_belongs_to_it_and_is_warned_of(tmp_path: Path):
     text = APPLICATION.format("if (/m/@a) then do enqueue <x/> into out\n  else do enqueue <y/> into out, do reset")
     (found,) = [item for item in check(tmp_path, text).warnings if item.code == "DQ1405"]
     assert found.render().split("\n", 1)[1].replace(str(tmp_path), "") == (

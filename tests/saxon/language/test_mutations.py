@@ -25,13 +25,13 @@ QUIRKS = re.compile(
         [
             # Saxon refuses these
             r"\b(declare|import|for)\b",  # as first step
-            r"\(#",  # odd pragmas
-            r"<\?|/<!--",  # processing instructions with line breaks, and behind a slash
+            r"\(#",  # unusual pragmas
+            r"<\?|/<!--",  # processing instructions with line breaks, and after a slash
             r"namespace\s*\{\s*\}",  # an empty prefix expression
             r"\)\s*\(",  # (name)(…)
             r"\)\s*\?",  # (name)?key
-            r"/\s*%",  # annotated functions behind a slash
-            r"!\s*/",  # a slash behind `!`, unless a name follows
+            r"/\s*%",  # annotated functions after a slash
+            r"!\s*/",  # a slash after `!`, unless a name follows
             r"Q\{[^}]*\}(?![\w*])",  # a constructor named Q
             r"[^\x00-\u00ff]",  # names that XML's fifth edition added
             # and accepts these

@@ -12,7 +12,6 @@ from unittest.mock import patch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from demaq.engine.intake import explicit_properties
 from demaq.engine.round import THROUGHPUT, Evaluation
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
@@ -113,8 +112,7 @@ def follow(application: Application, events: list[list[Event]], size: int, at_on
             for event in burst:
                 note(str(event))
                 with suppress(MessageError):
-                    given_properties = explicit_properties(engine.program, event.queue, dict(event.properties))
-                    number = engine.enqueue(event.queue, event.body, given_properties)
+                    number = engine.enqueue(event.queue, event.body, dict(event.properties))
                     serial.arrived(number, event.queue, event.body, dict(event.properties))
             for _ in range(ROUNDS_MAX):
                 is_busy = engine.run_round() or engine.fire_timers() or engine.slow_messages

@@ -15,7 +15,7 @@ MESSAGES_MAX = 60
 """An application that makes more of them is not looked at any further: the interpreter takes its time."""
 
 RAN = {"programs": 0, "refused": 0, "phases": 0, "messages": 0, "errors": 0, "cut": 0}
-"""What was tried, for whoever wants to know how much it was."""
+"""How much was tried."""
 
 
 def compare(

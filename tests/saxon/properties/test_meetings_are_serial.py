@@ -143,7 +143,7 @@ class Run:
             self._happened.append(lambda: self.serial.arrive(number, queue, body, {}))
 
     def _take(self, queue: str, limit: int) -> None:
-        if self.engine.maker.priority(queue) is not None:
+        if self.engine.factory.priority(queue) is not None:
             return  # it has rules
         self._is_taking = True
         taken = [message.seq for message in self.engine.take(queue, limit)]

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from demaq.engine.intake import explicit_properties
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
@@ -28,7 +27,7 @@ from tests.support.reference.serial_run import SerialRun
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MESSAGES_MAX = 80
 RAN = {"programs": 0, "steps": 0, "folded": 0, "again": 0, "ahead": 0, "cut": 0}
-"""What was tried, for whoever wants to know how much it was."""
+"""How much was tried."""
 
 
 def follow(application: Application, bursts: list[list[Event]], size: int, at_once: int) -> None:
@@ -66,8 +65,7 @@ def follow(application: Application, bursts: list[list[Event]], size: int, at_on
             for event in burst:
                 note(str(event))
                 with suppress(MessageError):
-                    given_properties = explicit_properties(engine.program, event.queue, dict(event.properties))
-                    number = engine.enqueue(event.queue, event.body, given_properties)
+                    number = engine.enqueue(event.queue, event.body, dict(event.properties))
                     serial.arrived(number, event.queue, event.body, dict(event.properties))
             while engine.run_round() or engine.fire_timers():
                 RAN["again"] += engine._rounds.evaluated_again
@@ -113,7 +111,7 @@ def requests(draw: Any) -> Event:
 
 @st.composite
 def conversations(draw: Any) -> Application:
-    """A request leads to checks, these to results, these to a join that ends it; and sometimes something is odd."""
+    """A request leads to checks, these to results, these to a join that ends it; and sometimes a rule interferes."""
 
     def pick(*options: str) -> str:
         return str(draw(st.sampled_from(options)))
@@ -126,7 +124,7 @@ def conversations(draw: Any) -> Application:
     somewhere = [
         text + " with timeout value 0 with target value 'log'" if "waits" in text else text for text in somewhere
     ]
-    odd = [
+    interfering = [
         *somewhere,
         "do reset s key string(//o)",
         "do reset t key string(//o)",
@@ -138,7 +136,7 @@ def conversations(draw: Any) -> Application:
     extra = "".join(
         [
             f"create rule odd{n} for {pick('in', 'checks', 'results', 'log', 's', 't', 'unforeseen')}"
-            f" if ({pick('/m', '/c', '/r', '/x', 'true()')} and number(count(//x)) < 2) then {pick(*odd)}\n"
+            f" if ({pick('/m', '/c', '/r', '/x', 'true()')} and number(count(//x)) < 2) then {pick(*interfering)}\n"
             for n in range(draw(st.integers(0, 3)))
         ]
     )

@@ -1,4 +1,4 @@
-"""Update expressions on copies do what the recommendation says, to trees and with updates that nobody thought of."""
+"""Update expressions on copies do what the recommendation says, to trees and with updates that are random."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Disk:
 
 
 def do(lab: Lab, disk: Disk | None, act: Callable[[], object]) -> None:
-    """As somebody does who repeats what could not be done."""
+    """Repeat, as a client does, what has failed."""
     if disk is not None:
         for _ in range(FAULTS_IN_A_ROW_MAX):
             try:

@@ -53,9 +53,9 @@ def test_the_scenarios_of_an_example_pass(example: Path, file: Path) -> None:
 def test_the_rules_of_an_application_are_the_same_on_two_nodes() -> None:
     one = (FOLDER / "procurement" / "procurement.dmq").read_text(encoding="utf-8")
     two = (FOLDER / "two-nodes" / "chemicals" / "procurement.dmq").read_text(encoding="utf-8")
-    behind_the_queues = "create collection crm"
+    after_the_queues = "create collection crm"
 
-    assert one[one.index(behind_the_queues) :] == two[two.index(behind_the_queues) :]
+    assert one[one.index(after_the_queues) :] == two[two.index(after_the_queues) :]
 
 
 def test_every_order_of_release_has_its_scenario() -> None:

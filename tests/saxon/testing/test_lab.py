@@ -168,7 +168,7 @@ def test_a_slip_in_a_name_does_not_look_like_an_empty_queue():
         ({"price": ["<p/>"]}, "there is no collection price; did you mean prices?"),
     ],
 )
-def test_collections_that_are_refused_leave_nothing_behind(no_folders_left, collections: dict[str, list[str]], said):
+def test_collections_that_are_refused_leave_nothing(no_folders_left, collections: dict[str, list[str]], said):
     with pytest.raises(MessageError) as raised:
         Lab(PROGRAM, collections=collections)
     assert said in str(raised.value)
@@ -181,7 +181,7 @@ def test_of_several_collections_none_is_loaded_where_one_is_refused(tmp_path: Pa
         assert lab.store.collections() == []
 
 
-def test_slips_in_the_use_of_a_lab_are_told():
+def test_slips_in_the_use_of_a_lab_are_errors():
     with pytest.raises(TypeError, match="collection prices is a list of documents"):
         Lab(PROGRAM, collections={"prices": "<p/>"})
     with pytest.raises(ProgramError, match="<application>:1:13: "):

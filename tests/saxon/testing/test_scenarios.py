@@ -282,7 +282,7 @@ def test_a_crash_keeps_what_was_accepted_and_empties_transient_queues(folder: Pa
     assert failure(folder, steps) is None
 
 
-def test_a_crash_right_behind_an_arrival_comes_before_anything_is_processed(folder: Path) -> None:
+def test_a_crash_right_after_an_arrival_comes_before_anything_is_processed(folder: Path) -> None:
     """Seen by what a transient queue loses: its message must still be unprocessed."""
     Path("app.dmq").write_text("""
     create queue t mode transient create queue out
@@ -328,7 +328,7 @@ def test_slices_and_what_they_retain(folder: Path) -> None:
 FAILS = "- arrives: {queue: a, body: <m div='0'/>}\n"
 
 
-def test_an_error_that_nobody_expected_fails_the_scenario(folder: Path) -> None:
+def test_an_unexpected_error_fails_the_scenario(folder: Path) -> None:
     found = failing(folder, FAILS + "- expect: {queue: out, made: <copy/>}")
 
     assert (found.at.line, found.step, found.message) == (5, "arrives in a", "an error was not expected")
@@ -506,17 +506,17 @@ def test_lengths_of_time(text: str, seconds: float | None) -> None:
     [
         ("", '1: the file is empty; it needs the key "scenarios"'),
         ("[]", "1: the file must be keys with values, not a list"),
-        ("scenarios: []", "1: scenarios must be a list (lines that start with -), not empty"),
-        ("scenarios:", "1: scenarios must be a list (lines that start with -), not nothing"),
-        ("scenarios: [x]", '1: a scenario must be keys with values, not "x"'),
+        ("scenarios: []", "1: scenarios must have items: lines that start with -"),
+        ("scenarios:", "1: scenarios is missing"),
+        ("scenarios: [x]", "1: a scenario must be keys with values, not text"),
         ("scenario: []", '1: "scenario" is not a key of the file (did you mean "scenarios"?)'),
         ("a: [", "1: not YAML: "),
         ("a: \x07", "1: not YAML: character U+0007 is not allowed"),
         ("a: 1\n---\nb: 2", "2: not YAML: "),
-        ("[" * 700, "1: nested too deeply"),
+        ("[" * 700, "1: not YAML: nested too deeply"),
         ("a: &x [*x]", '1: "a" is not a key of the file'),
-        ("? [a]\n: 1", "1: a key of the file must be text"),
-        ("scenarios: 1\nscenarios: 2", '2: "scenarios" is there twice in the file'),
+        ("? [a]\n: 1", "1: a key must be text"),
+        ("scenarios: 1\nscenarios: 2", '2: the key "scenarios" occurs twice'),
         ("collections: {c: missing.xml}", "1: missing.xml: No such file or directory"),
         ("collections: {c: '*.nothing'}", "1: there are no files *.nothing"),
         ("collections: {c: [<a>]}", "1: not well-formed XML: "),
@@ -533,11 +533,11 @@ def test_a_file_that_is_none(folder: Path, text: str, expected: str) -> None:
         ("{steps: [{crash: true}]}", '2: a scenario needs the key "name"'),
         ("{name: a}", '2: a scenario needs the key "steps"'),
         ("{name: , steps: [{crash: true}]}", "2: name is missing"),
-        ("{name: a, steps: {crash: true}}", "2: steps must be a list (lines that start with -), not keys with values"),
+        ("{name: a, steps: {crash: true}}", "2: steps must be a list, not keys with values"),
         ("{name: a, steps: [{crash: true}], eror: x}", '2: "eror" is not a key of a scenario (did you mean "errors"?)'),
-        ("{name: a, steps: [{crash: true}], errors: some}", '2: there is no value of errors "some" (values: allowed)'),
+        ("{name: a, steps: [{crash: true}], errors: some}", '2: errors must be "allowed"'),
         ("{name: a, steps: [{crash: true}], begins: now}", "2: begins must be a time such as 2026-05-01T12:00:00Z"),
-        ("{name: a, steps: [x]}", '2: a step must be keys with values, not "x"'),
+        ("{name: a, steps: [x]}", "2: a step must be keys with values, not text"),
         ("{name: a, steps: [{}]}", "2: a step has one key, this one has 0: none"),
         ("{name: a, steps: [{crash: true, passes: 1h}]}", "2: a step has one key, this one has 2: crash, passes"),
     ],
@@ -558,7 +558,7 @@ def test_two_scenarios_have_two_names(folder: Path) -> None:
         ("arrive: {}", '"arrive" is not a step (did you mean "arrives"?)'),
         ("jumps: {}", '"jumps" is not a step (steps: arrives, crash, expect, passes, refused, takes)'),
         ("arrives: []", "arrives needs a message"),
-        ("arrives: <m/>", 'arrives must be keys with values, not "<m/>"'),
+        ("arrives: <m/>", "arrives must be keys with values, not text"),
         ("arrives: {body: <m/>}", 'arrives needs the key "queue"'),
         ("arrives: {queue: a}", "arrives needs either body or file"),
         ("arrives: {queue: a, body: <m/>, file: x}", "arrives needs either body or file"),
@@ -566,7 +566,7 @@ def test_two_scenarios_have_two_names(folder: Path) -> None:
         ("arrives: {queue: a, body: }", "body is missing"),
         ("arrives: {queue: a, body: <m>}", "not well-formed XML: line 1, column 4: "),
         ("arrives: {queue: a, body: …}", "not well-formed XML: "),
-        ("arrives: {queue: a, file: x.xml}", "x.xml: No such file or directory (files are looked for beside"),
+        ("arrives: {queue: a, file: x.xml}", "x.xml: No such file or directory (paths are relative to the folder of"),
         ("arrives: {queue: [a], body: <m/>}", "queue must be text, not a list"),
         ("arrives: {queue: malbox, body: <m/>}", 'there is no queue "malbox" (did you mean "mailbox"?)'),
         ("arrives: {queue: a, bdy: <m/>, file: m.xsd}", '"bdy" is not a key of arrives (did you mean "body"?)'),
@@ -580,9 +580,9 @@ def test_two_scenarios_have_two_names(folder: Path) -> None:
         ("passes: soon", '"soon" is no length of time (a time is written'),
         ("passes: [1h]", "passes must be text, not a list"),
         ("crash: false", "crash must be true; leave the step out otherwise"),
-        ("crash: yes", 'crash must be true or false, not "yes"'),
+        ("crash: yes", "crash must be true or false"),
         ("takes: {queue: mailbox}", "takes needs either bodies or count"),
-        ("takes: {queue: mailbox, count: two}", 'count must be a number such as 2, not "two"'),
+        ("takes: {queue: mailbox, count: two}", "count must be a number from 0 on"),
         ("expect: {qeue: a, made: []}", '"qeue" is not a key of expect (did you mean "queue"?)'),
         ("expect: {made: []}", "expect is about one of: queue, slice, error, no errors, timers"),
         ("expect: {queue: a, timers: 1}", "expect cannot be about queue and timers at once, only one of: "),
@@ -594,12 +594,12 @@ def test_two_scenarios_have_two_names(folder: Path) -> None:
         ("expect: {queue: a, made: some}", "not well-formed XML: "),
         ("expect: {queue: a, made: [{}]}", "a message of made needs either body or file"),
         ("expect: {queue: a, made: [{properties: {vp: 1}}]}", 'queue a has no property "vp" (did you mean "vip"?)'),
-        ("expect: {queue: a, made: 1, in any order: maybe}", 'in any order must be true or false, not "maybe"'),
-        ("expect: {queue: a, made: [], whitespace: some}", 'there is no way to treat white space "some" (ways: exact)'),
+        ("expect: {queue: a, made: 1, in any order: maybe}", "in any order must be true or false"),
+        ("expect: {queue: a, made: [], whitespace: some}", 'whitespace must be "exact"'),
         ("expect: {slice: t, key: 1, count: 1}", 'there is no slicing "t"'),
         ("expect: {slice: s, count: 1}", 'expect about a slice needs the key "key"'),
         ("expect: {slice: s, key: 1}", "expect about a slice needs either bodies or count"),
-        ("expect: {timers: -1}", 'timers must be a number such as 2, not "-1"'),
+        ("expect: {timers: -1}", "timers must be a number from 0 on"),
         ("expect: {no errors: false}", "no errors must be true; leave it out otherwise"),
         ("expect: {error: {ruel: copy}}", '"ruel" is not a key of error (did you mean "rule"?)'),
         ("expect: {error: {rule: cpy}}", 'there is no rule "cpy" (did you mean "copy"?)'),

@@ -160,7 +160,7 @@ def migrate_mortally(assignment: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_backfill_that_was_killed_goes_on_where_it_was(shop: Shop, tmp_path: Path):
+def test_a_backfill_that_was_killed_continues_where_it_was(shop: Shop, tmp_path: Path):
     shop.run(3000)
     calm = tmp_path / "calm"
     shutil.copytree(shop.store, calm)

@@ -1,4 +1,4 @@
-"""Loads on a real Spark, into stores at rest and into a running node."""
+"""Loads on a real Spark, into offline stores and into a running node."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
 
 
 class Shop:
-    """A store at rest on which the application has run, and commands on it."""
+    """An offline store on which the application has run, and commands on it."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.application = folder / "shop.dmq"
@@ -286,7 +286,7 @@ def test_mistakes_are_one_line(shop: Shop, tmp_path: Path, words: list[str], sai
 
 
 @pytest.mark.slow
-def test_a_load_that_was_killed_goes_on_without_doubles(shop: Shop, tmp_path: Path):
+def test_a_load_that_was_killed_continues_without_duplicates(shop: Shop, tmp_path: Path):
     count = 12_000
     rows = "".join([f'<order id="{number}"/>\n' for number in range(count)])
     Path("big.xml").write_text(f"<orders>{rows}</orders>")

@@ -1,4 +1,4 @@
-"""Messages run again: in a laboratory, by the command on stores at rest and beside nodes, and on a real Spark."""
+"""Messages run again: in a laboratory, by the command on offline stores and running nodes, and on a real Spark."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_copy_that_the_system_gives_up_is_run_again_by_its_only_rule(tmp_path:
         Again(lab)(codes=("*",))
         copy = lab.store.stored("orders", 1, 9)[0]
         parked = Failure(kind="systemError", code="demaq:parked", description="it broke", rule=None)
-        lab._engine.append(lab._engine.maker.parked(parked, copy, START))
+        lab._engine.append(lab._engine.factory.make_parked(parked, copy, START))
     with Lab(REPAIRED, store=tmp_path) as lab:
         assert Again(lab)(codes=("demaq:parked",)).stored == 1
         assert bodies(lab, "bills") == ['<bill euros="2.5" again="1"/>']
@@ -201,7 +201,7 @@ def test_what_cannot_be_run_again_is_counted_with_the_reason(tmp_path: Path):
         assert finding.impossible == {"rule bill does not pertain to queue orders any more": 1}
 
 
-def test_a_copy_that_the_application_no_longer_takes_is_told_and_not_stored(tmp_path: Path):
+def test_a_copy_that_the_application_no_longer_takes_is_reported_and_not_stored(tmp_path: Path):
     run(tmp_path, REPAIRED, '<order id="1" euros="1" keep=""/>')
     stricter = REPAIRED + "create property weight as xs:integer fixed queue orders value 'heavy'"
     with Lab(stricter, store=tmp_path) as lab:
@@ -274,7 +274,7 @@ def shop(tmp_path: Path, monkeypatch, capsys) -> Shop:
     return Shop(tmp_path, capsys)
 
 
-def test_a_store_at_rest_is_repaired_and_what_failed_is_processed(shop: Shop):
+def test_an_offline_store_is_repaired_and_what_failed_is_processed(shop: Shop):
     shop.run(BROKEN, GOOD.format(1, "2,5"), GOOD.format(2, "3"), GOOD.format(3, "x"))
     shop.application.write_text(REPAIRED)
     before = (shop.store / "store.db").read_bytes()
@@ -341,7 +341,7 @@ def test_wrong_options_are_one_line(shop: Shop):
 
 
 @pytest.mark.slow
-def test_a_replay_that_was_killed_goes_on_without_doubles(shop: Shop):
+def test_a_replay_that_was_killed_continues_without_duplicates(shop: Shop):
     count = 1200
     shop.run(BROKEN, *[GOOD.format(number, "1,5") for number in range(count)])
     shop.run(REPAIRED)
@@ -434,7 +434,7 @@ def copy_mortally(assignment: bytes) -> bytes:
     return copy_batch(assignment)
 
 
-def test_the_command_uses_spark_where_it_is_told_to(shop: Shop, spark: RunningSpark, monkeypatch):
+def test_the_command_uses_spark_if_it_is_asked_to(shop: Shop, spark: RunningSpark, monkeypatch):
     monkeypatch.setattr(shared_options, "start_spark", lambda *_, **__: contextlib.nullcontext(spark))
     shop.run(BROKEN, GOOD.format(1, "2,5"), GOOD.format(2, "3"))
     shop.run(REPAIRED)

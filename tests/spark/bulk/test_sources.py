@@ -1,4 +1,4 @@
-"""What a load reads, before anybody checks it."""
+"""What a load reads, before it is checked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_folder_stands_for_the_documents_in_it_and_below_in_order(folder: Path
 
 
 @pytest.mark.parametrize("path", ["nowhere", "nowhere/*.xml"])
-def test_what_is_not_there_is_told_before_anything_is_read(folder: Path, path: str):
+def test_what_is_not_there_is_reported_before_anything_is_read(folder: Path, path: str):
     with pytest.raises(SourceError, match=r"^nowhere"):
         find_files([path])
 
@@ -144,7 +144,7 @@ def test_parquet_gives_bodies_of_text_or_bytes(folder: Path):
     assert count_documents(find_files(["a.parquet"]), Layout(body="doc")) == 2
 
 
-def test_a_table_without_its_columns_is_told_before_anything_is_read(folder: Path):
+def test_a_table_without_its_columns_is_reported_before_anything_is_read(folder: Path):
     pq.write_table(pa.table({"doc": ["<a/>"]}), "a.parquet")
     Path("b.parquet").write_text("no")
 

@@ -1,4 +1,4 @@
-"""A small shop on a store at rest, with something in every kind of listing."""
+"""A small shop on an offline store, with something in every kind of listing."""
 
 from __future__ import annotations
 

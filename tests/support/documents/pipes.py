@@ -1,4 +1,4 @@
-"""A file that shows whether anybody opens it: a named pipe, whose reader would wait for ever."""
+"""A file that shows whether it is opened: a named pipe, whose reader would wait for ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOK_SECONDS = 0.005
 
 
 class Pipe:
-    """Lets go whoever opens it, and remembers that."""
+    """Releases any process that opens it, and remembers that."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Pipe:
         while not self._is_over.wait(LOOK_SECONDS):
             try:
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError:  # nobody reads it
+            except OSError:  # it has no reader
                 continue
             self.was_opened = True
             os.close(descriptor)

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
-
 from demaq.gateways.settings import Settings
 from demaq.server.gateways import Gateways
 from demaq.server.node import Node
 from demaq.store.protocol import StoredMessage
+from tests.support.gateways.client import Client, Response
 
 ANY_PORT = ("127.0.0.1", 0)
 WAIT_SECONDS_MAX = 30.0
@@ -22,22 +21,22 @@ WAIT_SECONDS_MAX = 30.0
 class Running:
     """What a test looks at."""
 
-    def __init__(self, node: Node, gateways: Gateways, told: list[str]) -> None:
+    def __init__(self, node: Node, gateways: Gateways, reports: list[str]) -> None:
         self.node = node
         self.gateways = gateways
-        self.told = told
+        self.reports = reports
         address = gateways.http_address
         assert address is not None
         self.address = address
-        self.client = httpx.Client(base_url=address, timeout=WAIT_SECONDS_MAX, trust_env=False)
+        self.client = Client(address, WAIT_SECONDS_MAX)
 
     def post(
         self, path: str, body: str | bytes, content_type: str | None = "application/xml", **headers: str
-    ) -> httpx.Response:
+    ) -> Response:
         known = {name.replace("_", "-"): value for name, value in headers.items()}
         if content_type is not None:
             known["Content-Type"] = content_type
-        return self.client.post(path, content=body if isinstance(body, bytes) else body.encode(), headers=known)
+        return self.client.post(path, body, known)
 
     def stored(self, queue: str) -> list[StoredMessage]:
         return self.node.store.stored(queue, 0, 1000)
@@ -79,15 +78,14 @@ def running(
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
     (folder / "app.dmq").write_text(application)
-    told: list[str] = []
+    reports: list[str] = []
     node = Node(folder / "app.dmq", folder / store, keep=timedelta(days=1))
-    gateways = Gateways(node, settings or Settings(), http=http, smtp=smtp, tell=told.append)
+    gateways = Gateways(node, settings or Settings(), http=http, smtp=smtp, tell=reports.append)
     gateways.start()
     node.start()
-    here = Running(node, gateways, told)
+    here = Running(node, gateways, reports)
     try:
         yield here
     finally:
-        here.client.close()
         gateways.stop_receiving()
         node.stop()

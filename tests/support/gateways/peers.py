@@ -1,4 +1,4 @@
-"""Somebody else's server: answers as a test says, and remembers what it got."""
+"""The server of another system: answers as a test says, and remembers what it got."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def other_side(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
+            """It is not logged."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

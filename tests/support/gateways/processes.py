@@ -18,7 +18,7 @@ retry_max = "2s"
 attempts = 1000
 breaker_pause = "1s"
 """
-"""Settings of gateways in tests: nobody has to wait long for another attempt."""
+"""Settings of gateways in tests: another attempt follows soon."""
 KEEP = "1d"
 
 
@@ -62,7 +62,7 @@ def killed_at_the_end(*nodes: GatewayNode) -> Iterator[None]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody has now."""
+    """Ports of loopback that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [taken.getsockname()[1] for taken in sockets]
     for taken in sockets:

@@ -1,6 +1,6 @@
 """Programs with mistakes: what is wrong, the code, the program with `¦` where the mistake is.
 
-Each is a module with these parts in front of it, unless it brings its own queues.
+Each is a module with these parts before it, unless it brings its own queues.
 """
 
 PARTS = """create queue a create queue b create queue log
@@ -298,7 +298,12 @@ ERROR_CASES: list[tuple[str, str, str]] = [
         "create property p as xs:string queue timer value //x create slicing t on p "
         + rule("if (1) then do reset", "¦t"),
     ),
-    ("an extension given twice", "DQ0506", "create queue c kind outgoingGateway using WS-Security ¦using WS-Security"),
+    (
+        "an extension given twice",
+        "DQ0506",
+        "create queue c kind outgoingGateway using WS-ReliableMessaging ¦using WS-ReliableMessaging",
+    ),
+    ("security without a policy", "DQ0511", "create queue c kind outgoingGateway ¦using WS-Security"),
     ("a queue for answers of a basic queue", "DQ0502", "create queue c replyto ¦a"),
     ("an address nobody knows", "DQ0508", 'create queue c kind outgoingGateway endpoint ¦"ftp://x.invalid/"'),
     ("an address without a host", "DQ0508", 'create queue c kind outgoingGateway endpoint ¦"http:///orders"'),
@@ -324,6 +329,7 @@ ERROR_CASES: list[tuple[str, str, str]] = [
         "DQ0603",
         "create queue c kind outgoingGateway using WS-Security policy ¦broken.xml",
     ),
+    ("a policy that is missing", "DQ0603", "create queue c kind outgoingGateway using WS-Security policy ¦missing.xml"),
     (
         "an interface with a message that is not there",
         "DQ0602",

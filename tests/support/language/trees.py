@@ -552,7 +552,7 @@ class _Builder:
 
     def reset(self, depth: int) -> ast.Expr:
         name = self.name()
-        if str(name) in ("else", "case", "default"):  # words that go on behind a bare reset: no slicing is named so
+        if str(name) in ("else", "case", "default"):  # words that continue after a bare reset: no slicing is named so
             name = ast.Name(NOWHERE, "slicing")
         return ast.Reset(NOWHERE, name, self.expr(depth))
 

@@ -350,7 +350,7 @@ WARNING_CASES: list[tuple[str, str, str]] = [
     (
         "a gateway that asks for what this version does not have",
         "DQ1505",
-        Q + "create queue o kind outgoingGateway ¦using WS-Security using WS-ReliableMessaging",
+        Q + "create queue o kind outgoingGateway ¦using WS-ReliableMessaging",
     ),
     (
         "an incoming gateway that asks for what this version does not have",

@@ -75,7 +75,7 @@ class EngineSide:
         self._arrived: list[str] = []
 
     def do(self, event: Event) -> str:
-        """Do it; the answer is the kind of error of a message that was refused."""
+        """Do it. Return the kind of error of a message that was refused."""
         if event.what == "arrive":
             try:
                 self._arrived.append(self.lab.enqueue(event.queue, event.body, dict(event.properties)))
@@ -97,7 +97,7 @@ class EngineSide:
         return ""
 
     def _fail(self, event: Event) -> None:
-        """Nobody is told yes meanwhile, and nothing that was tried has happened."""
+        """Nothing is acknowledged meanwhile, and nothing that was tried has happened."""
         assert isinstance(self.lab.store, SqliteStore)
         with no_write_succeeds(self.lab.store):
             with pytest.raises((StoreError, MessageError)):
@@ -135,7 +135,7 @@ class EngineSide:
 
 
 class TooMany(Exception):
-    """More messages than anybody wants to wait for."""
+    """More messages than a test can wait for."""
 
 
 class BoundedInterpreter(Interpreter):
@@ -156,7 +156,7 @@ class InterpreterSide:
         self.interpreter.messages_max = messages_max
 
     def do(self, event: Event) -> str:
-        """Do it; the answer is the kind of error of a message that was refused. Raises TooMany."""
+        """Do it. Return the kind of error of a message that was refused. Raises TooMany."""
         interpreter = self.interpreter
         if event.what == "arrive":
             try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
@@ -18,7 +20,7 @@ from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.outcomes import StateReader
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
-from demaq.messages import Message, PropertyValue
+from demaq.messages import Message
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, NewMessage, Step, StoredMessage
 from tests.support.engines import local_engine
@@ -75,7 +77,7 @@ class SerialEngine:
 
     # what the other engine has done
 
-    def arrive(self, number: int, queue: str, body: str, properties: Mapping[str, PropertyValue]) -> None:
+    def arrive(self, number: int, queue: str, body: str, properties: Mapping[str, str]) -> None:
         self._own[number] = self._engine.enqueue(queue, body, properties)
         self._arrived.append(self._own[number])
 
@@ -89,7 +91,7 @@ class SerialEngine:
         for step, done in zip(steps, committed, strict=True):
             assert step.fired is not None
             stored = self._stored(self._own[step.fired])
-            made = self._engine.maker.echoed(stored, Document(stored.body), self._clock())
+            made = self._engine.factory.make_echo(stored, Document(stored.body), self._clock())
             self._commit(Step(fired=stored.seq, created=tuple(made)), step, done)
 
     def follow(self, step: Step, done: Committed) -> None:
@@ -133,7 +135,7 @@ class SerialEngine:
 
     def _folded(self, message: int, hidden: frozenset[int], step: Step, done: Committed) -> None:
         """A message, and all that came and went because of it."""
-        kept = {name: copy.deepcopy(value) for name, value in vars(self.store).items() if name not in ("_lock", "_now")}
+        kept = _copy_state(self.store)
         try:
             left: list[tuple[int, NewMessage]] = []
             resets: set[tuple[str, str]] = set()
@@ -164,11 +166,11 @@ class SerialEngine:
             raise
 
     def _is_next(self, waiting: int, left: Sequence[int]) -> bool:
-        processed = [number for number in left if self._engine.maker.priority(self._stored(number).queue) is not None]
+        processed = [number for number in left if self._engine.factory.priority(self._stored(number).queue) is not None]
         return all([self._place(waiting) < self._place(number) for number in processed])
 
     def _place(self, number: int) -> tuple[int, int]:
-        return -(self._engine.maker.priority(self._stored(number).queue) or 0), number
+        return -(self._engine.factory.priority(self._stored(number).queue) or 0), number
 
     def _evaluate(self, number: int, hidden: frozenset[int]) -> Step:
         stored = self._stored(number)
@@ -203,6 +205,14 @@ class SerialEngine:
     def _is_untouched(self, number: int) -> bool:
         stored = self.store.message(number)
         return stored is not None and stored.processed is None
+
+
+def _copy_state(store: MemoryStore) -> dict[str, Any]:
+    """Return what a store holds. Messages are not copied: they never change."""
+    state = {name: copy.copy(value) for name, value in vars(store).items() if name not in ("_lock", "_now")}
+    rows = {seq: replace(row, slices=dict(row.slices), entries=list(row.entries)) for seq, row in store._rows.items()}
+    members = {key: list(seqs) for key, seqs in store._members.items()}
+    return {**state, "_rows": rows, "_members": members, "_entries": {k: list(v) for k, v in store._entries.items()}}
 
 
 def _described(new: NewMessage, names: dict[str, int]) -> Described:

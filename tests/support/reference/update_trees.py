@@ -207,7 +207,7 @@ def _written(node: Node, around: dict[str, str]) -> tuple[Any, ...]:
             kept = {prefix: uri for prefix, uri in around.items() if prefix}
             namespaces = {**kept, **node.namespaces}
             attributes = sorted([_written(attribute, {}) for attribute in node.attributes])
-            # What a prefixed element says about the default namespace concerns nobody but its children, who say it too.
+            # What a prefixed element says about the default namespace concerns only its children, which say it too.
             # XQuery has no way to take a default namespace back.
             shown = {prefix: uri for prefix, uri in namespaces.items() if prefix or not node.name.prefix}
             return (

@@ -422,8 +422,8 @@ VALUES = (
     "7",
     "1",
 )
-ODD_VALUES = ("INF", "NaN", "-0", "1_0", "٣", "+5", ".5", "5.", "99999999999999999999", "&#13;", "a&#10;b", "1e400")
-ODD_CONTENT = ("<!--x-->", "<?x y?>", '<p:a xmlns:p="urn:u">1</p:a>', '<a xmlns="urn:u"/>', "<![CDATA[<]]>")
+UNUSUAL_VALUES = ("INF", "NaN", "-0", "1_0", "٣", "+5", ".5", "5.", "99999999999999999999", "&#13;", "a&#10;b", "1e400")
+UNUSUAL_CONTENT = ("<!--x-->", "<?x y?>", '<p:a xmlns:p="urn:u">1</p:a>', '<a xmlns="urn:u"/>', "<![CDATA[<]]>")
 ROOTS = ("", "", "", ' xmlns:p="urn:p" xmlns:o="urn:q"', ' xmlns:p="urn:p"')
 
 
@@ -451,10 +451,10 @@ def draw_number(random: Random) -> str:
 
 def draw_document(random: Random) -> str:
     """A document; one in six has values, comments or namespaces that are unusual."""
-    is_odd = random.randrange(6) == 0
+    is_unusual = random.randrange(6) == 0
     is_numeric = random.randrange(2) == 0
     declared = random.choice(ROOTS)
-    values: tuple[str, ...] = (*VALUES, *ODD_VALUES) if is_odd else NUMBERS if is_numeric else VALUES
+    values: tuple[str, ...] = (*VALUES, *UNUSUAL_VALUES) if is_unusual else NUMBERS if is_numeric else VALUES
     if is_numeric and random.randrange(2):
         values = (*NUMBERS, *[draw_number(random) for _ in range(12)])
 
@@ -470,8 +470,8 @@ def draw_document(random: Random) -> str:
         content = random.choice((*values, "", "", ""))
         for _ in range(random.randint(0, 3 if depth else 0)):
             content += element(depth - 1) + random.choice(("", "", "t", " "))
-        if is_odd and random.randrange(8) == 0:
-            content += random.choice(ODD_CONTENT)
+        if is_unusual and random.randrange(8) == 0:
+            content += random.choice(UNUSUAL_CONTENT)
         return f"<{name}{attributes}>{content}</{name}>"
 
     return element(3)

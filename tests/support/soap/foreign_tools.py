@@ -40,7 +40,7 @@ def needed(*programs: str) -> None:
 
 
 def kept(name: str, fetch: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache; it is filled by whoever comes first."""
+    """Return a folder of the cache; the first caller fills it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "demaq-tests"
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / name

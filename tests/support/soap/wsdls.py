@@ -76,7 +76,7 @@ def types(*schemas: str) -> str:
 
 
 def document_wsdl(version: str = "1.1") -> str:
-    """Bare documents: an order that is confirmed, a remark nobody answers, a ping without any content."""
+    """Bare documents: an order that is confirmed, a remark without an answer, a ping without any content."""
     return HEAD + types(TYPES) + MESSAGES + PORT_TYPE + binding(version) + service(port(version=version)) + TAIL
 
 

@@ -42,7 +42,7 @@ def main(url: str, options: dict[str, str], folder: Path) -> None:
         step="right",
         answer=answer.decode(),
         recorded=len(recorder.recorded),
-        told=[text for text in (MARKER.decode(), "org.apache.spark", secret) if text.encode() in recorder.recorded],
+        readable=[text for text in (MARKER.decode(), "org.apache.spark", secret) if text.encode() in recorder.recorded],
         executors=len([line for line in lines if b"CoarseGrainedExecutorBackend" in line]),
         secret_on_command_lines=sum([secret.encode() in line for line in lines]),
     )
@@ -53,7 +53,7 @@ def twice(data: bytes) -> bytes:
 
 
 def command_lines() -> list[bytes]:
-    """Return what `ps` shows to everybody."""
+    """Return what `ps` shows to all users."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

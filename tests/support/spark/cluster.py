@@ -26,7 +26,7 @@ WORKERS = 2
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that has little to do and is to be there soon."""
 
-# Starts what follows, and ends it when nobody holds our standard input any more, however that came about.
+# Starts what follows, and ends it when our standard input is closed, for whatever reason.
 _UNTIL_ALONE = 'exec 3<&0; "$@" </dev/null >"$0" 2>&1 & echo $!; cat <&3 >/dev/null; kill $!; wait $!'
 
 

@@ -36,7 +36,7 @@ def wait(data: bytes) -> bytes:
 
 
 def exposure(spark: RunningSpark) -> dict[str, Any]:
-    """Where Spark listens, what strangers are told there, and who may look at what it keeps on disk."""
+    """Where Spark listens, what strangers are answered there, and who may look at what it keeps on disk."""
     private = spark.private_folder
     processes = with_descendants(os.getpid())
     ports = [port for _, port in tcp_addresses(processes)]
@@ -59,8 +59,8 @@ def main(folder: Path) -> None:
     except SparkFailed as failure:
         say(step="failed", reason=str(failure))
 
-    told: list[str] = []
-    with start_spark("local[1]", tell=told.append) as spark:
+    lines: list[str] = []
+    with start_spark("local[1]", tell=lines.append) as spark:
         try:
             start_spark("local[1]")
         except SparkFailed as failure:
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
         pid, temporary = spark.java_pid, spark.log_file.parent
     say(
         step="closed",
-        told=told,
+        lines=lines,
         answers=[answer.decode() for answer in answers],
         java_is_running=is_running(pid),
         folder_exists=temporary.exists(),

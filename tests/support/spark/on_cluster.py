@@ -20,7 +20,6 @@ from demaq_bench.demo.procurement import APPLICATION, check
 from demaq_bench.workloads import RESTRICTIONS, invoices, request_message
 from pyspark.sql import SparkSession
 
-from demaq.engine.batch_intake import IncomingMessage
 from demaq.server.node import Node
 from demaq.spark import jobs
 from demaq.spark.jobs import run_tasks
@@ -56,7 +55,7 @@ class Traffic:
         self.workers = workers
         self.sent = 0
         node.load_collection("restrictions", [RESTRICTIONS])
-        node.enqueue_all("invoices", [IncomingMessage(invoice) for invoice in invoices()])
+        node.enqueue_all("invoices", list(invoices()))
 
     def run(self, what: str, kill: Callable[[], None] | None = None, until_lost: bool = False) -> None:
         """Let requests be answered, and kill something while tasks run, if need be again until one is lost by it."""
@@ -76,7 +75,7 @@ class Traffic:
         self.sent = numbers.stop
         killer = threading.Thread(target=self._kill, args=(kill, lost, numbers.stop), daemon=True)
         killer.start()
-        self.node.enqueue_all("crm", [IncomingMessage(request_message(number)) for number in numbers])
+        self.node.enqueue_all("crm", [request_message(number) for number in numbers])
         started = time.monotonic()
         while self.answers() < numbers.stop or self.node.store.pending(1):
             assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.read_status()}"

@@ -1,4 +1,4 @@
-"""Somebody who connects to Spark's ports and knows no secret: requests of Spark's transport protocol, byte by byte.
+"""A client that connects to Spark's ports and knows no secret: requests of Spark's transport protocol, byte by byte.
 
 A frame is its own length (8 bytes), its type (1 byte), and what belongs to that type.
 """
@@ -12,14 +12,14 @@ from contextlib import suppress
 SECONDS_MAX = 20.0
 RPC_REQUEST, STREAM_REQUEST = 3, 6
 SERIALISED = b"\xac\xed\x00\x05t\x00\x05hello"
-"""A string as Java serialises it: whoever deserialises it has been reached."""
+"""A string as Java serialises it: a process that deserialises it has been reached."""
 
 
 def ask_to_deserialise(port: int) -> bytes:
     """Return what is answered to a remote call that carries a serialised object; nothing if we are cut off."""
-    nobody = b"\x00"
+    no_sender = b"\x00"
     receiver = b"\x01" + _text("127.0.0.1") + struct.pack(">i", port) + _text("HeartbeatReceiver")
-    body = nobody + receiver + SERIALISED
+    body = no_sender + receiver + SERIALISED
     return _exchange(port, RPC_REQUEST, struct.pack(">qi", 1, len(body)) + body)
 
 

@@ -18,11 +18,10 @@ import pytest
 from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
 from demaq.store import copying, sqlite_database
-from demaq.store.backup import back_up
+from demaq.store.backup import back_up, restore
 from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store, open_store_readonly
 from demaq.store.protocol import MigratedMessage, Postponed, Step, StoredAnswer, Timer
-from demaq.store.restore import restore
 from demaq.store.sql_statements import load_script
 from demaq.store.sql_store import SqlStore
 from demaq.store.sqlite_database import FILE_NAME, Database
@@ -147,9 +146,9 @@ class BackupContract:
         assert contents(other_place.where) == expected
         assert (restored.messages, restored.newest) == (made.messages, made.newest) == (34, store.snapshot())
         for _ in range(2):
-            told: list[str] = []
-            other = open_store(other_place.where, tell=told.append)
-            assert told == []  # it is nobody's copy any more
+            lines: list[str] = []
+            other = open_store(other_place.where, tell=lines.append)
+            assert lines == []  # it no longer counts as a copy
             renamed = [other.epochs().message_name(seq) for seq in (1, made.newest, made.newest + 1)]
             assert renamed[:2] == names[:2]
             assert renamed[2] != names[2]

@@ -524,7 +524,7 @@ class StoreContract:
         assert store.snapshot() == before
         assert to_send(store) == [(3, 0)]
 
-    def test_a_message_that_nobody_else_processes_may_be_processed_by_its_delivery(self, store: Store):
+    def test_a_message_that_is_not_processed_otherwise_may_be_processed_by_its_delivery(self, store: Store):
         store.append([new("out", undelivered=True, priority=None)])
         [done] = store.commit([Step(processed=1, delivered=1, created=(new("answers"),))])
         assert (done.retired, done.created) == ((1,), (3,))
@@ -776,7 +776,7 @@ class StoreContract:
         assert store.collect_garbage(MORNING + timedelta(hours=3), 9) == 0
         assert seqs(store.stored(None, 0, 9)) == [4, 5, 6]
 
-    def test_removed_messages_leave_nothing_behind(self, store: Store):
+    def test_removed_messages_leave_nothing(self, store: Store):
         message = new(slices=(("s", "k"), ("t", "k")), entries=(("i", "v"),))
         store.append([message, message])
         before = store.snapshot()
@@ -824,7 +824,7 @@ class StoreContract:
         assert seqs(store.visible("a", 0, 9)) == [1, 5]
         assert store.members("s", "k", 0, 9) == []
 
-    def test_timers_are_listed_in_pages_from_behind_one_of_them(self, store: Store):
+    def test_timers_are_listed_in_pages_from_after_one_of_them(self, store: Store):
         for hours in (3, 1, 2, 1):
             store.append([new("echo", priority=None, timer=Timer(due=MORNING + timedelta(hours=hours), target="t"))])
         store.append([new()])

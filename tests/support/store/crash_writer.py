@@ -1,4 +1,4 @@
-"""A process that appends and commits as fast as it can until it is killed, and writes down each yes it was told.
+"""A process that appends and commits as fast as it can until it is killed, and writes down each acknowledgement it got.
 
 python crash_writer.py FOLDER ACKNOWLEDGED
 """

@@ -27,7 +27,7 @@ def no_write_succeeds(store: SqliteStore) -> Iterator[None]:
 
 @contextmanager
 def writes_are_lost(store: SqliteStore) -> Iterator[None]:
-    """Writes seem to succeed and go nowhere; the sync behind them fails."""
+    """Writes seem to succeed and go nowhere; the sync after them fails."""
     with log_replaced_by(store, Path("/dev/null"), os.O_RDWR):
         yield
 
@@ -74,7 +74,7 @@ def descriptors_of(file: Path) -> list[int]:
 
 
 def length_of_log(folder: Path) -> int:
-    """Where the log ends: behind its last frame, or before what an older log left there."""
+    """Where the log ends: after its last frame, or before what an older log left there."""
     log = (folder / LOG_NAME).read_bytes()
     length = LOG_HEADER_SIZE
     # A frame belongs to the log if it bears the log's salt.

@@ -74,7 +74,7 @@ def _collect(store: Store) -> None:
 
 
 def _process(store: Store, resets: tuple[tuple[str, str], ...], created: list[NewMessage]) -> None:
-    """Two steps in one commit: the next message, and a timer that ends or the message behind it."""
+    """Two steps in one commit: the next message, and a timer that ends or the message after it."""
     pending = store.pending(2)
     timers = store.due_timers(MORNING + timedelta(hours=5), 1)
     steps = [Step(processed=message.seq, resets=resets, created=tuple(created)) for message in pending[:1]]

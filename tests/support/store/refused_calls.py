@@ -40,7 +40,7 @@ class _Program(ctypes.Structure):
 
 
 def refuse(calls: list[str], error: int) -> bool:
-    """From now on, for ever; the answer is whether the system agreed."""
+    """From now on, for ever. Return whether the system agreed."""
     numbers = NUMBERS.get(platform.machine())
     if sys.platform != "linux" or numbers is None:
         return False

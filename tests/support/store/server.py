@@ -1,7 +1,7 @@
 """A real PostgreSQL server for the tests, from a wheel; a schema of its own for each store.
 
 Only the programs of the wheel are used. Its Python part would, run as root, add a user to the system and open folders
-to everybody; the server, which refuses to be run by root, is run as nobody instead.
+to all users; the server, which refuses to be run by root, is run as an unprivileged user instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import psycopg
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 START_SECONDS_MAX = 60
 END_WITH_US = 'cat >/dev/null; kill -INT $(head -n 1 "$1/data/postmaster.pid"); while [ -e "$1/data/postmaster.pid" ]; do sleep 0.1; done'
 """Stops the server when its input ends: with the tests, or with their process if that is killed."""
@@ -44,7 +44,7 @@ class Server:
         return name
 
     def run(self, statement: str) -> list[tuple[object, ...]]:
-        """As somebody else: the server's own administrator."""
+        """Run it as the server's own administrator."""
         with psycopg.connect(self.address("public"), autocommit=True) as connection:
             cursor = connection.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
@@ -62,7 +62,7 @@ class Server:
 
 
 def call(program: Path, *arguments: str) -> None:
-    user = NOBODY if os.geteuid() == 0 else None
+    user = UNPRIVILEGED if os.geteuid() == 0 else None
     group = user
     subprocess.run(
         [program, *arguments],
@@ -84,7 +84,7 @@ def programs() -> Path | None:
 def running_server(programs: Path) -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="demaq-postgresql-"))  # short: it has to hold a socket
     if os.geteuid() == 0:
-        os.chown(folder, NOBODY, NOBODY)
+        os.chown(folder, UNPRIVILEGED, UNPRIVILEGED)
     call(programs / "initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
          "--no-sync")  # fmt: skip
     server = Server(programs, folder)

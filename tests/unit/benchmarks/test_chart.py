@@ -24,7 +24,7 @@ def test_a_ratio_is_drawn_with_its_target():
 
     words = drawn(Figure("ratio", 0.28, "", "at least 0.5", "throughput", at=at))
 
-    assert {"Speed, code by hand = 1", "W1", "node, inline", "0.28", "target 0.5"} <= set(words)
+    assert {"Speed, hand-written code = 1", "W1", "node, inline", "0.28", "target 0.5"} <= set(words)
 
 
 def test_a_curve_names_its_lines_where_they_end():
@@ -62,7 +62,7 @@ def test_labels_are_moved_apart_and_stay_in_the_panel():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(0.0512, "0.051"), (7, "7"), (250, "250"), (1000, "1k"), (999_999, "1M"), (3544, "3.5k")]
+    ("value", "expected"), [(0.0512, "0.051"), (7, "7"), (250, "250"), (1000, "1k"), (999_999, "1M"), (3544, "3.5k")]
 )
-def test_numbers_are_told_shortly(value, told):
-    assert short(value) == told
+def test_numbers_are_abbreviated(value, expected):
+    assert short(value) == expected

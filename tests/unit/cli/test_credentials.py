@@ -138,7 +138,7 @@ def test_what_is_no_password_is_refused_and_not_shown(demaq: Asked, typed: bytes
         (["tokens", "add", "a b"], "a name has up to 64 letters, digits and characters of ._@+-"),
         (["users", "add", "a:b"], "a name has up to 64 letters, digits and characters of ._@+-"),
         (["tokens", "add", "a", "--queue", "b,c"], "'b,c' is not the name of a queue"),
-        (["tokens", "add", "a", "--expires", "500000w"], "that is longer than anybody can wait"),
+        (["tokens", "add", "a", "--expires", "500000w"], "that date is too late"),
         (["tokens", "add", "a", "--file", "no/folder"], "no/folder: No such file or directory"),
         (["users", "add", "a", "--password-file", "missing"], "missing: No such file or directory"),
     ],

@@ -42,7 +42,7 @@ def test_the_plan_of_a_mailbox_calls_it_so(tmp_path: Path) -> None:
 
 
 def compare(file: Path, text: str, accept: bool) -> None:
-    # Where the checkout lies is nobody's business, and our own names are easier to read without their namespaces.
+    # Golden texts do not depend on where the checkout is, and our own names are easier to read without their namespaces.
     text = text.replace(str(GOLDEN), "golden").replace("Q{demaq:runtime}", "d:").replace("\x1e", "␞")
     text = text.replace("Q{http://www.w3.org/2005/xpath-functions}", "fn:").replace(
         "Q{http://www.w3.org/2001/XMLSchema}", "xs:"

@@ -12,7 +12,7 @@ from demaq.server import gateways
 
 
 class Looking:
-    """Counts how often somebody looks."""
+    """Counts the looks."""
 
     def __init__(self, stop: asyncio.Event) -> None:
         self.times = 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 from demaq.gateways.idempotency import request_of
-from demaq.gateways.security.authentication import ANYBODY, Identity
+from demaq.gateways.security.authentication import ANONYMOUS, Identity
 from demaq.store.request_names import bounds_of, digest_of, has_digest, make_request, name_of
 
 JOE = Identity(name="joe", kind="basic")
 SENDERS = [
-    ANYBODY,
+    ANONYMOUS,
     JOE,
     Identity(name="joe", kind="bearer"),
     Identity(name="joe", kind="certificate"),
@@ -27,13 +27,13 @@ def test_names_of_different_senders_gateways_and_ways_are_different():
     assert len(set(found)) == len(found)
 
 
-def test_a_guessable_name_of_nobody_in_particular_counts_with_what_it_says():
-    one, other = [request_of("node", "q", ANYBODY, "id/5", digest, is_guessable=True) for digest in ("1", "2")]
+def test_a_guessable_name_of_an_anonymous_sender_counts_with_what_it_says():
+    one, other = [request_of("node", "q", ANONYMOUS, "id/5", digest, is_guessable=True) for digest in ("1", "2")]
     assert name_of(one) != name_of(other)
 
 
 def test_a_name_of_a_known_sender_or_of_ones_own_making_counts_alone():
-    for sender, is_guessable in ((JOE, True), (JOE, False), (ANYBODY, False)):
+    for sender, is_guessable in ((JOE, True), (JOE, False), (ANONYMOUS, False)):
         one, other = [request_of("node", "q", sender, "id/5", digest, is_guessable=is_guessable) for digest in "12"]
         assert name_of(one) == name_of(other)
         assert one != other

@@ -1,4 +1,4 @@
-"""A file of settings: what it may say, and what operators are told when it says something else."""
+"""A file of settings: what it may contain, and how problems with it are reported."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Operator:
         )
 
     def refusal(self, text: str, **environment: str) -> str:
-        """What the operator is told, without the name of the file."""
+        """Return the error, without the path of the file."""
         with pytest.raises(OperatorError) as error:
             self.read(text, **environment)
         said = str(error.value)
-        assert said.startswith(f"{self.file}: ")
+        assert said.startswith(f"{self.file}:")
         assert "\n" not in said
         assert HIDDEN not in said
-        return said.removeprefix(f"{self.file}: ").replace(f"{self.folder}/", "")
+        return said.removeprefix(f"{self.file}:").replace(f"{self.folder}/", "")
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_who_may_read_metrics_is_said_for_the_node(operator: Operator):
 
     assert (settings.metrics, settings.incoming("orders").late) == ("off", "timeout")
     operator.file.write_text('[incoming.orders]\nmetrics = "off"\n')
-    with pytest.raises(OperatorError, match="there is no setting metrics"):
+    with pytest.raises(OperatorError, match=r'settings.toml:2:1: "metrics" is not a key of \[incoming.orders\]'):
         read_settings(operator.file, incoming=["orders"], outgoing=[])
 
 
@@ -233,20 +233,20 @@ def test_client_certificates_need_a_certificate_of_the_node(operator: Operator):
     assert Settings().server_context() is None
 
 
-def test_operators_are_told_what_is_open_to_others(operator: Operator):
+def test_a_warning_says_what_is_open_to_others(operator: Operator):
     settings = operator.read('[incoming.orders]\nauth = "basic"\n')
     queues = ["orders", "payments"]
 
     for host in ("127.0.0.1", "::1", "localhost"):
         assert exposures(settings, queues, host) == []
     assert exposures(settings, queues, "0.0.0.0") == [
-        "whoever reaches 0.0.0.0 may send to payments: auth is none",
+        "any client that reaches 0.0.0.0 may send to payments: auth is none",
         "passwords and tokens for orders travel in the clear: there is no TLS",
     ]
     assert exposures(settings.with_tls(Path("a"), None), ["orders"], "0.0.0.0") == []
 
 
-def test_operators_are_told_which_of_our_credentials_travel_in_the_clear(operator: Operator):
+def test_a_warning_says_which_of_our_credentials_travel_in_the_clear(operator: Operator):
     settings = operator.read('[outgoing]\ntoken = {file = "secret"}\n')
     endpoints = {"bank": "http://bank.example.org/pay", "shop": "https://shop.example.org/"}
 
@@ -285,7 +285,7 @@ def test_credentials_go_to_the_endpoint_and_to_servers_that_are_listed_alone(url
     assert found == ("Bearer abc" if goes else None)
 
 
-def test_a_user_is_shown_as_basic_and_nobody_as_nothing():
+def test_a_user_is_shown_as_basic_and_an_anonymous_sender_as_nothing():
     endpoint = "https://bank.example.org/"
 
     assert OutgoingSettings(user="a", password=Secret("b")).authorization(endpoint, endpoint) == "Basic YTpi"
@@ -299,52 +299,83 @@ def test_a_user_is_shown_as_basic_and_nobody_as_nothing():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[nod]", "there is no section nod; did you mean node?"),
-        ("node = 1", "node is a section: [node]"),
-        ("body_max = 1", "there is no setting body_max; there are node, incoming, outgoing, mail, tls"),
-        ('[node]\nbody_mx = "1MB"', "[node] there is no setting body_mx; did you mean body_max?"),
-        ("[node]\nbody_max = 1", "[node] body_max: 1 is not a size such as 500KB, 16MB, 2GB"),
-        ('[node]\nbody_max = "0MB"', "[node] body_max: it is larger than nothing"),
-        ('[node]\nbody_time = "10"', "[node] body_time: 10 is not a duration such as 90s, 10m, 12h, 7d"),
-        ('[node]\nbody_time = "0s"', "[node] body_time: it is longer than nothing"),
-        ("[node]\nbody_time = 10", "[node] body_time: 10 is not a duration such as 90s, 10m, 12h, 7d"),
-        ('[node]\nlate = "acepted"', '[node] late: it is one of "accepted", "timeout"; did you mean "accepted"?'),
+        ("[nod]", '1:2: "nod" is not a key of the file; did you mean "node"?'),
+        ("node = 1", "1:1: node is a section: [node]"),
+        ("body_max = 1", '1:1: "body_max" is not a key of the file; keys: incoming, mail, node, outgoing, tls'),
+        ('[node]\nbody_mx = "1MB"', '2:1: "body_mx" is not a key of [node]; did you mean "body_max"?'),
+        ("[node]\nbody_max = 1", "2:12: [node] body_max must be a size larger than 0, such as 500KB, 16MB, 2GB"),
+        ('[node]\nbody_max = "0MB"', "2:12: [node] body_max must be a size larger than 0, such as 500KB, 16MB, 2GB"),
+        ('[node]\ndisk_free_min = "1"', "2:17: [node] disk_free_min must be a size, such as 500KB, 16MB, 2GB"),
+        ('[node]\nbody_time = "10"', "2:13: [node] body_time must be a duration longer than 0s, such as 90s, 10m, 12h"),
+        ('[node]\nbody_time = "0s"', "2:13: [node] body_time must be a duration longer than 0s, such as 90s, 10m, 12h"),
+        ("[node]\nbody_time = 10", "2:13: [node] body_time must be a duration longer than 0s, such as 90s, 10m, 12h"),
+        ('[node]\nlate = "acepted"', '2:8: [node] late must be one of "accepted", "timeout"; did you mean "accepted"?'),
         (
             '[node]\nauth = "baerer"',
-            '[node] auth: it is one of "none", "basic", "bearer", "certificate"; did you mean "bearer"?',
+            '2:8: [node] auth must be one of "none", "basic", "bearer", "certificate"; did you mean "bearer"?',
         ),
-        ('[node]\nauth = ["none", "basic"]', '[node] auth: either "none" alone, or what senders may show'),
-        ("[node]\nauth = []", '[node] auth: either "none" alone, or what senders may show'),
-        ('[node]\nauth = "certificate"', "[node] auth: client certificates need client_ca in [tls]"),
+        (
+            '[node]\nauth = [\n"basic",\n"x"]',
+            '4:1: [node] auth must be one of "none", "basic", "bearer", "certificate"',
+        ),
+        ('[node]\nauth = ["none", "basic"]', '2:8: [node] auth must be "none" alone, or a list of what senders may'),
+        ("[node]\nauth = []", '2:8: [node] auth must be "none" alone, or a list of what senders may authenticate with'),
+        ('[node]\nauth = "certificate"', "2:1: [node] auth needs client_ca in [tls] for client certificates"),
         (
             '[incoming.orders]\nauth = "certificate"',
-            "[incoming.orders] auth: client certificates need client_ca in [tls]",
+            "2:1: [incoming.orders] auth needs client_ca in [tls] for client certificates",
         ),
-        ("[node]\nbacklog_max = true", "[node] backlog_max: true is not a number from 1 on"),
-        ("[node]\nbacklog_max = 0", "[node] backlog_max: 0 is not a number from 1 on"),
-        ('[node]\nusers = ""', "[node] users: it is a text on one line"),
-        ('[node]\ncertificates = "shop"', '[node] certificates: it is a list of texts, such as ["a", "b"]'),
+        ("[node]\nbacklog_max = true", "2:15: [node] backlog_max must be a number from 1 on"),
+        ("[node]\nbacklog_max = 0", "2:15: [node] backlog_max must be a number from 1 on"),
+        ('[node]\nusers = ""', "2:9: [node] users must be text on one line"),
+        ('[node]\ncertificates = "shop"', '2:16: [node] certificates must be a list of texts, such as ["a", "b"]'),
         (
             '[incoming]\nbody_max = "1MB"',
-            "[incoming] body_max is set for one gateway, in [incoming.QUEUE], or for all of them, in [node]",
+            "2:1: [incoming] body_max is set for one gateway, in [incoming.QUEUE], or for all of them, in [node]",
         ),
-        ("[incoming.ordres]", "[incoming.ordres] there is no incoming gateway ordres; did you mean orders?"),
-        ("[incoming.bank]", "[incoming.bank] bank is an outgoing gateway: [outgoing.bank]"),
-        ("[outgoing.orders]", "[outgoing.orders] orders is an incoming gateway: [incoming.orders]"),
-        ("[outgoing.xyz]", "[outgoing.xyz] there is no outgoing gateway xyz; there are bank, shop"),
-        ('[outgoing]\nrate = "0/s"', '[outgoing] rate: "0/s" is not a rate such as 50/s, 100/min'),
-        ("[outgoing]\nca_only = 1", "[outgoing] ca_only: it is true or false"),
-        ('[outgoing]\nretry_first = "1h"', "[outgoing] retry_first: it is longer than retry_max"),
-        ('[outgoing.bank]\nretry_first = "1h"', "[outgoing.bank] retry_first: it is longer than retry_max"),
-        ('[outgoing]\nuser = "a"', "[outgoing] user: it needs a password beside it"),
-        ('[outgoing]\nkey = "a"', "[outgoing] key: it needs a certificate beside it"),
-        ('[outgoing]\nuser = "a:b"', "[outgoing] user: the name of a user has no colon in it"),
-        ('[mail]\nrelay = "mail:25"', "[mail] relay: it is an address such as smtp://mail.example.org:25 or smtps"),
-        ('[mail]\nstarttls = "never"', "[mail] starttls: it needs a relay beside it"),
-        ('[mail]\nrelay = "smtps://a"\nstarttls = "never"', "[mail] starttls: smtps:// has TLS from the start"),
-        ('[mail]\nsender = "demaq"', "[mail] sender: it is an address such as demaq@example.org"),
-        ("[node", "not TOML: "),
-        ('[incoming."a\\nb"]', "[incoming.a b] there is no incoming gateway a b; there are orders, payments"),
+        ("[incoming.ordres]", '1:11: [incoming.ordres] there is no incoming gateway ordres; did you mean "orders"?'),
+        ("[incoming.bank]", "1:11: [incoming.bank] bank is an outgoing gateway: [outgoing.bank]"),
+        ("[outgoing.orders]", "1:11: [outgoing.orders] orders is an incoming gateway: [incoming.orders]"),
+        ("[outgoing.xyz]", "1:11: [outgoing.xyz] there is no outgoing gateway xyz; outgoing gateways: bank, shop"),
+        ('[outgoing]\nrate = "0/s"', "2:8: [outgoing] rate must be a rate such as 50/s, 100/min"),
+        ("[outgoing]\nca_only = 1", "2:11: [outgoing] ca_only must be true or false"),
+        ('[outgoing]\nca_only = "true"', "2:11: [outgoing] ca_only must be true or false"),
+        (
+            '[outgoing]\nretry_first = "1h"',
+            "2:1: [outgoing] retry_first is wrong: retry_first is longer than retry_max",
+        ),
+        (
+            '[outgoing]\nretry_max = "0.5s"\n[outgoing.bank]\nattempts = 1',
+            "2:1: [outgoing] retry_max is wrong: retry_first is longer than retry_max",
+        ),
+        (
+            '[outgoing.bank]\nretry_first = "1h"',
+            "2:1: [outgoing.bank] retry_first is wrong: retry_first is longer than retry_max",
+        ),
+        (
+            '[outgoing]\ntimeout = "1s"\nretry_max = "30s"\n[outgoing.bank]\nretry_first = "31s"',
+            "5:1: [outgoing.bank] retry_first is wrong: retry_first is longer than retry_max",
+        ),
+        ('[outgoing]\nuser = "a"', "2:1: [outgoing] user needs a password, too"),
+        ('[outgoing]\nkey = "a"', "2:1: [outgoing] key needs a certificate, too"),
+        ('[outgoing]\nuser = "a:b"', "2:8: [outgoing] user must not contain a colon"),
+        (
+            '[mail]\nrelay = "mail:25"',
+            "2:9: [mail] relay must be an address such as smtp://mail.example.org:25 or smtps",
+        ),
+        ('[mail]\nstarttls = "never"', "2:1: [mail] starttls needs a relay, too"),
+        (
+            '[mail]\nrelay = "smtps://a"\nstarttls = "never"',
+            "3:1: [mail] starttls is for smtp://; smtps:// has TLS from the start",
+        ),
+        ('[mail]\nsender = "demaq"', "2:10: [mail] sender must be an address such as demaq@example.org"),
+        ("[node", "1:6: not TOML: "),
+        ('[node]\nlate = 1\nlate = "timeout"', "3:17: not TOML: Cannot overwrite a value"),
+        (
+            '[incoming."a\\nb"]',
+            "1:11: [incoming.a b] there is no incoming gateway a b; incoming gateways: orders, payments",
+        ),
+        ("[outgoing]\nattempts = 0\n[node]\nbacklog_max = 0", "2:12: [outgoing] attempts must be a number from 1 on"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_its_place(operator: Operator, text: str, said: str):
@@ -354,34 +385,45 @@ def test_what_is_wrong_is_one_line_with_its_place(operator: Operator, text: str,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f'[outgoing]\ntoken = "{HIDDEN}"', '[outgoing] token: a secret is not written here; say {file = "PATH"} or'),
-        (f'[outgoing.bank]\ntoken = "{HIDDEN}"', "[outgoing.bank] token: a secret is not written here"),
-        (f'[mail]\npassword = "{HIDDEN}"', "[mail] password: a secret is not written here"),
-        (f'[tls]\nkey_password = ["{HIDDEN}"]', "[tls] key_password: a secret is not written here"),
-        (f'[outgoing.bank]\ntoken = {{text = "{HIDDEN}"}}', "[outgoing.bank] token: a secret is not written here"),
-        (f'[outgoing]\npasword = "{HIDDEN}"', "[outgoing] there is no setting pasword; did you mean password?"),
-        (f'[mail]\nrelay = "smtp://a:{HIDDEN}@mail"', "[mail] relay: who we are is said by user and password"),
+        (
+            f'[outgoing]\ntoken = "{HIDDEN}"',
+            '2:9: [outgoing] token is a secret: write {file = "PATH"} or {env = "NAME"}',
+        ),
+        (f'[outgoing.bank]\ntoken = "{HIDDEN}"', "2:9: [outgoing.bank] token is a secret"),
+        (f'[mail]\npassword = "{HIDDEN}"', "2:12: [mail] password is a secret"),
+        (f'[tls]\nkey_password = ["{HIDDEN}"]', "2:16: [tls] key_password is a secret"),
+        (f'[outgoing.bank]\ntoken = {{text = "{HIDDEN}"}}', "2:9: [outgoing.bank] token is a secret"),
+        (f'[outgoing]\npasword = "{HIDDEN}"', '2:1: "pasword" is not a key of [outgoing]; did you mean "password"?'),
+        (
+            f'[mail]\nrelay = "smtp://a:{HIDDEN}@mail"',
+            "2:9: [mail] relay must not contain a user: write the keys user and",
+        ),
         (
             f'[outgoing]\ncredentials_to = ["https://a:{HIDDEN}@b"]',
-            "[outgoing] credentials_to: it is a list of servers",
+            "2:18: [outgoing] credentials_to must be a list of servers",
         ),
-        ('[outgoing]\ntoken = {env = "NOT_SET"}', "[outgoing] token: the variable NOT_SET is not set"),
+        (f'[node]\nlate = "{HIDDEN}"', '2:8: [node] late must be one of "accepted", "timeout"'),
+        (f'[node]\nbody_max = "{HIDDEN}"', "2:12: [node] body_max must be a size"),
+        ('[outgoing]\ntoken = {env = "NOT_SET"}', "2:16: [outgoing] token: the variable NOT_SET is not set"),
         (
             '[outgoing]\ntoken = {env = "TWO_LINES"}',
-            "[outgoing] token: the variable TWO_LINES holds more than one line",
+            "2:16: [outgoing] token: the variable TWO_LINES has more than one line",
         ),
-        ('[outgoing]\ntoken = {file = "missing"}', "[outgoing] token: missing: No such file or directory"),
-        ('[outgoing]\ntoken = {file = "open"}', "[outgoing] token: open: others may read or change it; chmod 600 open"),
-        ('[outgoing]\ntoken = {file = "empty"}', "[outgoing] token: empty is empty"),
-        ("[outgoing]\ntoken = {file = 1}", '[outgoing] token: say {file = "PATH"} or {env = "NAME"}'),
-        ('[outgoing]\ntoken = {file = "."}', "[outgoing] token: "),
+        ('[outgoing]\ntoken = {file = "missing"}', "2:17: [outgoing] token: missing: No such file or directory"),
+        (
+            '[outgoing]\ntoken = {file = "open"}',
+            "2:17: [outgoing] token: open: others may read or change it; chmod 600 open",
+        ),
+        ('[outgoing]\ntoken = {file = "empty"}', "2:17: [outgoing] token: empty is empty"),
+        ("[outgoing]\ntoken = {file = 1}", "2:17: [outgoing] token must be text on one line"),
+        ('[outgoing]\ntoken = {file = "."}', "2:17: [outgoing] token: "),
         (
             '[outgoing]\ntoken = {file = "secret"}\nuser = "a"\npassword = {file = "secret"}',
-            "[outgoing] token: either a token, or a user with a password",
+            "2:1: [outgoing] token excludes user and password",
         ),
         (
             '[mail]\nrelay = "smtp://mail"\nstarttls = "if offered"\nuser = "a"\npassword = {file = "secret"}',
-            '[mail] starttls: a password is sent to another machine, so it is "required"',
+            '3:1: [mail] starttls must be "required", because a password is sent to another machine',
         ),
     ],
 )
@@ -462,7 +504,7 @@ def test_files_of_settings_in_the_documentation_can_be_read(operator: Operator, 
 
 KEYS = {"node": NODE_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS}
 UNSAID = {"none", '"users"', '"tokens"'}
-"""Defaults that nobody can write: nothing, and what depends on where the file is."""
+"""Defaults that cannot be written: nothing, and what depends on where the file is."""
 
 
 def documented(section: str) -> dict[str, str]:

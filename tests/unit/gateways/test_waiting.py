@@ -1,4 +1,4 @@
-"""Which messages may go: one of a slice at a time, in order, and whoever is behind nobody."""
+"""Which messages may go: one of a slice at a time, in order, and any that is after no other."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from demaq.language.loader import check_application, load_program
 from demaq.language.recursion import NESTING_MAX
 from tests.support.language.checking import check, expected, found
 from tests.support.language.error_cases import ENQUEUE, ERROR_CASES, FILES, PARTS, rule
+from tests.support.soap.policies import SIGNED_BODY
 
 
 def program(text: str) -> str:
-    """The standard parts go behind the prolog and in front of the statements."""
+    """The standard parts go after the prolog and before the statements."""
     cut = text.rfind(";") + 1 if text.lstrip("¦").startswith(("declare", "import")) else 0
     return f"{text[:cut]}\n{PARTS}{text[cut:]}"
 
@@ -330,13 +331,13 @@ class TestPrograms:
     def test_a_program_knows_its_parts(self, tmp_path):
         text = (
             "module m errorqueue e; create queue e create queue q kind outgoingGateway mode transient priority 7"
-            ' endpoint "http://x.invalid/" using WS-Security schema order.xsd'
+            ' endpoint "http://x.invalid/" using WS-Security policy p.xml schema order.xsd'
             " create property p as xs:integer inherited queue q value 5 create slicing s on p"
             " create rule r for s errorqueue e if (1) then do reset"
         )
         schema = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="x"/></xs:schema>'
 
-        program_ = check(tmp_path, text, {"order.xsd": schema}).program
+        program_ = check(tmp_path, text, {"order.xsd": schema, "p.xml": SIGNED_BODY}).program
 
         assert program_ is not None
         queue = program_.queues["q"]
@@ -347,7 +348,10 @@ class TestPrograms:
             tmp_path / "order.xsd",
         )
         assert queue.gateway is not None
-        assert (queue.gateway.endpoint, queue.gateway.extensions) == ("http://x.invalid/", (("WS-Security", None),))
+        assert (queue.gateway.endpoint, queue.gateway.extensions) == (
+            "http://x.invalid/",
+            (("WS-Security", tmp_path / "p.xml"),),
+        )
         assert list(program_.queues) == ["demaq:errors", "e", "q"]
         assert (program_.properties["p"].type, program_.properties["p"].variant) == ("integer", "inherited")
         assert (program_.rules[0].target, program_.rules[0].on_slicing, program_.rules[0].errorqueue) == (

@@ -10,8 +10,9 @@ from tests.support.language.warning_cases import WARNING_CASES
 
 LANGUAGE = Path(demaq.language.__file__).parent
 
-# Tested in test_checks_errors and test_namespaces beside the tables: a table holds text, and these need other files than that.
-TESTED_APART = {"DQ0102", "DQ0103", "DQ0104", "DQ1204"}
+# Tested in test_checks_errors, test_namespaces and test_checks_policies beside the tables: a table holds text, and these
+# need other files than that.
+TESTED_APART = {"DQ0102", "DQ0103", "DQ0104", "DQ1204", "DQ0608", "DQ0609", "DQ1507"}
 TESTED_WITH_THE_COMPILER = {"DQ0702", "DQ0703", "DQ0704"}
 
 
@@ -31,7 +32,7 @@ def test_every_code_that_the_language_uses_is_in_the_registry():
     assert used <= set(CODES)
 
 
-def test_errors_and_warnings_are_told_apart_by_their_codes():
+def test_errors_and_warnings_are_distinguished_by_their_codes():
     assert {severity(code) for _, codes, _ in ERROR_CASES for code in codes.split()} == {"error"}
     assert {severity(code) for _, codes, _ in WARNING_CASES for code in codes.split()} == {"warning"}
 

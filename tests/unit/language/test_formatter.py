@@ -102,7 +102,7 @@ def test_comments_between_statements_stay_between_them():
     assert formatted(text) == dedent(text)
 
 
-def test_a_comment_behind_a_statement_stays_on_its_line():
+def test_a_comment_after_a_statement_stays_on_its_line():
     text = """\
         create queue a (: quiet :)
         create queue b (: quiet, too :)
@@ -110,7 +110,7 @@ def test_a_comment_behind_a_statement_stays_on_its_line():
     assert formatted(text) == dedent(text)
 
 
-def test_a_comment_behind_part_of_a_statement_stays_on_that_line():
+def test_a_comment_after_part_of_a_statement_stays_on_that_line():
     text = """\
         create rule r for q (: one :)
           if (a) then (: two :)
@@ -123,7 +123,7 @@ def test_a_comment_behind_part_of_a_statement_stays_on_that_line():
     assert formatted(text) == dedent(text)
 
 
-def test_a_comment_in_front_of_code_stays_in_front_of_it():
+def test_a_comment_before_code_stays_before_it():
     text = """\
         create queue a
         (: about b :) create queue b
@@ -156,7 +156,7 @@ def test_a_formatted_module_means_the_same_and_is_formatted(tree, width):
 
 @st.composite
 def scribbled(draw: Any) -> str:
-    """A module as somebody might have written it: lines broken anywhere, comments everywhere."""
+    """A module as an author might have written it: lines broken anywhere, comments everywhere."""
     tree = parsed(format_module(draw(trees.modules())))
     printer = Printer(WRITERS)
     write_module(printer, tree)

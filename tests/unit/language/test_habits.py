@@ -187,13 +187,13 @@ def cases() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("text", "message", "hint"), cases(), ids=lambda part: part.partition(MARK)[2][:40] or None)
-@pytest.mark.parametrize("after", AFTER, ids=["at the end", "before a rule", "before a comment"])
-def test_a_habit_of_another_language_is_explained_where_it_is(text: str, message: str, hint: str, after: str) -> None:
-    first = check_text((text + after).replace(MARK, ""), "app.dmq").diagnostics[0]
+def test_a_habit_of_another_language_is_explained_where_it_is(text: str, message: str, hint: str) -> None:
+    for after in AFTER:
+        first = check_text((text + after).replace(MARK, ""), "app.dmq").diagnostics[0]
 
-    assert found([first]) == expected("DQ0101", text)
-    assert message in first.message
-    assert hint in (first.hint or "")
+        assert found([first]) == expected("DQ0101", text), after
+        assert message in first.message
+        assert hint in (first.hint or "")
 
 
 @pytest.mark.parametrize(

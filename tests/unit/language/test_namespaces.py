@@ -49,7 +49,7 @@ def warnings(folder: Path, text: str, **files: str) -> list[tuple[str, str, str 
     return [(text[item.at.start : item.at.end], item.message, item.hint) for item in found if item.at is not None]
 
 
-def test_a_rule_that_names_the_root_without_its_namespace_is_told_what_to_declare(tmp_path: Path):
+def test_a_rule_that_names_the_root_without_its_namespace_gets_a_hint_what_to_declare(tmp_path: Path):
     assert warnings(tmp_path, RULE.format(condition="/order"), s_xsd=QUALIFIED) == [
         (
             "order",

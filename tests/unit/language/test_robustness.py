@@ -17,8 +17,9 @@ from demaq.language.loader import check_application
 from demaq.language.parser import parse_module
 from demaq.language.printing.printer import format_module
 from demaq.language.recursion import NESTING_MAX
+from tests.support.drawing import draw_cases
 
-DEPTH = 5000
+DEPTH = 3000
 NESTED = {
     "parentheses": ("(", "1", ")"),
     "elements": ("<a>", "", "</a>"),
@@ -45,8 +46,8 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("what", NESTED)
-def test_five_thousand_levels_are_parsed_and_printed(what: str) -> None:
+@pytest.mark.parametrize("what", draw_cases(NESTED, 8))
+def test_thousands_of_levels_are_parsed_and_printed(what: str) -> None:
     opening, middle, closing = NESTED[what]
     if what == "types":
         opening, middle, closing = "function(", "item()", ") as item()"
@@ -57,8 +58,8 @@ def test_five_thousand_levels_are_parsed_and_printed(what: str) -> None:
     assert ast.same_tree(tree, parse_query(print_query(tree)))
 
 
-@pytest.mark.parametrize("what", [name for name in NESTED if name not in ("types",)])
-def test_what_is_nested_deeper_than_anybody_needs_is_refused(what: str) -> None:
+@pytest.mark.parametrize("what", draw_cases(NESTED.keys() - {"types"}, 6))
+def test_what_is_nested_deeper_than_the_limit_is_refused(what: str) -> None:
     opening, middle, closing = NESTED[what]
     with pytest.raises(ProgramError) as refusal:
         parse_query(opening * NESTING_MAX + opening + middle + closing * NESTING_MAX + closing)
@@ -68,7 +69,7 @@ def test_what_is_nested_deeper_than_anybody_needs_is_refused(what: str) -> None:
 @pytest.mark.parametrize("what", ["parentheses", "enclosed", "conditions", "functions"])
 def test_a_deep_rule_is_checked_and_formatted(what: str, tmp_path: object) -> None:
     opening, middle, closing = NESTED[what]
-    deep = opening * 3000 + middle + closing * 3000
+    deep = opening * DEPTH + middle + closing * DEPTH
     module, errors = parse_module(f"create queue q create rule r for q if ({deep}) then do enqueue <x/> into q")
     assert not errors
     again, errors = parse_module(format_module(module))
@@ -88,8 +89,9 @@ def test_the_recursion_limit_is_put_back() -> None:
     "unit", ["1 + ", "a/", "$x?a", "(1),", "-", "a or ", "x => f()", "(: c :) ", "1 ! ", "a[1]", "'x' || "]
 )
 def test_long_chains_are_no_nesting(unit: str) -> None:
-    text = {"$x?a": "$x" + "?a" * 50_000, "x => f()": "x" + " => f()" * 50_000, "a[1]": "a" + "[1]" * 50_000}.get(
-        unit, unit * 50_000 + "1"
+    count = NESTING_MAX + 1
+    text = {"$x?a": "$x" + "?a" * count, "x => f()": "x" + " => f()" * count, "a[1]": "a" + "[1]" * count}.get(
+        unit, unit * count + "1"
     )
     tree = parse_query(text)
     assert ast.same_tree(tree, parse_query(print_query(tree)))

@@ -57,9 +57,14 @@ def modules() -> Mapping[str, Path]:
     return found
 
 
+@functools.cache
+def parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def imports(name: str) -> Iterator[str]:
     """Yield the modules of ours that a module imports, wherever it does."""
-    for node in ast.walk(ast.parse(modules()[name].read_text())):
+    for node in ast.walk(parse(modules()[name])):
         if isinstance(node, ast.Import):
             yield from [alias.name for alias in node.names if alias.name.split(".")[0] == "demaq"]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "demaq":
@@ -106,7 +111,7 @@ def test_no_modules_import_each_other():
 def test_a_class_has_a_name_of_its_own():
     found = defaultdict(list)
     for file in modules().values():
-        for node in ast.parse(file.read_text()).body:
+        for node in parse(file).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(file.relative_to(SOURCES / "demaq").as_posix())
 

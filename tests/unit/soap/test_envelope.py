@@ -56,7 +56,7 @@ def test_prefixes_in_the_content_keep_their_meaning():
     assert order.nsmap == {None: "urn:d", "i": "urn:i", "t": "urn:t", "p": "urn:p", "q": "urn:q"}
 
 
-def test_prefixes_that_occur_nowhere_are_left_behind():
+def test_prefixes_that_occur_nowhere_are_removed():
     text = f'<e:Envelope xmlns:e="{ENVELOPES["1.1"]}" xmlns:un="urn:used"><e:Body><unusual/></e:Body></e:Envelope>'
     assert read(text).body == "<unusual/>"
 

@@ -154,7 +154,7 @@ def test_an_answer_that_will_come_later_is_none_yet(shop):
     ("kind", "data", "words"),
     [
         ("text/xml", b"", "is empty"),
-        ("text/html", b"<html/>", "the answer is text/html and no XML"),
+        ("text/html", b"<html/>", "the response is text/html and no XML"),
         ("multipart/related; type=x", b"--x", "attachments"),
         ("text/xml", b"<html>", "line 1"),
         ("text/xml", b"<html/>", "no SOAP envelope but html"),

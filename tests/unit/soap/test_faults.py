@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -194,3 +196,13 @@ def test_the_action_stands_where_its_version_has_it(kind, header, action):
 @given(st.text(max_size=30))
 def test_any_header_at_all_can_be_looked_at(text):
     read_action(f"application/soap+xml; {text}", None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_with_subcodes_has_them_in_soap_1_2_and_the_last_as_code_in_soap_1_1(version):
+    subcodes = ["Q{urn:f}General", "Q{urn:f}Special"]
+    refusal = SoapRefusal("Client", "no", version=version, kind="authentication", subcodes=subcodes)
+    fault = back(write_refusal(refusal))
+    assert (fault.code, list(fault.subcodes)) == (("Q{urn:f}Special", []) if version == "1.1" else ("Client", subcodes))
+    again = pickle.loads(pickle.dumps(refusal))
+    assert (again.kind, again.subcodes, again.version) == ("authentication", tuple(subcodes), version)

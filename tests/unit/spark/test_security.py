@@ -67,7 +67,7 @@ def test_no_command_takes_a_secret_on_its_command_line(capsys: pytest.CaptureFix
         assert LONG not in said
 
 
-def test_settings_that_may_hold_secrets_are_told_by_their_names() -> None:
+def test_settings_that_may_hold_secrets_are_recognised_by_their_names() -> None:
     named = [SECRET, "spark.ssl.keyPassword", "spark.hadoop.fs.s3a.access.key", "spark.kubernetes.oauthToken"]
     assert [is_secret(name) for name in named] == [True] * len(named)
     assert not any([is_secret(name) for name in PROTECTED])
@@ -80,7 +80,7 @@ def test_settings_that_may_hold_secrets_are_told_by_their_names() -> None:
         ("ERROR TransportClientFactory: Exception while bootstrapping client after 2 ms\n", "another secret, or none"),
     ],
 )
-def test_a_refusal_is_told_by_what_java_logs(log: str, meaning: str) -> None:
+def test_a_refusal_is_recognised_by_what_java_logs(log: str, meaning: str) -> None:
     assert meaning in str(explain_refusal(log))
 
 

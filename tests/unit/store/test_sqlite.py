@@ -19,7 +19,7 @@ class TestSqliteStore(StoreContract):
         yield store
         store.close()
 
-    def test_a_removed_message_leaves_no_row_behind(self, store: SqliteStore):
+    def test_a_removed_message_leaves_no_row(self, store: SqliteStore):
         slices = (("s", "k"), ("t", "k"))
         store.append([new(slices=slices, entries=(("i", "v"), ("i", "w"))) for _ in range(3)])
         store.commit([Step(processed=1, resets=slices[:1]), Step(processed=2, resets=slices[1:]), Step(processed=3)])

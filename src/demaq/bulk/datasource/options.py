@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from demaq.errors import OperatorError
-from demaq.language.resolving.suggestions import describe_unknown
+from demaq.suggestions import describe_unknown
 
 READ_OPTIONS = ("store", "queue", "snapshot", "after", "all", "partitions", "types")
 STREAM_OPTIONS = ("store", "queue", "after", "maxMessagesPerTrigger", "partitions", "types")

@@ -27,16 +27,16 @@ from demaq.bulk.datasource.schema import FIXED, format_value
 from demaq.bulk.datasource.source_store import expect_queue, load_program_on, open_for_reading
 from demaq.bulk.message_sink import split_batches
 from demaq.control.client import running_node
-from demaq.engine.batch_intake import IncomingMessage, receive_all
+from demaq.engine.intake import IncomingMessage
 from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import Suggestions
 from demaq.store.location import place_of
 from demaq.store.opening import open_store
 from demaq.store.protocol import NewMessage
+from demaq.suggestions import Suggestions
 
 CHECK_ROWS_MAX = 500
 """How many rows a task checks at a time."""
@@ -82,12 +82,12 @@ class _PartitionWriter:
         queue = self._options.queue
         with open_for_reading(self._options.store) as store:
             digest, _ = load_program_on(store, self._options.store)
-            factory, evaluator = _open_intake(self._options.store, digest)
+            factory = _open_intake(self._options.store, digest)
         checked = CheckedPartition(digest)
         place = 0
         while rows := list(islice(iterator, CHECK_ROWS_MAX)):
             sent = [self._make_incoming(row) for row in rows]
-            for each, answer in zip(sent, receive_all(factory, evaluator, queue, sent, datetime.now(UTC)), strict=True):
+            for each, answer in zip(sent, factory.receive_all(queue, sent, datetime.now(UTC)), strict=True):
                 place += 1
                 if isinstance(answer, MessageError):
                     checked.refused = (place, f"{answer.kind}: {answer.message}", _abbreviate(each.body))
@@ -190,15 +190,14 @@ def _unknown_column(queue: str, column: str, known: list[str]) -> str:
 
 
 @lru_cache(PROGRAMS_KEPT)
-def _open_intake(address: str, digest: str) -> tuple[MessageFactory, SaxonEvaluator]:
+def _open_intake(address: str, digest: str) -> MessageFactory:
     """Return what checks messages of a program, compiled once in a worker."""
     with open_for_reading(address) as store:
         found, program = load_program_on(store, address)
     if found != digest:
         raise StoreError(f"the application on {place_of(address)} has changed meanwhile: write again")
     compiled = compile_program(program)
-    evaluator = SaxonEvaluator(compiled)
-    return MessageFactory(compiled.plan, evaluator), evaluator
+    return MessageFactory(compiled.plan, SaxonEvaluator(compiled))
 
 
 def _assign_requests(tasks: Iterable[CheckedPartition], batch: str) -> list[tuple[NewMessage, dict[str, str]]]:

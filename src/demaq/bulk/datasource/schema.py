@@ -156,10 +156,6 @@ def format_value(value: Any, type_name: str) -> str:
             return str(value)
 
 
-def _parse_boolean(text: str) -> bool:
-    return {"true": True, "1": True, "false": False, "0": False}[text]
-
-
 def _parse_date(text: str) -> date:
     """Return the day as it is written, without its time zone."""
     match = _DATE.match(text)
@@ -174,12 +170,8 @@ def _parse_time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _parse_base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
 _BY_TYPE: dict[type[DataType], Callable[[str], Any]] = {
-    BooleanType: _parse_boolean,
+    BooleanType: {"true": True, "1": True, "false": False, "0": False}.__getitem__,
     ByteType: int,
     ShortType: int,
     IntegerType: int,
@@ -196,4 +188,4 @@ _READERS: dict[str, Callable[[str], Any]] = {
     else _BY_TYPE[type(type_)]
     for name, type_ in _TYPES.items()
 }
-_READERS["base64Binary"] = _parse_base64
+_READERS["base64Binary"] = partial(base64.b64decode, validate=True)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 
 from demaq.errors import StoreError
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
-from demaq.language.resolving.suggestions import describe_unknown
 from demaq.store import opening
 from demaq.store.location import place_of
 from demaq.store.protocol import Store
+from demaq.store.sql_store import SqlStore
+from demaq.suggestions import describe_unknown
 
 
-@contextmanager
-def open_for_reading(address: str) -> Iterator[Store]:
-    """Yield the store, whether or not a node runs on it."""
-    store = opening.open_store_readonly(address)
-    try:
-        yield store
-    finally:
-        store.close()
+def open_for_reading(address: str) -> closing[SqlStore]:
+    """Return a context manager of the store, whether or not a node runs on it."""
+    return closing(opening.open_store_readonly(address))
 
 
 def load_program_on(store: Store, address: str) -> tuple[str, Program]:

@@ -1,8 +1,8 @@
-"""What stored messages are under a changed program: their properties, slices and index entries. No rule fires.
+"""Back-fill: compute properties, slices and index entries of stored messages under a changed program. No rule fires.
 
-A message keeps the values it has, unless they are computed only; a property it lacks is inherited from the message that
-caused it, else computed, as on the day it was enqueued. What has no place under the program is kept aside under another
-name, so that a program that brings it back finds it.
+A message keeps its properties, unless they are fixed; one that it lacks is inherited from the message that caused it,
+else computed, with the time at which the message was enqueued. A property that the program no longer declares is kept
+under another name, so that a later program that declares it again finds it.
 """
 
 from __future__ import annotations
@@ -26,93 +26,94 @@ from demaq.store.protocol import MigratedMessage, SliceKey, Store, StoredMessage
 from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES
 
 BATCH_MESSAGES = 1_000
-"""So many messages are evaluated at once."""
+"""Messages in one request to the evaluator."""
 PAGE_MESSAGES = 200
-"""So many messages of a queue are read at once."""
+"""Messages of a queue in one read."""
 EXAMPLES_MAX = 5
 FORMER = "demaq:former."
-"""What a value is called that has no place under the program: `demaq:former.customer`."""
+"""Prefix of a property that the program does not declare any more: `demaq:former.customer`."""
 
 _SYSTEM = "demaq:"
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationOutcome:
-    """What becomes of a message."""
+    """The result of migrating one message."""
 
     migrated: MigratedMessage | None
-    """None where it stays as it is."""
+    """None if it does not change."""
     failures: tuple[str, ...] = ()
-    """Values that could not be computed, and why."""
+    """Properties that could not be computed, each with the reason."""
 
 
 class Migrator(Protocol):
-    """Whoever works out what messages will be."""
+    """Computes what stored messages are under the next program."""
 
     @property
     def batch_messages(self) -> int:
-        """How many messages are worked on at once, and noted in one transaction."""
+        """How many messages are computed in one call, and noted in one transaction."""
 
     def migrate(self, messages: Sequence[StoredMessage]) -> Sequence[MigrationOutcome]:
-        """One for each message. They come in order; what those before them have become is noted where it matters."""
+        """Return one outcome for each message. Messages come in order; the results of earlier ones are noted before, if
+        these may inherit from them."""
 
 
 class Backfill:
-    """Notes what messages will be under the next version of the program, from where it was left."""
+    """Notes what messages are under the next program. Continues where an earlier run has stopped."""
 
     def __init__(self, migrator: Migrator, store: Store, digest: str, in_order: bool) -> None:
-        """With `in_order` messages are worked out when all before them are noted; without it, meanwhile."""
+        """With `in_order` messages are computed after all earlier ones were noted; without it, at the same time."""
         self._migrator = migrator
         self._store = store
         self._digest = digest
         self._in_order = in_order
         self.looked_at = 0
         self.changed = 0
-        """How many messages have other values than before."""
+        """How many messages have other properties than before."""
         self.failed = 0
-        """How many values could not be computed."""
+        """How many properties could not be computed."""
         self.examples: list[str] = []
 
     def run(
         self, queues: Collection[str], discarded: Collection[str], progress: Callable[[int], None] = lambda done: None
     ) -> None:
-        """Note what the messages of these queues will be, and that those of others are given up.
+        """Note what the messages of `queues` become, and that those of `discarded` are given up.
 
-        `progress` hears again and again how many messages were looked at since the start.
+        `progress` is called after each batch with the number of messages examined since the start.
         """
-        # Which queues are given up is said anew at every start: then the beginning is looked at again.
+        # The discarded queues may be others at every start: then the back-fill begins from the first message.
         after = self._store.migrated_until(self._digest) if not discarded else 0
         if not after:
-            self._store.note_migrated(self._digest, [], 0)  # forgets what was noted for others
+            self._store.note_migrated(self._digest, [], 0)  # deletes notes for other programs
         pages = [stored_messages(self._store, queue, after) for queue in sorted({*queues, *discarded})]
         messages = merge(*pages, key=lambda message: message.seq)
         batch = self._next(messages)
-        worked_out: tuple[list[MigratedMessage], int] | None = None
+        computed: tuple[list[MigratedMessage], int] | None = None
         with ThreadPoolExecutor(1, "demaq-backfill") as pool:
             while batch:
-                if worked_out is not None and self._in_order:
-                    self._note(worked_out)
-                    worked_out = None
-                # While these are worked out, those before them are noted and the next ones are read.
-                following = pool.submit(self._note_and_read, worked_out, messages)
+                if computed is not None and self._in_order:
+                    self._note(computed)
+                    computed = None
+                # While these are computed, the results of the batch before are noted and the next batch is read.
+                following = pool.submit(self._note_and_read, computed, messages)
                 given_up = [MigratedMessage(seq=m.seq, discarded=True) for m in batch if m.queue in discarded]
                 kept = self._migrated([message for message in batch if message.queue not in discarded])
-                worked_out = (given_up + kept, batch[-1].seq)
+                computed = (given_up + kept, batch[-1].seq)
                 self.looked_at += len(batch)
                 batch = following.result()
                 progress(self.looked_at)
-        if worked_out is not None:
-            self._note(worked_out)
+        if computed is not None:
+            self._note(computed)
 
     def _note_and_read(
-        self, worked_out: tuple[list[MigratedMessage], int] | None, messages: Iterator[StoredMessage]
+        self, computed: tuple[list[MigratedMessage], int] | None, messages: Iterator[StoredMessage]
     ) -> list[StoredMessage]:
-        if worked_out is not None:
-            self._note(worked_out)
+        if computed is not None:
+            self._note(computed)
         return self._next(messages)
 
-    def _note(self, worked_out: tuple[list[MigratedMessage], int]) -> None:
-        self._store.note_migrated(self._digest, *worked_out)
+    def _note(self, computed: tuple[list[MigratedMessage], int]) -> None:
+        self._store.note_migrated(self._digest, *computed)
 
     def _next(self, messages: Iterator[StoredMessage]) -> list[StoredMessage]:
         return list(islice(messages, self._migrator.batch_messages))
@@ -134,7 +135,7 @@ class Backfill:
 
 
 class LocalMigrator:
-    """Works out what messages will be, with an evaluator."""
+    """Computes with an evaluator of this process."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class LocalMigrator:
         old: Program | None,
         known_slicings: Collection[str],
     ) -> None:
-        """`old` is the program that was active last, if it is known; `known_slicings` are those that hold messages."""
+        """`old` is the program that was active last, if known; `known_slicings` are the slicings that have messages."""
         self._plan = plan
         self._program = plan.program
         self._evaluator = evaluator
@@ -164,7 +165,7 @@ class LocalMigrator:
         return BATCH_MESSAGES
 
     def migrate(self, messages: Sequence[StoredMessage]) -> list[MigrationOutcome]:
-        """Messages are in order, so that one comes behind the one that caused it; it may have to wait for that."""
+        # A message comes after the one that caused it, and may have to wait until that one is migrated.
         found: dict[int, MigrationOutcome] = {}
         triggers = {m.trigger for m in messages if m.trigger is not None and m.queue in self._inheriting}
         properties = self._store.next_properties(sorted(triggers)) if triggers else {}
@@ -187,12 +188,12 @@ class LocalMigrator:
             former = name.removeprefix(FORMER) if name.startswith(FORMER) else None
             if former is not None:
                 if _may_keep(declared.get(former)):
-                    kept[former] = value  # whatever was computed since
+                    kept[former] = value  # also if another value was computed since
             elif name in declared:
                 if _may_keep(declared[name]):
                     kept.setdefault(name, value)
             elif message.trigger is None and _is_of_the_system(name):
-                kept[name] = value  # a message from outside: expressions may ask for how it came
+                kept[name] = value  # a message from outside: expressions may read properties of its transport
         return PropertyRequest(
             queue=message.queue,
             document=Document(message.body),
@@ -218,7 +219,7 @@ class LocalMigrator:
         return MigrationOutcome(migrated, tuple(failures))
 
     def _set_aside(self, message: StoredMessage, answer: PropertyResult) -> dict[str, PropertyValue]:
-        """What stays of the former properties beside those that the program declares."""
+        """Return properties that are kept besides those that the program declares."""
         declared = self._declared[message.queue]
         found: dict[str, PropertyValue] = {}
         for name, value in message.properties.items():
@@ -233,7 +234,7 @@ class LocalMigrator:
         return found
 
     def _becomes_fixed(self, prop: Property) -> bool:
-        """Whether its values may have been set by somebody and are now computed only."""
+        """Return whether a property could be set explicitly before, and is fixed now."""
         before = self._old.properties.get(prop.name) if self._old is not None else None
         return prop.variant == "fixed" and before is not None and before.variant != "fixed"
 
@@ -252,7 +253,7 @@ class LocalMigrator:
         return tuple(found)
 
     def _was_released(self, message: StoredMessage, slicing: Slicing) -> bool:
-        """Whether a message that is in no slice of a slicing was in one before a reset."""
+        """Return whether a message that is in no slice of a slicing was in one before a reset."""
         if slicing.property not in message.properties and slicing.property not in system_properties(message):
             return False
         if self._old is None:
@@ -264,7 +265,7 @@ class LocalMigrator:
 
 
 def inheriting_queues(program: Program) -> frozenset[str]:
-    """Queues whose messages may have values of the messages that caused them."""
+    """Return the queues whose messages may inherit properties."""
     return frozenset(
         [
             queue
@@ -275,7 +276,7 @@ def inheriting_queues(program: Program) -> frozenset[str]:
 
 
 def stored_messages(store: Store, queue: str, after: int = 0) -> Iterator[StoredMessage]:
-    """Everything that is stored in a queue, in order."""
+    """Yield all stored messages of a queue, in order."""
     while page := store.stored(queue, after, PAGE_MESSAGES):
         yield from page
         after = page[-1].seq
@@ -286,5 +287,5 @@ def _may_keep(prop: Property | None) -> bool:
 
 
 def _is_of_the_system(name: str) -> bool:
-    """Whether a property needs no declaration."""
+    """Return whether a property needs no declaration."""
     return name.startswith(_SYSTEM) or name in ECHO_PROPERTIES or name in GATEWAY_PROPERTIES

@@ -1,7 +1,8 @@
-"""Bring an old store under a changed program: say what changes, refuse what would lose messages, fill in the rest.
+"""Migrate a store to a changed program: report differences, refuse to lose messages, back-fill the rest.
 
-Everything is noted beside the messages first and holds at once when the new version is activated. Until then the old
-program may come back; a start that was interrupted goes on where it was. A program that has not changed costs nothing.
+Results are noted in tables of their own, and all of them take effect in the transaction that activates the program.
+Until then the old program can be used again; a migration that was interrupted continues where it stopped. A program
+that has not changed costs nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from demaq.language.program.program import Program
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
 PAGE = 1000
-"""So many timers are read at once."""
+"""Timers in one read."""
 NAMED_MAX = 3
-"""So many of them are named."""
+"""How many timers a report names."""
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class AimingTimers:
 
     count: int = 0
     first: list[StoredMessage] = field(default_factory=list)
-    """Those that are due first."""
+    """The ones that are due first."""
 
     def __str__(self) -> str:
         named = [f"message {each.seq} of {each.queue}, due {_due(each):%Y-%m-%d %H:%M:%S}" for each in self.first]
@@ -46,7 +47,7 @@ class AimingTimers:
 
 
 def timers_by_target(store: Store, discarded: Collection[str]) -> dict[str, AimingTimers]:
-    """Return the timers that wait, by the queue they aim at; not those of queues that are given up themselves."""
+    """Return pending timers by the queue they aim at, without those of discarded queues."""
     found: dict[str, AimingTimers] = {}
     after: tuple[datetime, int] | None = None
     while page := store.timers(after, PAGE):
@@ -68,32 +69,32 @@ def _due(message: StoredMessage) -> datetime:
 
 
 PROGRESS_MESSAGES = 100_000
-"""After so many messages the operator hears that it goes on."""
+"""Progress is reported after so many messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """What is different from the program that was active last, and which messages that is about."""
+    """The differences from the program that was active last, and the queues whose messages change."""
 
     old: Program | None
-    """None where it is not known, or cannot be read any more: then everything may have changed."""
+    """None if it is not known or no longer compiles: then everything may have changed."""
     differences: tuple[ProgramDifference, ...]
     queues: frozenset[str] = field(default=frozenset())
-    """Queues whose messages get other properties, slices or index entries."""
+    """Queues whose messages may get other properties, slices or index entries."""
     discarded: frozenset[str] = field(default=frozenset())
-    """Queues whose messages are given up."""
+    """Queues whose messages are removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationResult:
-    """What was done to bring a store under a program."""
+    """What a migration has done."""
 
     looked_at: int = 0
-    """Messages that were looked at, in this run."""
+    """Messages that were examined in this run."""
     changed: int = 0
-    """Those of them that have got other values."""
+    """Those of them with other properties than before."""
     failed: int = 0
-    """Values that could not be computed."""
+    """Properties that could not be computed."""
 
 
 def migrate_store(
@@ -106,7 +107,7 @@ def migrate_store(
     choose_migrator: Callable[[LocalMigrator, Migration], Migrator] = lambda local, migration: local,
     progress: Callable[[int], None] = lambda done: None,
 ) -> MigrationResult | None:
-    """Make this the store's program before anything is processed. Return what was done; None if it was the program.
+    """Make this the program of a store, before anything is processed. Return what was done; None if it was already.
 
     `discard` names queues whose messages may be lost; without it QueueNotEmpty is raised. `tell` is called with what
     changes before it does, `progress` with how many messages were looked at. `choose_migrator` returns what computes
@@ -119,7 +120,7 @@ def migrate_store(
         return None
     migrated = MigrationResult()
     if active is not None or store.snapshot() > 0:
-        migration = find_evolution(plan, store, active[2] if active is not None else None, discard)
+        migration = find_migration(plan, store, active[2] if active is not None else None, discard)
         for difference in migration.differences:
             tell(str(difference))
         for queue, timers in sorted(timers_by_target(store, migration.discarded).items()):
@@ -132,15 +133,15 @@ def migrate_store(
             digest,
             not migration.queues.isdisjoint(inheriting_queues(plan.program)),
         )
-        migrated = _fill_in(migration, backfill, store, tell, progress)
-    maker = MessageFactory(plan, evaluator)
-    priorities = {queue: maker.priority(queue) for queue in plan.program.queues}
+        migrated = _run_backfill(migration, backfill, store, tell, progress)
+    factory = MessageFactory(plan, evaluator)
+    priorities = {queue: factory.priority(queue) for queue in plan.program.queues}
     indexes = tuple(_index_names(plan))
     store.activate(NextProgram(digest=digest, files=files, indexes=indexes, priorities=priorities), clock())
     return migrated
 
 
-def find_evolution(
+def find_migration(
     plan: Plan, store: Store, old_files: dict[str, str] | None, discard: Collection[str] = ()
 ) -> Migration:
     """Compare a program with the one that was active last. Raises QueueNotEmpty."""
@@ -164,7 +165,7 @@ def find_evolution(
     )
 
 
-def _fill_in(
+def _run_backfill(
     migration: Migration,
     backfill: Backfill,
     store: Store,
@@ -177,16 +178,16 @@ def _fill_in(
     concerned = sum([counts[queue][0] for queue in migration.queues if queue in counts])
     if concerned:
         tell(f"filling in {_messages(concerned)}")
-    told = 0
+    reported = 0
 
-    def heard(done: int) -> None:
-        nonlocal told
+    def report(done: int) -> None:
+        nonlocal reported
         progress(done)
-        if done - told >= PROGRESS_MESSAGES:
-            told = done
+        if done - reported >= PROGRESS_MESSAGES:
+            reported = done
             tell(f"{_messages(done)} looked at")
 
-    backfill.run(migration.queues, migration.discarded, heard)
+    backfill.run(migration.queues, migration.discarded, report)
     if backfill.failed:
         values = "1 value" if backfill.failed == 1 else f"{backfill.failed:,} values"
         tell(f"{values} could not be computed and will be absent:")
@@ -201,7 +202,7 @@ def _fill_in(
 
 
 def _discarded(old: Program | None, new: Program, store: Store, discard: Collection[str]) -> frozenset[str]:
-    """The queues to be given up. Raises QueueNotEmpty for one that must be and may not."""
+    """Return the queues to be discarded. Raises QueueNotEmpty if one has messages and is not named in `discard`."""
     found: set[str] = set()
     refused: list[str] = []
     for queue, (visible, unprocessed) in store.counts().items():
@@ -211,7 +212,7 @@ def _discarded(old: Program | None, new: Program, store: Store, discard: Collect
                 f"({unprocessed:,} unprocessed)"
             )
         elif old is None or queue not in old.queues or old.queues[queue].kind != new.queues[queue].kind:
-            waiting = len([m for m in stored_messages(store, queue) if _waits_in_vain(m, new.queues[queue].kind)])
+            waiting = len([m for m in stored_messages(store, queue) if _is_stuck(m, new.queues[queue].kind)])
             if not waiting:
                 continue
             before = f" was {old.queues[queue].kind}" if old is not None and queue in old.queues else ""
@@ -230,8 +231,8 @@ def _discarded(old: Program | None, new: Program, store: Store, discard: Collect
     return frozenset(found)
 
 
-def _waits_in_vain(message: StoredMessage, kind: str) -> bool:
-    """Whether a message waits for something that does not happen in a queue of this kind."""
+def _is_stuck(message: StoredMessage, kind: str) -> bool:
+    """Return whether a message waits for something that does not happen in a queue of this kind."""
     if message.retired is not None:
         return False
     waits = message.processed is None
@@ -246,9 +247,9 @@ def _waits_in_vain(message: StoredMessage, kind: str) -> bool:
 
 
 def _queues_of_properties(old: Program, new: Program, found: Iterable[ProgramDifference]) -> set[str]:
-    """Queues with messages whose properties may be others now."""
+    """Return the queues whose messages may get other properties."""
     changed = {item.name for item in found if item.part == "property"}
-    # What imported libraries said before is not known: their text is not kept.
+    # The former text of imported libraries is not stored.
     changed |= {p.name for p in new.properties.values() if p.module is not None and new.modules[p.module].libraries}
     while True:
         queues = {q for name in changed for program in (old, new) for q in _property_queues(program, name)}
@@ -264,7 +265,7 @@ def _queues_of_properties(old: Program, new: Program, found: Iterable[ProgramDif
 
 
 def _queues_of_slicings(old: Program, new: Program, store: Store, found: Iterable[ProgramDifference]) -> set[str]:
-    """Queues with messages that enter or leave slices."""
+    """Return the queues whose messages may enter or leave slices."""
     changed = {item.name for item in found if item.part == "slicing"}
     if not set(store.slicings()) <= {*old.slicings, *new.slicings}:
         return set(new.queues)  # left by a program before the last one
@@ -293,7 +294,7 @@ def _files(program: Program) -> dict[str, str]:
 
 
 def _digest(program: Program, files: dict[str, str]) -> str:
-    """The same for the same program, libraries included, under the same version of Demaq: it decides on indexes."""
+    """Return a digest of program and libraries, and of the version of Demaq, which decides on indexes."""
     trees = [tree for module in program.modules for tree in module.libraries]
     libraries = {str(Path(tree.at.file).resolve()): tree.at.source.text for tree in trees}
     whole = hashlib.sha256(__version__.encode())
@@ -306,7 +307,7 @@ def _load(files: dict[str, str] | None) -> Program | None:
     try:
         return load_program_texts(files) if files is not None else None
     except ProgramError:
-        return None  # its language, or a file it refers to, is no longer what it was
+        return None  # the language, or a file that it refers to, has changed
 
 
 def _messages(count: int) -> str:

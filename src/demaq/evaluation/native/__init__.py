@@ -1,1 +1,1 @@
-"""Simple rules at work: what `demaq.compiler.emit.python` has translated, run on lxml's trees."""
+"""Evaluate native rules: what `demaq.compiler.emit.python` has translated, run on lxml's trees."""

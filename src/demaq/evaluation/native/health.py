@@ -1,4 +1,4 @@
-"""How native rules fare: how often they answer, give up or fail, and which are left to Saxon because of that."""
+"""Count how often native rules succeed, fall back to Saxon or fail; leave queues to Saxon because of that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NativeReport:
     at: Location | None
     description: str
     message: str = ""
-    """The message it is about, where the results differ."""
+    """The message, if the results differ."""
     native: str = ""
     saxon: str = ""
 
@@ -43,13 +43,13 @@ def log_report(report: NativeReport) -> None:
 
 
 class NativeHealth:
-    """Of the native rules of one program in one process."""
+    """The counts of one program in one process."""
 
     def __init__(self, report: Callable[[NativeReport], None] = log_report) -> None:
         self.report = report
         """Called for the first exception of a rule, and when its queue is left to Saxon."""
         self.answers = 0
-        """How many messages native rules have answered."""
+        """How many messages native rules have evaluated."""
         self.fallbacks = 0
         """How many they have left to Saxon."""
         self.faults: Counter[tuple[str, str]] = Counter()
@@ -58,14 +58,14 @@ class NativeHealth:
         """Queues that are left to Saxon, with the reason."""
 
     def note_difference(self, difference: NativeReport) -> None:
-        """An answer that is not Saxon's: native rules are not trusted with the queue any more."""
+        """Leave a queue to Saxon because a result differs from Saxon's."""
         first = difference.queue not in self.withdrawn
         self.withdrawn.setdefault(difference.queue, f"rule {difference.rule} differs from Saxon")
         if first:
             self.report(difference)
 
     def note_fault(self, queue: str, rule: str, at: Location | None, error: Exception) -> None:
-        """An exception that no native rule should raise. The message goes to Saxon."""
+        """Count an exception that no native rule should raise."""
         self.faults[queue, rule] += 1
         count = self.faults[queue, rule]
         said = f"{type(error).__name__}: {error}"

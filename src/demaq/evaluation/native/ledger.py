@@ -1,4 +1,4 @@
-"""What a node knows about native rules in all of its evaluator processes."""
+"""What a node knows about native rules in all of its worker processes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from demaq.evaluation.native.health import NativeReport, log_report
 from demaq.records import record
 
 REPORTS_MAX = 20
-"""So many of the latest reports are kept, with the messages they are about."""
+"""How many of the latest reports are kept, with their messages."""
 SHOWN_CHARACTERS_MAX = 10_000
-"""So much of a message or an outcome is kept."""
+"""How many characters of a message or an outcome are kept."""
 
 
 @record
 class NativeNotes:
-    """What has happened in a process since it was last asked."""
+    """What has happened in a process since its last notes."""
 
     answers: int = 0
     fallbacks: int = 0
@@ -25,7 +25,7 @@ class NativeNotes:
     checked: int = 0
     skipped: int = 0
     waiting: int = 0
-    """Answers that wait to be checked now."""
+    """Results that wait to be checked now."""
     reports: tuple[NativeReport, ...] = ()
     withdrawn: tuple[tuple[str, str], ...] = ()
     """Queues that are left to Saxon from now on, each with the reason."""
@@ -40,7 +40,7 @@ class NativeLedger:
         self._reports: deque[NativeReport] = deque(maxlen=REPORTS_MAX)
         self._withdrawn: dict[str, str] = {}
         self.checks_failed = False
-        """Whether a check did not come back, so that there are no more."""
+        """Whether a check did not return, so that there are no more."""
 
     def add(self, notes: NativeNotes) -> None:
         with self._lock:
@@ -55,7 +55,7 @@ class NativeLedger:
 
     @property
     def withdrawn(self) -> dict[str, str]:
-        """Queues that are left to Saxon, each with the reason: for every process."""
+        """Queues that are left to Saxon in every process, each with the reason."""
         with self._lock:
             return dict(self._withdrawn)
 
@@ -66,7 +66,7 @@ class NativeLedger:
             return {name: self._counts[name] for name in names}
 
     def status(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """Return all of it as data for JSON."""
         withdrawn, counts = self.withdrawn, self.counts
         with self._lock:
             reports = [_as_json(report) for report in self._reports]

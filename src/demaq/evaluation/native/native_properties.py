@@ -1,4 +1,4 @@
-"""Properties and index entries of new messages, where their expressions are simple."""
+"""Compute properties and index entries of new messages, if all of their expressions are native."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.queue_code import IntakeText, PropertyText, emit_intake
 from demaq.compiler.plan import Plan
 from demaq.documents import Document
-from demaq.evaluation.native.code_loader import function
 from demaq.evaluation.native.health import NativeHealth
-from demaq.evaluation.native.values import NeedsSaxon
+from demaq.evaluation.native.values import NeedsSaxon, load_function
 from demaq.messages import KEY_BYTES_MAX, PropertyValue
 
 Texts = Callable[[_Element], list[str]]
@@ -22,7 +21,7 @@ Entries = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _CompiledProperty:
     name: str
     type: str
     is_fixed: bool
@@ -31,23 +30,23 @@ class _Made:
 
 
 class NativeProperties:
-    """Of one queue."""
+    """Computes them for the messages of one queue."""
 
     def __init__(self, text: IntakeText, queue: str = "", health: NativeHealth | None = None) -> None:
-        """Raises NotSimple where Python gives up. Exceptions are counted where it is said for which queue."""
-        self._made = [_made(each) for each in text.properties]
-        self._indexes = [(number, function(entries, f"index {number}")) for number, entries in text.indexes]
+        """Exceptions are counted in `health`, if given. Raises NotTranslatable."""
+        self._made = [_compile(each) for each in text.properties]
+        self._indexes = [(number, load_function(entries, f"index {number}")) for number, entries in text.indexes]
         self._own = {each.name for each in self._made}
         self._health = health
         self._queue = queue
         self.computes = bool(self._made or self._indexes)
-        """Whether there is anything to be computed."""
+        """Whether there is anything to compute."""
         self.is_linear = text.is_linear
 
-    def told(
+    def compute(
         self, document: Document, inherited: Mapping[str, PropertyValue] | None = None
     ) -> tuple[Properties, Entries] | None:
-        """Properties and index entries of a message on which nobody has set any; None where only Saxon can tell."""
+        """Return properties and index entries of a message without explicit properties; None if it needs Saxon."""
         if not self.computes:
             return {}, ()
         root = document.plain_root
@@ -65,7 +64,7 @@ class NativeProperties:
     def properties(
         self, root: _Element, explicit: Mapping[str, Sequence[str]], parent: Mapping[str, PropertyValue]
     ) -> Properties:
-        """Of a message with some that are set on it, made in reaction to one that has others. Raises Odd."""
+        """Return the properties of a message, given its explicit ones and those of its parent. Raises NeedsSaxon."""
         found: Properties = {}
         for prop in self._made:
             text = None if prop.is_fixed else _single(explicit.get(prop.name, ()))
@@ -92,17 +91,17 @@ class NativeProperties:
 
 
 def compile_properties(queue: str, plan: Plan, health: NativeHealth) -> NativeProperties | None:
-    """That of a queue, if what is computed of its messages is simple."""
+    """Return the computation for a queue; None if an expression is not native."""
     try:
         return NativeProperties(emit_intake(queue, plan), queue, health)
     except NotTranslatable:
         return None
 
 
-def _made(text: PropertyText) -> _Made:
+def _compile(text: PropertyText) -> _CompiledProperty:
     prop = text.property
-    computed = None if text.computed is None else function(text.computed, f"property {prop.name}")
-    return _Made(prop.name, prop.type, prop.variant == "fixed", prop.variant == "inherited", computed)
+    computed = None if text.computed is None else load_function(text.computed, f"property {prop.name}")
+    return _CompiledProperty(prop.name, prop.type, prop.variant == "fixed", prop.variant == "inherited", computed)
 
 
 def _single(values: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Run simple rules: all of a queue's, or none."""
+"""Run native rules: all rules of a queue, or none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from demaq.compiler.emit.python.rule_code import RuleText
 from demaq.compiler.plan import Plan, RulePlan
 from demaq.documents import Document
 from demaq.errors import StoreError
-from demaq.evaluation.native.code_loader import function
 from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
 from demaq.evaluation.native.self_check import SelfCheck
-from demaq.evaluation.native.values import NeedsSaxon
+from demaq.evaluation.native.values import NeedsSaxon, load_function
 from demaq.evaluation.outcomes import NOTHING_READ, Enqueued, Location, Outcome, SliceReset, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
@@ -41,7 +40,7 @@ class NativeQueue:
     """The rules of a queue."""
 
     def __init__(self, text: QueueText) -> None:
-        """Raises NotSimple where Python gives up."""
+        """Raises NotTranslatable."""
         self.rules = [_rule(plan, rule) for plan, rule in text.rules]
         self.intakes = {queue: NativeProperties(intake) for queue, intake in text.intakes.items()}
         self.order = {rule.plan.rule.name: position for position, rule in enumerate(self.rules)}
@@ -52,15 +51,15 @@ def _rule(plan: RulePlan, text: RuleText) -> _Rule:
     return _Rule(
         plan=plan,
         slicing=plan.rule.target if plan.rule.on_slicing else None,
-        first=None if text.first is None else function(text.first, f"first of {name}"),
-        keys=tuple([function(keys, f"keys of {name}") for keys in text.keys]),
-        body=function(text.body, f"rule {name}"),
+        first=None if text.first is None else load_function(text.first, f"first of {name}"),
+        keys=tuple([load_function(keys, f"keys of {name}") for keys in text.keys]),
+        body=load_function(text.body, f"rule {name}"),
         makes_namespaces=text.makes_namespaces,
     )
 
 
 class _NativeRun:
-    """One message and its rules: what these ask and do."""
+    """The evaluation of the rules of one message: what they read, and their actions."""
 
     __slots__ = ("_job", "_roots", "_schemas", "_slice", "actions", "fired", "intakes", "is_bare", "message")
 
@@ -76,9 +75,9 @@ class _NativeRun:
         self.fired = outcome.fired
         self.actions = outcome.actions
         self.is_bare = not message.document.has_namespaces
-        """Whether what is made has no namespaces for sure, because nothing has any."""
+        """Whether new documents certainly have no namespaces, because nothing has any."""
 
-    # for rules
+    # called by rules
 
     def fires(self, rule: str) -> None:
         self.fired.append(rule)
@@ -127,16 +126,16 @@ class _NativeRun:
         assert self._job is not None, "a rule that reads is asked with what it reads"
         return self._roots_of(self._job.collections[name])
 
-    # for who runs them
+    # called by NativeRules
 
-    def go_on_with(self, job: Job) -> None:
-        """What a rule reads that comes next."""
+    def set_state(self, job: Job) -> None:
+        """Set the state of the rule that is run next."""
         self._job = job
         self._slice = None
         self._roots = {}
 
     def _once(self, kind: str, key: str | int | None, messages: Callable[[Job], Sequence[Message]]) -> list[_Element]:
-        """Rules ask for the same again and again."""
+        """Return the roots of messages that a rule reads, cached: rules read the same repeatedly."""
         found = self._roots.get((kind, key))
         if found is None:
             assert self._job is not None, "a rule that reads is asked with what it reads"
@@ -157,16 +156,12 @@ def _root(document: Document) -> _Element:
 
 
 class NativeRules:
-    """All simple rules of a plan, translated when they are first needed."""
+    """All native rules of a plan, translated when they are first needed."""
 
     def __init__(
-        self,
-        plan: Plan,
-        schemas: QueueSchemas,
-        health: NativeHealth,
-        self_check: SelfCheck | None = None,
+        self, plan: Plan, schemas: QueueSchemas, health: NativeHealth, self_check: SelfCheck | None = None
     ) -> None:
-        """With a self-check it is given the answers that are to be checked."""
+        """`self_check` gets the results that are due for a check."""
         self.health = health
         self._self_check = self_check
         self._plan = plan
@@ -174,19 +169,19 @@ class NativeRules:
         self._queues: dict[str, NativeQueue | None] = {}
         self._intakes: dict[str, NativeProperties | None] = {}
 
-    def received(self, arrival: PropertyRequest) -> PropertyResult | None:
-        """What a message from outside is, if that is simple."""
+    def compute_properties(self, arrival: PropertyRequest) -> PropertyResult | None:
+        """Return properties and index entries of a message from outside; None if it needs Saxon."""
         if arrival.queue not in self._intakes:
             self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self.health)
         intake = self._intakes[arrival.queue]
-        told = None if intake is None or arrival.explicit else intake.told(arrival.document, arrival.inherited)
-        if told is None:
+        found = None if intake is None or arrival.explicit else intake.compute(arrival.document, arrival.inherited)
+        if found is None:
             return None
-        properties, entries = told
+        properties, entries = found
         return PropertyResult(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
 
     def queue(self, name: str) -> NativeQueue | None:
-        """The rules of a queue, if all of them are native."""
+        """Return the rules of a queue; None if not all of them are native."""
         if name in self.health.withdrawn:
             return None
         if name not in self._queues:
@@ -204,20 +199,23 @@ class NativeRules:
         reader: StateReader,
         now: datetime,
     ) -> list[int]:
-        """Put into outcomes what the rules do with messages of their queue. Returns the positions of odd messages."""
+        """Run the rules on messages of their queue and fill in the outcomes.
+
+        Return the positions of messages that need Saxon.
+        """
         runs: dict[int, _NativeRun] = {}
         wanted: list[Wanted] = []
         waiting: list[_Rule] = []
-        odd: list[int] = []
+        fallbacks: list[int] = []
         for number, message in enumerate(messages):
             run = _NativeRun(message, outcomes[number], queue.intakes, self._schemas)
             try:
-                asked = self._asked(queue, run)
+                with_state = self._run_without_state(queue, run)
             except NeedsSaxon:
-                odd.append(number)
+                fallbacks.append(number)
                 continue
             runs[number] = run
-            for rule, keys in asked:
+            for rule, keys in with_state:
                 wanted.append(Wanted(number, message, rule.plan, keys))
                 waiting.append(rule)
         jobs: list[Job] = []
@@ -225,24 +223,24 @@ class NativeRules:
             jobs = StateBuilder(self._plan, reader).jobs(wanted)
             for job, rule in zip(jobs, waiting, strict=True):
                 number = job.message_number
-                if number in runs and not self._finished(rule, job, runs[number], outcomes[number]):
+                if number in runs and not self._run_with_state(rule, job, runs[number], outcomes[number]):
                     del runs[number]
-                    odd.append(number)
+                    fallbacks.append(number)
         if len(queue.rules) > 1 and wanted:
             for number in runs:
                 self._in_rule_order(queue, outcomes[number])
-        self.health.answers += len(messages) - len(odd)
-        self.health.fallbacks += len(odd)
+        self.health.answers += len(messages) - len(fallbacks)
+        self.health.fallbacks += len(fallbacks)
         if self._self_check is not None:
             for number in runs:
                 self._keep(self._self_check, queue, messages[number], outcomes[number], now, (number, wanted, jobs))
-        for number in odd:
+        for number in fallbacks:
             outcome = outcomes[number]
             outcome.fired, outcome.actions, outcome.reads = [], [], NOTHING_READ
         for message in messages:
-            if not message.slices:  # else it will be met again
+            if not message.slices:  # otherwise it will be read again
                 message.document.forget_tree()
-        return odd
+        return fallbacks
 
     def _keep(
         self,
@@ -253,15 +251,15 @@ class NativeRules:
         now: datetime,
         read: tuple[int, list[Wanted], list[Job]],
     ) -> None:
-        """Keep an answer that is to be checked."""
+        """Keep a result if it is due for a check."""
         number, wanted, jobs = read
         rules = [r.plan.rule.name for r in queue.rules if r.slicing is None or self._is_in(message, r.slicing)]
         if message.only_rule is None and self_check.is_due(rules):
             mine = [(each, job) for each, job in zip(wanted, jobs, strict=True) if each.number == number]
             self_check.keep(message, outcome, now, mine)
 
-    def _asked(self, queue: NativeQueue, run: _NativeRun) -> list[tuple[_Rule, list[list[str]]]]:
-        """Run the rules that need nothing but the message; the others are returned with the keys of what they need."""
+    def _run_without_state(self, queue: NativeQueue, run: _NativeRun) -> list[tuple[_Rule, list[list[str]]]]:
+        """Run the rules that need nothing but the message. Return the others with the keys of their state."""
         message = run.message
         root = _root(message.document)
         found: list[tuple[_Rule, list[list[str]]]] = []
@@ -282,7 +280,7 @@ class NativeRules:
         return found
 
     def _fault(self, rule: _Rule, run: _NativeRun, error: Exception) -> NeedsSaxon:
-        """Whatever goes wrong in a native rule is nothing that a message may suffer from."""
+        """Count an exception of a native rule. Saxon evaluates the message instead."""
         declared = rule.plan.rule
         self.health.note_fault(run.message.queue, declared.name, Location.of(declared.decl.at), error)
         return NeedsSaxon(f"an exception: {error}")
@@ -294,9 +292,9 @@ class NativeRules:
         prop = program.properties[program.slicings[slicing].property]
         return message.queue in prop.values and prop.name in message.properties
 
-    def _finished(self, rule: _Rule, job: Job, run: _NativeRun, outcome: Outcome) -> bool:
-        """Run a rule with its state. False if that is odd."""
-        run.go_on_with(job)
+    def _run_with_state(self, rule: _Rule, job: Job, run: _NativeRun, outcome: Outcome) -> bool:
+        """Run a rule with its state. Return whether that succeeded; otherwise the message needs Saxon."""
+        run.set_state(job)
         try:
             rule.body(_root(run.message.document), run)
         except NeedsSaxon:
@@ -311,6 +309,6 @@ class NativeRules:
         return True
 
     def _in_rule_order(self, queue: NativeQueue, outcome: Outcome) -> None:
-        """Rules that needed state have come later."""
+        """Sort by rule: those that needed state were run later."""
         outcome.fired.sort(key=lambda rule: queue.order[rule])
         outcome.actions.sort(key=lambda action: queue.order[action.rule])

@@ -1,4 +1,4 @@
-"""Whether rules are evaluated natively, and how often their answers are checked."""
+"""Whether rules are evaluated natively, and how often their results are checked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias, get_args
 from demaq.records import record
 
 EvaluatorName: TypeAlias = Literal["auto", "saxon"]
-"""`auto`: native rules where that is possible; `saxon`: everything by Saxon."""
+"""`auto`: native rules if possible; `saxon`: everything by Saxon."""
 EVALUATORS: tuple[EvaluatorName, ...] = get_args(EvaluatorName)
 
 FIRST_CHECKS = 100
-"""So many messages of each native rule are checked after a start."""
+"""How many messages of each native rule are checked after a start."""
 CHECK_EVERY = 1000
-"""From then on one in so many."""
+"""After these, one in so many."""
 
 
 @record
@@ -27,7 +27,7 @@ DEFAULT = NativeSettings()
 
 
 def native_settings(evaluator: EvaluatorName, check_every: int = CHECK_EVERY) -> NativeSettings:
-    """Raises a ValueError where there is no such evaluator."""
+    """Raises a ValueError if there is no such evaluator."""
     if evaluator not in EVALUATORS:
         raise ValueError(f"evaluator {evaluator!r} is not known; there are {', '.join(map(repr, EVALUATORS))}")
     if check_every < 0:

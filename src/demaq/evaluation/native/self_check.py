@@ -1,8 +1,8 @@
-"""Self-check: some answers of native rules are compared with Saxon's, when there is time for it.
+"""Self-check: compare some results of native rules with Saxon's, when there is time for it.
 
-An answer that is to be checked is kept with the message and with all state that its rules have read, so that Saxon is
-asked on the same state later. How many wait, and how large they are together, is limited: what comes when there is no
-room is skipped and counted.
+A result that is due for a check is kept with the message and with all state that its rules have read, so that Saxon
+evaluates on the same state later. Number and size of those that wait are limited; if there is no room, a result is
+skipped and counted.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from demaq.records import record
 from demaq.xml_parsers import parse_made
 
 WAITING_MAX = 200
-"""So many answers wait to be checked."""
+"""How many results may wait to be checked."""
 WAITING_CHARACTERS_MAX = 4_000_000
-"""They hold no more text than this together."""
+"""How much text they may hold in total."""
 STATE_MESSAGES_MAX = 200
-"""An answer for which more messages of state were read is not checked."""
+"""A result for which more messages of state were read is not checked."""
 BATCH_MAX = 25
-"""So many answers are checked at a time, unless they have read state."""
+"""How many results are checked at a time, unless they have read state."""
 
 Evaluate: TypeAlias = Callable[[Sequence[Message], StateReader, datetime], list[Outcome]]
-"""By Saxon alone."""
+"""Evaluates by Saxon alone."""
 
 
 class OtherState(Exception):
-    """Saxon has asked for state that the native rules have not asked for."""
+    """Saxon reads state that the native rules have not read."""
 
 
 @record
 class KeptAnswer:
-    """What native rules have answered, and all that it depends on."""
+    """A result of native rules, and all that it depends on."""
 
     message: Message
     now: datetime
@@ -55,13 +55,13 @@ class KeptAnswer:
 class AnswerDifference:
     answer: KeptAnswer
     saxon: str
-    """What Saxon has answered, or why it has not."""
+    """Saxon's result, or why there is none."""
     rule: str | None
-    """The first rule that differs, where that can be told."""
+    """The first rule that differs, if that is known."""
 
 
 class KeptState:
-    """The state that was read for one message, for whoever reads the same again."""
+    """The state that was read for one message: a StateReader for those who read the same again."""
 
     def __init__(self) -> None:
         self.slices: dict[tuple[str, str], list[Message]] = {}
@@ -90,7 +90,7 @@ class KeptState:
         of_messages = [message.document for part in messages for message in part]
         return of_messages + [document for part in self.collections.values() for document in part]
 
-    # a StateReader
+    # StateReader
 
     def queue(self, name: str) -> Sequence[Message]:
         return self._known(self.queues, name)
@@ -114,7 +114,7 @@ class KeptState:
 
 
 class SelfCheck:
-    """Answers of one process that wait to be checked."""
+    """The results of one process that wait to be checked."""
 
     def __init__(self, settings: NativeSettings) -> None:
         self._every = settings.check_every
@@ -124,13 +124,13 @@ class SelfCheck:
         self._characters = 0
         self.checked = 0
         self.skipped = 0
-        """Answers that were to be checked, and for which there was no room."""
+        """Results that were due for a check, and for which there was no room."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def is_due(self, rules: Sequence[str]) -> bool:
-        """Whether the next message that is given to these rules is checked."""
+        """Return whether the next message of these rules is due for a check, and count it."""
         if not self._every:
             return False
         due = False
@@ -140,7 +140,7 @@ class SelfCheck:
         return due
 
     def keep(self, message: Message, outcome: Outcome, now: datetime, read: Sequence[tuple[Wanted, Job]]) -> None:
-        """Keep an answer until there is time, if there is room."""
+        """Keep a result until there is time, if there is room."""
         state = KeptState() if read else None
         for wanted, job in read:
             assert state is not None
@@ -159,7 +159,7 @@ class SelfCheck:
         self._waiting.append(KeptAnswer(message=message, now=now, outcome=kept, state=state, characters=characters))
 
     def run(self, evaluate: Evaluate) -> list[AnswerDifference]:
-        """Check some of those that wait, those who have waited longest first. Returns where Saxon answers otherwise."""
+        """Check some of those that wait, the oldest first. Return those that differ from Saxon's."""
         answers = self._next()
         self.checked += len(answers)
         if not answers:
@@ -176,7 +176,7 @@ class SelfCheck:
         ]
 
     def _next(self) -> list[KeptAnswer]:
-        """One that has read state, or several that have not, of one time."""
+        """Return one that has read state, or several of one time that have not."""
         found: list[KeptAnswer] = []
         while self._waiting and len(found) < BATCH_MAX:
             answer = self._waiting[0]
@@ -190,7 +190,7 @@ class SelfCheck:
 
 
 def describe_outcome(outcome: Outcome) -> tuple[Any, ...]:
-    """Equal for outcomes that are equal: documents may be written in different ways."""
+    """Return a value that is equal for equal outcomes, however their documents are written."""
     return (
         outcome.fired,
         [_describe_action(action) for action in outcome.actions],
@@ -199,7 +199,7 @@ def describe_outcome(outcome: Outcome) -> tuple[Any, ...]:
 
 
 def show_outcome(outcome: Outcome) -> str:
-    """An outcome for a reader."""
+    """Return an outcome as text for people."""
     lines = [f"fired: {', '.join(outcome.fired) or 'no rule'}"]
     for action in outcome.actions:
         if isinstance(action, Enqueued):
@@ -219,7 +219,7 @@ def _describe_action(action: Any) -> tuple[Any, ...]:
 
 
 def _canonical(text: str) -> bytes:
-    """Equal for documents that are equal."""
+    """Return a text that is equal for equal documents."""
     tree = parse_made(text).getroottree()
     try:
         return bytes(etree.tostring(tree, method="c14n"))
@@ -228,7 +228,7 @@ def _canonical(text: str) -> bytes:
 
 
 def _differing_rule(one: Outcome, other: Outcome) -> str | None:
-    """The first rule whose part is not the same in both; None where only the order differs."""
+    """Return the first rule whose part is not the same in both; None if only the order differs."""
     for rule in dict.fromkeys([part[0] for part in _parts(one) + _parts(other)]):
         if [part for part in _parts(one) if part[0] == rule] != [part for part in _parts(other) if part[0] == rule]:
             return str(rule)
@@ -236,7 +236,7 @@ def _differing_rule(one: Outcome, other: Outcome) -> str | None:
 
 
 def _parts(outcome: Outcome) -> list[tuple[Any, ...]]:
-    """All that rules contribute to an outcome, each part with the name of its rule first."""
+    """Return all that rules contribute to an outcome, each part with the name of its rule first."""
     fired = [(rule, "fired") for rule in outcome.fired]
     actions = [_describe_action(action) for action in outcome.actions]
     return [*fired, *actions, *[(error.rule, error.code) for error in outcome.errors]]

@@ -1,4 +1,4 @@
-"""What translated expressions call. Whatever they cannot say exactly is `NeedsSaxon`: then Saxon is asked.
+"""The functions that translated expressions call. What they cannot compute exactly they leave to Saxon: `NeedsSaxon`.
 
 Elements are those of plain documents: they hold elements, attributes and text, and nothing else.
 """
@@ -8,20 +8,25 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from types import FunctionType
 from typing import Any, TypeVar
 
 from lxml.etree import _Element
 
+from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.xml_parsers import file_parser
 
 
 class NeedsSaxon(Exception):
-    """Something that simple rules leave to Saxon."""
+    """Raised for what native rules leave to Saxon."""
 
 
 T = TypeVar("T")
+
+CHARACTERS_MAX = 50_000
+"""Compiling a longer text would take longer than it saves."""
 
 _SPACE = " \t\r\n"
 _SPACES = re.compile(f"[{_SPACE}]+")
@@ -29,7 +34,7 @@ _DOUBLE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 DIGITS_MAX = 18
-"""So many digits are handled exactly by whoever handles decimals."""
+"""Decimals with so many digits are exact in Python and in Saxon."""
 _SPECIAL = ("INF", "+INF", "-INF", "NaN")
 _PLAIN_MIN, _PLAIN_MAX = 1e-6, 1e6
 """Doubles between these are written without an exponent."""
@@ -60,18 +65,18 @@ def attribute(element: _Element, name: str) -> list[str]:
 
 
 def texts_in(element: _Element) -> list[str]:
-    """The text nodes among the children of an element."""
+    """Return the text nodes among the children of an element."""
     return [text for text in [element.text, *[child.tail for child in element]] if text]
 
 
 def string_of(element: _Element) -> str:
     if len(element):
-        return "".join(element.itertext())  # type: ignore[arg-type]
+        return "".join(element.itertext())
     return element.text or ""
 
 
 def ordered(elements: list[_Element]) -> list[_Element]:
-    """Elements of one document in its order, each once."""
+    """Return elements of one document in its order, each once."""
     wanted = set(elements)
     if len(wanted) <= 1:
         return elements[:1]
@@ -89,12 +94,12 @@ def ordered(elements: list[_Element]) -> list[_Element]:
 
 
 def merged(groups: list[list[_Element]]) -> list[_Element]:
-    """Elements that are in order in their groups, all together."""
+    """Return the elements of all groups in document order; each group is in order."""
     return groups[0] if len(groups) == 1 else ordered([element for group in groups for element in group])
 
 
 def side_by_side(elements: list[_Element]) -> list[_Element]:
-    """Elements in document order, none of which may be inside another."""
+    """Return elements in document order. Raises NeedsSaxon if one is inside another."""
     known = set(elements)
     if len(known) < len(elements) or any([outer in known for each in elements for outer in each.iterancestors()]):
         raise NeedsSaxon("elements inside each other")
@@ -102,7 +107,7 @@ def side_by_side(elements: list[_Element]) -> list[_Element]:
 
 
 def siblings(elements: Iterable[_Element]) -> list[list[_Element]]:
-    """Elements by their parents."""
+    """Return elements grouped by their parents."""
     groups: dict[_Element | None, list[_Element]] = {}
     for element in elements:
         groups.setdefault(element.getparent(), []).append(element)
@@ -143,7 +148,7 @@ def double(text: str) -> float:
         value = float(text)
     except ValueError:
         raise NeedsSaxon("no number") from None
-    # What Python takes for a number and XQuery does not, or not for this one. XML has no other white space inside.
+    # Python accepts more than XQuery, or reads it as another number. XML has no other white space inside.
     if not text.isascii() or "_" in text or not math.isfinite(value) or _is_negative_zero(value):
         raise NeedsSaxon("no ordinary number")
     return value
@@ -165,7 +170,7 @@ def boolean_text(text: str) -> str:
 
 
 def decimal_text(text: str) -> str:
-    """A decimal as XQuery writes it."""
+    """Return a decimal as XQuery writes it."""
     bare = text.strip(_SPACE)
     if len(bare) > DIGITS_MAX or not _DECIMAL.fullmatch(bare):
         raise NeedsSaxon("no decimal, or a long one")
@@ -174,7 +179,7 @@ def decimal_text(text: str) -> str:
 
 
 def double_text(value: float) -> str:
-    """A double as XQuery writes it."""
+    """Return a double as XQuery writes it."""
     if not math.isfinite(value) or _is_negative_zero(value):
         raise NeedsSaxon("no ordinary number")
     if value == 0:
@@ -196,7 +201,7 @@ def double_text(value: float) -> str:
 
 
 def number_text(value: float) -> str:
-    """An integer or a double as XQuery writes it."""
+    """Return an integer or a double as XQuery writes it."""
     return str(value) if isinstance(value, int) else double_text(value)
 
 
@@ -205,7 +210,7 @@ def is_true_number(value: float) -> bool:
 
 
 def comparable(value: float) -> float:
-    """A number that is compared with one of another type, or of none: then -0 is less than 0 for Saxon."""
+    """Return a number that is compared with an untyped one or one of another type: then Saxon has -0 less than 0."""
     if isinstance(value, int):
         if abs(value) > _EXACT_MAX:
             raise NeedsSaxon("an integer that no double may be equal to")
@@ -219,7 +224,7 @@ def _is_negative_zero(value: float) -> bool:
 
 
 def certain_double(value: float) -> float:
-    """The sum of something, which is computed with beside a decimal."""
+    """Return a sum that is an operand together with a decimal. Raises NeedsSaxon for an integer."""
     if isinstance(value, int):
         raise NeedsSaxon("an integer where a double was expected")
     return value
@@ -234,14 +239,14 @@ def min_double(values: Sequence[float]) -> float:
 
 
 def _ordinary(values: Sequence[float]) -> Sequence[float]:
-    """Numbers that have one order."""
+    """Return numbers for which Python and Saxon have the same order."""
     if any([math.isnan(value) or _is_negative_zero(value) for value in values]):
         raise NeedsSaxon("no ordinary number")
     return values
 
 
 def total(values: Sequence[float]) -> float:
-    """One after the other: Python's own sum makes up for what is lost between. Of none it is an integer."""
+    """Return the sum, added one by one: Python's own sum corrects rounding errors. The sum of none is an integer."""
     if not values:
         return 0
     found = values[0]  # the sum of one is that one, also of -0
@@ -259,7 +264,7 @@ def any_unequal(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def entries(values: Iterable[str]) -> list[str]:
-    """What an index has of a message: every value as a string, and as a number where it is one."""
+    """Return the index entries of values: each as a string, and also as a number if it is one."""
     found: dict[str, None] = {}
     for value in values:
         found["s" + value] = None
@@ -284,7 +289,7 @@ def with_attribute(element: _Element, name: str, value: str) -> _Element:
 def with_attributes(element: _Element, name: str, values: Iterable[str]) -> _Element:
     for value in values:
         if len(element) or element.text or element.get(name) is not None:
-            raise NeedsSaxon("an attribute behind other content, or one that is there")
+            raise NeedsSaxon("an attribute after other content, or one that is there")
         element.set(name, value)
     return element
 
@@ -319,7 +324,7 @@ def with_copies(element: _Element, children: Iterable[_Element]) -> _Element:
 
 
 def _expect_fitting(element: _Element, child: _Element) -> None:
-    """Where namespaces have other prefixes inside, lxml would put its own in their place."""
+    """Raise NeedsSaxon if namespaces have other prefixes inside: lxml would replace them by its own."""
     prefixes = {namespace: prefix for prefix, namespace in element.nsmap.items()}
     for each in child.iter():
         for prefix, namespace in each.nsmap.items():
@@ -328,7 +333,7 @@ def _expect_fitting(element: _Element, child: _Element) -> None:
 
 
 def copied(element: _Element) -> _Element:
-    """A copy with all namespaces that are in scope."""
+    """Return a copy with all namespaces that are in scope."""
     nsmap = element.nsmap
     if not nsmap:
         made: _Element = element.__copy__()  # type: ignore[attr-defined]
@@ -336,8 +341,8 @@ def copied(element: _Element) -> _Element:
             made.tail = None
         return made
     try:
-        made = new(element.tag, element.attrib, nsmap)  # type: ignore[arg-type]  # a default namespace has no prefix
-    except ValueError:  # libxml2 has a narrow notion of a URI, and parses what is none
+        made = new(element.tag, element.attrib, nsmap)
+    except ValueError:  # libxml2 accepts fewer URIs here than in its parser
         raise NeedsSaxon("a namespace that lxml does not make") from None
     made.text = element.text
     for child in element:
@@ -345,44 +350,21 @@ def copied(element: _Element) -> _Element:
     return made
 
 
-_CALLED = (
-    root_of,
-    root_named,
-    has,
-    attribute,
-    texts_in,
-    string_of,
-    ordered,
-    merged,
-    side_by_side,
-    siblings,
-    item_at,
-    at_most_one,
-    only,
-    one_text,
-    normalized,
-    double,
-    integer,
-    double_text,
-    boolean_text,
-    decimal_text,
-    total,
-    number_text,
-    is_true_number,
-    comparable,
-    certain_double,
-    max_double,
-    min_double,
-    any_equal,
-    any_unequal,
-    entries,
-    with_attribute,
-    with_attributes,
-    with_text,
-    with_made,
-    with_all,
-    with_copies,
-    copied,
-)
-CALLED: Mapping[str, Any] = {**{function.__name__: function for function in _CALLED}, "new": new}
-"""By the names that translated expressions have for them."""
+CALLED: dict[str, Any] = {
+    **{name: known for name, known in vars().items() if isinstance(known, FunctionType) and name[0] != "_"},
+    "new": new,
+}
+"""What translated expressions can call, by name: the functions of this module."""
+
+
+def load_function(text: str, name: str) -> Callable[..., Any]:
+    """Return the function of a translated text; the name is for profiles. Raises NotTranslatable."""
+    if len(text) > CHARACTERS_MAX:
+        raise NotTranslatable("expressions that are too long")
+    made: dict[str, Any] = {}
+    try:
+        exec(compile(text, f"<{name}>", "exec"), dict(CALLED), made)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise NotTranslatable("expressions that are nested too deeply") from error
+    found: Callable[..., Any] = made["function"]
+    return found

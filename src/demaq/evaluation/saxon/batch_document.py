@@ -1,4 +1,4 @@
-"""Messages as Saxon is given them: the records of a batch."""
+"""Write messages as the records of a batch, for Saxon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from demaq.messages import Message, PropertyValue, transport_properties
 
 
 class RecordWriter:
-    """Messages as the elements of a batch: queue, time, slices and the properties that somebody may ask for."""
+    """Writes messages as elements: queue, time, slices and the properties that rules may read."""
 
     def __init__(self, compiled: CompiledProgram) -> None:
         self.program = compiled.plan.program
@@ -25,7 +25,7 @@ class RecordWriter:
         self._quoted = {name: quoteattr(name) for name in self.program.queues}
 
     def batch(self, messages: Sequence[Message], now: datetime, is_inside: bool) -> str:
-        """One after the other; with `is_inside` their documents stand in them."""
+        """Return a batch of messages; with `is_inside` the records contain the documents."""
         time = now.isoformat()
         records = [
             f'<r q={self._quoted[message.queue]} t="{time}" s="{self._slices(message)}">{self._own(message)}'
@@ -38,7 +38,7 @@ class RecordWriter:
         return "".join([property_element(name, value) for name, value in self._relevant(message).items()])
 
     def arriving(self, arrival: PropertyRequest) -> str:
-        """A new message with what its sender has set, which is marked, and the properties of the one that caused it."""
+        """Return a new message with its explicit properties, which are marked, and those of its parent."""
         explicit = arrival.explicit
         if self.program.queues[arrival.queue].kind == "echo" and "timeout" in explicit:
             given = explicit["timeout"]
@@ -50,7 +50,7 @@ class RecordWriter:
         return f"{head}{''.join(written)}<m>{arrival.document.text}</m></r>"
 
     def kept(self, arrival: PropertyRequest) -> str:
-        """A stored message with the properties it keeps, each marked with the type that it had if that is another."""
+        """Return a stored message with the properties it keeps, each marked with its former type if that is another."""
         written: list[str] = []
         for name, value in arrival.explicit.items():
             declared = self.program.properties.get(name)
@@ -73,7 +73,7 @@ class RecordWriter:
         return {**handed_on, **{name: message.properties[name] for name in asked if name in message.properties}}
 
     def _hands_transport_on(self, queue: str) -> bool:
-        """Whether something is computed of how a message came here, for a message that rules of the queue make."""
+        """Return whether properties of new messages are computed from transport properties of this queue's messages."""
         if queue not in self._transporting:
             targets = {write.queue for plan in self.plan.queues[queue].rules for write in plan.enqueues}
             values = [prop.values.get(target) for target in targets for prop in self.program.properties_of(target)]
@@ -88,7 +88,7 @@ class RecordWriter:
         return self._transporting[queue]
 
     def asked_for(self, queue: str) -> frozenset[str] | None:
-        """Properties that rules of the queue look at or hand on; None for all."""
+        """Return the properties that rules of the queue read or pass on; None for all."""
         if queue not in self._asked:
             found: set[str] = set()
             for plan in self.plan.queues[queue].rules:

@@ -1,4 +1,4 @@
-"""A plan compiled: the function items of all rules, properties and indexes, and the way back from an error."""
+"""Compile a plan with Saxon: the function items of rules, properties and indexes, and the locations of errors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from demaq.source import SourceLocation
 
 STATIC = "DQ0704"
 RUNTIME_URI = "demaq:runtime"
-"""By this we know errors that come from functions of ours."""
+"""The base URI of our own functions, by which their errors are recognised."""
 
 
 class CompiledQueue:
-    """What runs the messages of one queue."""
+    """The functions that evaluate the messages of one queue."""
 
     def __init__(self, plan: QueuePlan, compiled: CompiledProgram) -> None:
         saxon = compiled.saxon
@@ -48,7 +48,7 @@ class CompiledProgram:
         self.saxon = saxon
         self.emitter = BlockEmitter(plan)
         self.hands_nodes_on = not can_distinguish_parsed(plan.modules)
-        """Whether rules may be shown what others have just made, before it is text and parsed again."""
+        """Whether rules may get new documents as nodes, without serializing and parsing them."""
         self.functions: dict[tuple[str, str], Any] = {}
         self._blocks: dict[tuple[str, str], Block] = {}
         self._queues: dict[str, CompiledQueue] = {}
@@ -66,7 +66,7 @@ class CompiledProgram:
         self.intakes = self._intakes()
 
     def first(self, number: int) -> Any:
-        """What is asked first about a rule: the whole rule, or what can be decided before state is read."""
+        """Return the function of the first step: the whole rule, or what is decided before state is read."""
         return self.functions.get(("first", str(number))) or self.functions[("rule", str(number))]
 
     def queue(self, name: str) -> CompiledQueue:
@@ -76,7 +76,7 @@ class CompiledProgram:
         return compiled
 
     def place(self, rule: int, module: str, line: str, column: str) -> SourceLocation | None:
-        """Where in the author's text a rule went wrong, as far as Saxon tells."""
+        """Return where in the author's text a rule has failed, as far as Saxon reports it."""
         if module == RUNTIME_URI or not line or int(line) < 1:
             return None
         place = _place(self._blocks[("rule", str(rule))], int(line), int(column) if column else 1)
@@ -86,9 +86,9 @@ class CompiledProgram:
         return place
 
     def variable_failure(self, rule: int, description: str) -> tuple[str, SourceLocation] | None:
-        """Code and place of an error that ended a whole call, if it is one of a global variable that the rule may use.
+        """Return code and location of an error that ended a whole call, if a global variable of the module raised it.
 
-        Global variables depend on nothing, so one that fails does so always and with the same words.
+        Global variables depend on nothing, so one that fails always fails with the same message.
         """
         module = self.rules[rule].rule.module
         if module not in self._variable_failures:
@@ -135,12 +135,12 @@ class CompiledProgram:
         return found or [_diagnostic(block, error, block.locations[0] if block.locations else None)]
 
     def _value(self, prop: Property, queue: str) -> Any:
-        """The function that computes a property on a queue, or nothing."""
+        """Return the function that computes a property on a queue, or the empty sequence."""
         value = prop.values[queue]
         return self.saxon.empty() if value is None else self.functions[property_entry(prop, value)]
 
     def _intakes(self) -> Any:
-        """For each queue with properties or indexes: what makes those of a new message."""
+        """Return for each queue with properties or indexes the functions that compute those of a new message."""
         saxon, program = self.saxon, self.plan.program
         queries: dict[str, str] = {}
         arguments: dict[str, tuple[Any, Any]] = {}
@@ -165,7 +165,7 @@ class CompiledProgram:
 
 
 def in_dependency_order(program: Program, queue: str) -> list[Property]:
-    """The properties of a queue, each behind those that its value asks for. The checks have ruled out cycles."""
+    """Return the properties of a queue, each after those that its value reads. The checks have excluded cycles."""
     properties = {prop.name: prop for prop in program.properties_of(queue)}
     ordered: dict[str, Property] = {}
 
@@ -191,7 +191,7 @@ def compile_program(program: Program, saxon: Saxon | None = None) -> CompiledPro
 
 
 def static_check(program: Program) -> list[Diagnostic]:
-    """What only a compiler finds out about a program."""
+    """Return the errors that only compiling finds."""
     try:
         compile_program(program)
     except ProgramError as error:
@@ -207,7 +207,7 @@ def _diagnostic(block: Block, error: StaticError, fallback: SourceLocation | Non
 
 
 def _place(block: Block, line: int, column: int) -> SourceLocation | None:
-    """Saxon counts columns from 1 in the first line and from 2 in all others."""
+    """Return the location of a position. Saxon counts columns from 1 in the first line and from 2 in all others."""
     return block.map.place(line, column if line == 1 else column - 1)
 
 

@@ -1,8 +1,8 @@
-"""What Saxon says about an error at run time, for an author: words without internals, and the narrowest place.
+"""Describe Saxon's errors at run time to an author: words without internals, and the narrowest location.
 
-Saxon gives no place of its own to some errors, among them those of value comparisons (`eq`, `lt` …) and of sum(): they
-are said to be in the construct around them, or nowhere. Their words tell which kind of expression has failed. If the
-rule has one such expression there, that is the place; if it has several, it is the narrowest expression around them.
+Saxon reports no location of their own for some errors, among them those of value comparisons (`eq`, `lt` …) and of
+sum(), but that of the enclosing construct, or none. The message shows which kind of expression has failed. If the rule
+has one such expression there, that is the location; if it has several, it is the narrowest expression around them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from demaq.source import SourceLocation
 
 
 def place_in_attributes(rule: Rule, module: ModuleContext) -> SourceLocation | None:
-    """The attribute, if there is only one; the action, if all are in one; else nothing that would be certain."""
+    """Return the computed attribute, if there is only one; the action, if all are in one; else None."""
     if any([True for prolog in _prologs(module) for _ in _computed_attributes(prolog)]):
         return None
     found = list(_computed_attributes([rule.body]))
@@ -45,7 +45,7 @@ def _holds(place: SourceLocation, nodes: Sequence[ast.Node]) -> bool:
 
 
 BASE_URI = "http://demaq.invalid/"
-"""The base of relative URIs in rules, unless their module declares another. No text for people shows it."""
+"""The base of relative URIs in rules, unless their module declares another. It is removed from messages."""
 
 VALUE_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
@@ -76,7 +76,7 @@ def readable(description: str) -> str:
 def narrowest_place(
     at: SourceLocation | None, rule: Rule, module: ModuleContext, description: str
 ) -> SourceLocation | None:
-    """Return where a rule has failed, given the place that Saxon names (if any) and its words."""
+    """Return where a rule has failed, given the location that Saxon reports (if any) and its message."""
     is_culprit = _culprits(description)
     if is_culprit is None:
         return at
@@ -93,14 +93,14 @@ def narrowest_place(
 
 
 def _walk_around(body: ast.Node, at: SourceLocation | None) -> Iterator[ast.Node]:
-    """The nodes of a rule's body that are inside of a place, or all of them."""
+    """Yield the nodes of a rule's body that are inside of a location, or all of them."""
     for node in ast.walk(body):
         if at is None or (node.at.source is at.source and at.start <= node.at.start and node.at.end <= at.end):
             yield node
 
 
 def _culprits(description: str) -> Callable[[ast.Node], bool] | None:
-    """Return how to recognise expressions that may have failed with these words and have no place for Saxon."""
+    """Return a predicate for expressions that may have failed with this message; None if Saxon has located it."""
     compared = _NOT_COMPARABLE.search(description)
     if compared is not None:
         types = compared.groups()
@@ -119,7 +119,7 @@ def _culprits(description: str) -> Callable[[ast.Node], bool] | None:
 
 
 def _may_compare(node: ast.Node, types: tuple[str, ...]) -> bool:
-    """Whether a node is a value comparison whose literal operands are of these types."""
+    """Return whether a node is a value comparison whose literal operands are of these types."""
     if not isinstance(node, ast.OperatorChain) or node.operators[0] not in VALUE_COMPARISONS:
         return False
     return all([_literal_type(operand) in (None, type_) for operand, type_ in zip(node.operands, types, strict=False)])

@@ -1,7 +1,7 @@
-"""Saxon HE, hardened: queries to function items, text to nodes, and what it says is wrong.
+"""Saxon HE, hardened: compile queries to function items, parse text to nodes, translate errors.
 
-Crossing into Saxon costs a microsecond and leaks some hundred bytes, so callers cross seldom: a batch goes in as one
-document and comes back as one string.
+A call into Saxon costs a microsecond and leaks some hundred bytes, so callers make few: a batch is passed as one
+document and returned as one string.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from demaq.errors import OperatorError
 from demaq.xml_name_count import NameCount
 
 BATCH_MESSAGES_MAX = 200
-"""So many messages go in at once."""
+"""How many messages are evaluated in one call."""
 
 _FEATURE = "http://saxon.sf.net/feature/"
 _SETTINGS = {
@@ -46,7 +46,7 @@ _POSITION = re.compile(r"on line (\d+) (?:at )?column (\d+) of |at char (\d+) of
 
 @dataclass(eq=False)
 class StaticError(Exception):
-    """What Saxon found wrong with a query's text."""
+    """A static error of a query."""
 
     code: str
     message: str
@@ -55,13 +55,13 @@ class StaticError(Exception):
 
 
 class EvaluationError(Exception):
-    """Saxon gave up on a whole call: endless recursion, or worse."""
+    """A whole call has failed: infinite recursion, or worse."""
 
 
 DOCUMENTS_PER_PARSE = 200
-"""So many documents are parsed as one: where they are small it costs a fifth of parsing them one by one."""
+"""How many documents are parsed as one: for small ones it costs a fifth of parsing them one by one."""
 SMALL_MAX = 2000
-"""A text of more characters is parsed by itself, which costs less than taking it out of a larger tree."""
+"""A longer text is parsed by itself, which costs less than copying it out of a larger tree."""
 _TEXTS = f"function($all as array(*)) as xs:string {{ string-join($all?* ! serialize(.), '{SEPARATOR}') }}"
 _APART = "function($all as document-node()) as array(*) { array { for $m in $all/b/m return document { $m/node() } } }"
 
@@ -72,19 +72,19 @@ class Saxon:
     def __init__(self) -> None:
         try:
             self._processor = saxonche.PySaxonProcessor(license=False)
-        except UnicodeEncodeError as error:  # it asks where it is
+        except UnicodeEncodeError as error:  # it reads the current folder
             raise OperatorError(
                 f"rules cannot be evaluated in a folder whose name is not UTF-8: {error.object!r}"
             ) from None
         self.parsed = 0
-        """How many documents were parsed or made: the number of the last one in document order."""
+        """How many documents were parsed or constructed: the number of the last one in document order."""
         self.names = NameCount()
         for name, value in _SETTINGS.items():
             self._processor.set_configuration_property(_FEATURE + name, value)
         self._empty_map, self._apart, self._texts = self.functions(f"[map {{}}, {_APART}, {_TEXTS}]")
 
     def functions(self, query: str, uri: str = "demaq:query") -> list[Any]:
-        """The members of the array that a query evaluates to. Raises StaticError."""
+        """Return the members of the array that a query evaluates to. Raises StaticError."""
         compiler = self._processor.new_xquery_processor()
         compiler.set_query_base_uri(uri)
         try:
@@ -113,11 +113,11 @@ class Saxon:
         return text, documents
 
     def texts(self, nodes: Sequence[Any]) -> list[str]:
-        """Documents as text."""
-        return _kept_returns(self.call(self._texts, self.array(nodes))).split(SEPARATOR) if nodes else []
+        """Return documents as text."""
+        return _escape_returns(self.call(self._texts, self.array(nodes))).split(SEPARATOR) if nodes else []
 
     def parse(self, text: str) -> Any:
-        """A document node. Raises ValueError where Saxon's parser refuses the text."""
+        """Return a document node. Raises ValueError if Saxon's parser refuses the text."""
         self.names.look_at(text)
         with _quiet_stderr():
             try:
@@ -128,19 +128,19 @@ class Saxon:
                 raise ValueError(str(error).strip()) from None
 
     def documents(self, texts: Sequence[str]) -> list[Any]:
-        """The document nodes of many texts, in document order. Raises ValueError like `parse`."""
+        """Return the document nodes of many texts, in document order. Raises ValueError like `parse`."""
         found: list[Any] = []
         small: list[str] = []
         for text in texts:
             if len(text) > SMALL_MAX:
-                found += self._parsed_together(small)
+                found += self._parse_together(small)
                 found.append(self.parse(text))
                 small = []
             else:
                 small.append(text)
-        return found + self._parsed_together(small)
+        return found + self._parse_together(small)
 
-    def _parsed_together(self, texts: Sequence[str]) -> list[Any]:
+    def _parse_together(self, texts: Sequence[str]) -> list[Any]:
         found: list[Any] = []
         for start in range(0, len(texts), DOCUMENTS_PER_PARSE):
             part = texts[start : start + DOCUMENTS_PER_PARSE]
@@ -165,9 +165,6 @@ class Saxon:
     def integer(self, number: int) -> Any:
         return self._processor.make_integer_value(number)
 
-    def boolean(self, value: bool) -> Any:
-        return self._processor.make_boolean_value(value)
-
     def empty(self) -> Any:
         return self._processor.empty_sequence()
 
@@ -184,14 +181,14 @@ def _static_error(text: str) -> StaticError:
     return StaticError(match["code"] or "", re.sub(r"\s*\n\s+", " ", match["text"]), line, column)
 
 
-def _kept_returns(text: str) -> str:
-    """Carriage returns as references: between elements Saxon writes them as they are, and parsers change them."""
+def _escape_returns(text: str) -> str:
+    """Return the text with carriage returns as references: Saxon writes them literally, and parsers change them."""
     return _RETURN.sub(lambda found: found[1] or "&#13;", text) if "\r" in text else text
 
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Saxon's parser writes its complaints to the process's stderr, where nobody asked for them."""
+    """Discard what Saxon's parser writes to the process's stderr."""
     kept = os.dup(2)
     os.dup2(_NOWHERE, 2)
     try:

@@ -1,8 +1,8 @@
-"""Evaluate rules on messages: a batch goes into Saxon as one document and comes back as one string.
+"""Evaluate rules on messages: a batch is passed to Saxon as one document and returned as one string.
 
-Two steps. First every message is shown to the rules that come into question; a rule that needs nothing but the message
-is done with it then, one that needs state says whether it wants to go on and with which keys. Then state is read, and
-those are asked again with it.
+There are two steps. First the candidate rules are evaluated on every message. A rule that needs nothing but the message
+is completed; one that needs state decides whether it continues, and computes the keys of its state. Then state is read,
+and these rules are evaluated with it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from demaq.evaluation.workers.progress import Progress
 from demaq.messages import Message
 
 ROUND_MESSAGES_MAX = 500
-"""How many messages are evaluated in one round where there is one evaluator."""
+"""How many messages are evaluated in one round if there is one evaluator."""
 
 
 class _Batch(NamedTuple):
-    """Messages for Saxon: a record of each, and their documents where these are not in the records."""
+    """Messages for Saxon: a record of each, and their documents if these are not in the records."""
 
     records: Any
     nodes: Any
@@ -54,23 +54,22 @@ class SaxonEvaluator:
         progress: Progress | None = None,
         self_check: SelfCheck | None = None,
     ) -> None:
-        """Without `native` everything is left to Saxon. What it is busy with is noted in `progress`.
+        """Without `native` everything is left to Saxon. The messages of the current call are noted in `progress`.
 
-        A self-check is given native answers, and run by `check`.
+        A self-check gets native results, and is run by `check`.
         """
         self._progress = progress
         self.compiled = compiled
         self.program = compiled.plan.program
         self.schemas = QueueSchemas(self.program)
         self.records = RecordWriter(compiled)
-        self._answers = SaxonResultReader(compiled, self.schemas)
+        self._results = SaxonResultReader(compiled, self.schemas)
         self.health = NativeHealth()
-        """How native rules fare."""
         self.self_check = self_check
         self._native: NativeRules | None = None
         if native:
             self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check)
-        self._arrivals = SaxonProperties(compiled, self.records, self._answers, self._native)
+        self._saxon_properties = SaxonProperties(compiled, self.records, self._results, self._native)
         self._cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -86,13 +85,13 @@ class SaxonEvaluator:
         return self._cascades.run(messages, reader, now, deep, fold)
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        """The outcome of each message, as if it were the only one: all see the reader's state."""
+        """Return the outcome of each message, as if it were the only one: all see the reader's state."""
         outcomes = self.outcomes(messages, reader, now)
         write_texts([action.document for o in outcomes for action in o.actions if isinstance(action, Enqueued)])
         return outcomes
 
     def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        """The same, with new documents as nodes."""
+        """Return the same, with new documents as nodes."""
         outcomes = [Outcome() for _ in messages]
         by_queue: dict[tuple[str, bool], list[int]] = {}
         for number, message in enumerate(messages):
@@ -116,7 +115,7 @@ class SaxonEvaluator:
         return outcomes
 
     def _note(self, queue: str, messages: Sequence[Message]) -> None:
-        """Note which messages the next call is about."""
+        """Note the messages of the next call."""
         if self._progress is not None:
             self._progress.begin(queue, [message.seq for message in messages])
 
@@ -132,23 +131,23 @@ class SaxonEvaluator:
         outcomes: Sequence[Outcome],
         at: tuple[StateReader, datetime],
     ) -> list[int]:
-        """Have messages done that simple rules can do, all of one queue. The others are left."""
+        """Evaluate messages of one queue natively. Return those that need Saxon."""
         rules = None if self._native is None else self._native.queue(queue)
         if self._native is None or rules is None:
             return numbers
-        odd = self._native.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
-        return [numbers[n] for n in odd]
+        fallbacks = self._native.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
+        return [numbers[n] for n in fallbacks]
 
     def _run_all(
         self, name: str, messages: list[Message], outcomes: list[Outcome], reader: StateReader, now: datetime
     ) -> None:
-        """Have Saxon evaluate messages of one queue."""
+        """Evaluate messages of one queue with Saxon."""
         for start in range(0, len(messages), BATCH_MESSAGES_MAX):
             end = start + BATCH_MESSAGES_MAX
             self._run(self.compiled.queue(name), messages[start:end], outcomes[start:end], reader, now)
 
     def check(self) -> None:
-        """Compare some native answers with Saxon's. What differs is reported, and its queue is left to Saxon."""
+        """Compare some native results with Saxon's. A difference is reported, and its queue is left to Saxon."""
         if self.self_check is None:
             return
         differences = self.self_check.run(self._by_saxon)
@@ -181,13 +180,13 @@ class SaxonEvaluator:
         return outcomes
 
     def is_native(self, queue: str) -> bool:
-        """Whether the rules of a queue are simple, so that Saxon is hardly ever asked."""
+        """Return whether the rules of a queue are native, so that Saxon is hardly ever needed."""
         return self._native is not None and self._native.queue(queue) is not None
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
-        """Make the documents of stored messages, all at once and in their order: they will be met in slices.
+        """Make the documents of stored messages, all at once and in their order: they will be read in slices.
 
-        A document that is made later than others would come behind them, and they would have to be made again.
+        A document that is made later would come after the others in document order, and these had to be made again.
         """
         saxon = self.compiled.saxon
         texts = [m.document for m in sorted(messages, key=lambda m: m.seq) if m.document.node(saxon) is None]
@@ -195,58 +194,53 @@ class SaxonEvaluator:
         try:
             nodes = saxon.documents([document.text for document in texts])
         except (ValueError, EvaluationError):
-            return  # whoever evaluates them will find out which one it is
+            return  # evaluating them finds out which one it is
         finally:
             self._note_end()
         for position, (document, node) in enumerate(zip(texts, nodes, strict=True)):
             document.keep_node(saxon, node, saxon.parsed - len(nodes) + position + 1)
 
     def rules(self, message: Message) -> list[AskedRule]:
-        """The rules that a message is given to, in their order."""
+        """Return the rules that a message is given to, in their order."""
         plans = self.compiled.plan.queues[message.queue].rules
         if message.only_rule is not None:
             plans = tuple([plan for plan in plans if plan.rule.name == message.only_rule])
         return [AskedRule(name=p.rule.name, number=p.rule.number, at=Location.of(p.rule.decl.at)) for p in plans]
 
     def evaluate_rule(self, message: Message, number: int, reader: StateReader, now: datetime) -> Outcome:
-        """What one of its rules does with a message."""
+        """Return the outcome of one rule for a message."""
         outcome = Outcome(members=message.slices)
         try:
             batch = self._batch([message], now)
         except ValueError as error:
-            outcome.errors.append(self._answers.lost(number, str(error)))
+            outcome.errors.append(self._results.lost(number, str(error)))
             return outcome
         self._run_rule(self.compiled.queue(message.queue), number, batch, message, outcome, reader)
         return outcome
 
     def _run(
-        self,
-        queue: CompiledQueue,
-        messages: list[Message],
-        outcomes: list[Outcome],
-        reader: StateReader,
-        now: datetime,
+        self, queue: CompiledQueue, messages: list[Message], outcomes: list[Outcome], reader: StateReader, now: datetime
     ) -> None:
         self._note(queue.plan.queue, messages)
         try:
             batch = self._batch(messages, now)
-            answer = self._call(queue.run, *batch, queue.first_rules, self._nothing)
+            result = self._call(queue.run, *batch, queue.first_rules, self._nothing)
         except (ValueError, EvaluationError) as error:
-            if len(messages) > 1:  # find the one that it is about
+            if len(messages) > 1:  # find the message that fails
                 middle = len(messages) // 2
                 self._run(queue, messages[:middle], outcomes[:middle], reader, now)
                 self._run(queue, messages[middle:], outcomes[middle:], reader, now)
             elif isinstance(error, ValueError):
-                self._answers.fail_all(queue, outcomes[0], str(error))
+                self._results.fail_all(queue, outcomes[0], str(error))
             else:
                 self._run_rule_by_rule(queue, messages[0], outcomes[0], reader, now)
             return
-        wanted = self._answers.read(answer, outcomes)
+        wanted = self._results.read(result, outcomes)
         if wanted:
             self._run_with_state(queue, batch, messages, outcomes, wanted, reader)
 
     def _batch(self, messages: Sequence[Message], now: datetime) -> _Batch:
-        """Messages for Saxon. Raises ValueError where it cannot parse one."""
+        """Return messages for Saxon. Raises ValueError if it cannot parse one."""
         saxon = self.compiled.saxon
         kept = [message.document.node(saxon) for message in messages]
         nodes = [node for node in kept if node is not None]
@@ -255,7 +249,7 @@ class SaxonEvaluator:
         return _Batch(records, saxon.array([] if is_inside else [node for node, _ in nodes]))
 
     def _call(self, function: Any, *args: Any) -> SaxonResult:
-        """What a function of ours says. Raises an EvaluationError."""
+        """Return the result of one of our functions. Raises EvaluationError."""
         saxon = self.compiled.saxon
         first = saxon.parsed + 1
         text, nodes = saxon.call_for_documents(function, *args)
@@ -267,7 +261,7 @@ class SaxonEvaluator:
     def _run_rule_by_rule(
         self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
     ) -> None:
-        """One message on which a rule does not return: ask each rule by itself."""
+        """Evaluate each rule by itself on a message on which some rule does not return."""
         batch = self._batch([message], now)
         for number in queue.numbers:
             self._run_rule(queue, number, batch, message, outcome, reader)
@@ -277,11 +271,11 @@ class SaxonEvaluator:
     ) -> None:
         arguments = without_state(self.compiled.saxon, 1, queue.positions[number])
         try:
-            answer = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
+            result = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
         except EvaluationError as error:
-            outcome.errors.append(self._answers.lost(number, str(error)))
+            outcome.errors.append(self._results.lost(number, str(error)))
             return
-        wanted = self._answers.read(answer, [outcome])
+        wanted = self._results.read(result, [outcome])
         if wanted:
             self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
 
@@ -310,15 +304,15 @@ class SaxonEvaluator:
         results = {number: Outcome() for number in numbers}
         try:
             arguments = with_state(self.compiled.saxon, jobs, queue.positions)
-            answer = self._call(self.compiled.jobs, *batch, queue.full_rules, self._nothing, *arguments)
+            result = self._call(self.compiled.jobs, *batch, queue.full_rules, self._nothing, *arguments)
         except (ValueError, EvaluationError) as error:
             if len(jobs) > 1:
                 for job, number in zip(jobs, numbers, strict=True):
                     results.update(self._run_jobs(queue, batch, [job], [number]))
             else:
-                results[numbers[0]].errors.append(self._answers.lost(jobs[0].rule.rule.number, str(error)))
+                results[numbers[0]].errors.append(self._results.lost(jobs[0].rule.rule.number, str(error)))
             return results
-        self._answers.read(answer, [results[number] for number in numbers])
+        self._results.read(result, [results[number] for number in numbers])
         return results
 
     def _add(self, outcome: Outcome, result: Outcome, job: Job) -> None:
@@ -328,7 +322,7 @@ class SaxonEvaluator:
         outcome.reads = job.reads() if outcome.reads is NOTHING_READ else outcome.reads | job.reads()
 
     def _in_rule_order(self, queue: CompiledQueue, outcomes: list[Outcome]) -> None:
-        """Rules that needed state were asked later; put their actions where they belong."""
+        """Sort by rule: those that needed state were evaluated later."""
         order = {self.compiled.rules[number].rule.name: position for number, position in queue.positions.items()}
         for outcome in outcomes:
             outcome.fired.sort(key=lambda rule: order[rule])
@@ -338,7 +332,7 @@ class SaxonEvaluator:
     # from outside
 
     def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
-        return self._arrivals.compute_properties(arrivals)
+        return self._saxon_properties.compute_properties(arrivals)
 
     def migrate_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
-        return self._arrivals.migrate_properties(arrivals)
+        return self._saxon_properties.migrate_properties(arrivals)

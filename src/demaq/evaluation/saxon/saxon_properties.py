@@ -1,4 +1,4 @@
-"""Messages that no rule made: whether they may be stored, with their properties and index entries."""
+"""Check messages that no rule made, and compute their properties and index entries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from demaq.bisection import bisect
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.errors import MessageError
 from demaq.evaluation.native.native_rules import NativeRules
@@ -17,11 +18,11 @@ from demaq.evaluation.saxon.processor import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.evaluation.saxon.saxon_results import OURS, SaxonResultReader
 
 FAILURE_FIELDS = 7
-"""What is told about a failure behind its letter."""
+"""The number of fields after the letter of a failure."""
 
 
 class SaxonProperties:
-    """Those for the queues of one program."""
+    """Computes them for the queues of one program."""
 
     def __init__(
         self, compiled: CompiledProgram, records: RecordWriter, answers: SaxonResultReader, native: NativeRules | None
@@ -33,61 +34,53 @@ class SaxonProperties:
         plan = compiled.plan
         program = plan.program
         self._with_intake = {q for q in program.queues if program.properties_of(q) or plan.indexes_of(q)}
-        """Queues whose messages have properties or index entries to be computed."""
+        """Queues whose messages have properties or index entries to compute."""
 
     def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
         """Check messages that no rule made and compute their properties; the error for one that must be refused."""
         answers: list[PropertyResult | MessageError | None] = [None] * len(arrivals)
         if self._native is not None:
-            answers = [self._native.received(arrival) for arrival in arrivals]
-        others = iter(
-            self._in_batches([a for a, told in zip(arrivals, answers, strict=True) if told is None], self._received)
-        )
-        found = [next(others) if told is None else told for told in answers]
+            answers = [self._native.compute_properties(arrival) for arrival in arrivals]
+        others = [arrival for arrival, answer in zip(arrivals, answers, strict=True) if answer is None]
+        computed = iter(self._in_batches(others, self._received))
+        found = [next(computed) if answer is None else answer for answer in answers]
         return [self._accepted(answer) if isinstance(answer, PropertyResult) else answer for answer in found]
 
     def migrate_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
-        """What stored messages are under this program. A property that fails is left out and named in the answer.
+        """Return what stored messages are under this program. A property that fails is named in `failures`.
 
-        An error is the answer only for a message on which an expression does not return.
+        The result is an error only for a message on which an expression does not return.
         """
         return self._in_batches(arrivals, self._migrated)
 
     def _in_batches(
         self,
         arrivals: Sequence[PropertyRequest],
-        compute: Callable[[list[PropertyRequest]], list[PropertyResult | MessageError]],
+        compute: Callable[[Sequence[PropertyRequest]], list[PropertyResult | MessageError]],
     ) -> list[PropertyResult | MessageError]:
-        """Those with nothing to be computed are done at once, the others together, in halves where that fails."""
-        answers: dict[int, PropertyResult | MessageError] = {}
-        to_compute: list[int] = []
-        for number, arrival in enumerate(arrivals):
-            if arrival.explicit or arrival.queue in self._with_intake:
-                to_compute.append(number)
-            else:
-                answers[number] = PropertyResult(
-                    queue=arrival.queue, document=arrival.document, properties={}, entries=()
-                )
+        """Compute in batches, and bisect a batch that fails. Messages with nothing to compute are not in them."""
         size = BATCH_MESSAGES_MAX
-        waiting = [to_compute[start : start + size] for start in range(0, len(to_compute), size)]
-        while waiting:
-            part = waiting.pop()
-            try:
-                answers.update(zip(part, compute([arrivals[number] for number in part]), strict=True))
-            except (ValueError, EvaluationError) as error:
-                if len(part) > 1:  # find the one that it is about
-                    waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-                else:
-                    kind = "notWellFormed" if isinstance(error, ValueError) else "propertyError"
-                    answers[part[0]] = MessageError(kind, str(error))
-        return [answers[number] for number in range(len(arrivals))]
+        to_compute = [arrival for arrival in arrivals if self._has_to_compute(arrival)]
+        computed: list[PropertyResult | MessageError] = []
+        for start in range(0, len(to_compute), size):
+            computed += bisect(to_compute[start : start + size], compute, _refuse, errors=(ValueError, EvaluationError))
+        others = iter(computed)
+        return [
+            next(others)
+            if self._has_to_compute(arrival)
+            else PropertyResult(queue=arrival.queue, document=arrival.document, properties={}, entries=())
+            for arrival in arrivals
+        ]
 
-    def _received(self, arrivals: list[PropertyRequest]) -> list[PropertyResult | MessageError]:
+    def _has_to_compute(self, arrival: PropertyRequest) -> bool:
+        return bool(arrival.explicit) or arrival.queue in self._with_intake
+
+    def _received(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
         answers: list[PropertyResult | MessageError] = []
         reader = self._computed(self._compiled.intake, [self._records.arriving(arrival) for arrival in arrivals])
         for arrival in arrivals:
             mark, kind = next(reader), next(reader)
-            assert mark == "M", "every answer begins with a mark"
+            assert mark == "M", "every result begins with a mark"
             if kind == "X":
                 _, code, description, *_ = [next(reader) for _ in range(FAILURE_FIELDS)]
                 answers.append(MessageError("propertyError", readable(description), code.replace(OURS, "demaq:")))
@@ -95,12 +88,12 @@ class SaxonProperties:
                 answers.append(self._read_received(reader, arrival))
         return answers
 
-    def _migrated(self, arrivals: list[PropertyRequest]) -> list[PropertyResult | MessageError]:
+    def _migrated(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
         answers: list[PropertyResult | MessageError] = []
         reader = self._computed(self._compiled.migrate, [self._records.kept(arrival) for arrival in arrivals])
         for arrival in arrivals:
             mark, _ = next(reader), next(reader)
-            assert mark == "M", "every answer begins with a mark"
+            assert mark == "M", "every result begins with a mark"
             received = self._read_received(reader, arrival)
             failures = tuple([(next(reader), next(reader)) for _ in range(int(next(reader)))])
             answers.append(replace(received, failures=failures))
@@ -118,3 +111,8 @@ class SaxonProperties:
     def _accepted(self, received: PropertyResult) -> PropertyResult | MessageError:
         refusal = self._answers.refusal(received.queue, received.document, received.properties)
         return received if refusal is None else MessageError(*refusal)
+
+
+def _refuse(_: Sequence[PropertyRequest], error: Exception) -> list[PropertyResult | MessageError]:
+    """Return the refusal of a message that cannot be evaluated at all."""
+    return [MessageError("notWellFormed" if isinstance(error, ValueError) else "propertyError", str(error))]

@@ -1,4 +1,4 @@
-"""What Saxon says about a batch, as outcomes: fields in a string, and documents."""
+"""Read the result of a batch, fields in a string and documents, as outcomes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from demaq.source import SourceLocation
 from demaq.system_properties import UNSUITABLE_TARGETS
 
 OURS = f"Q{{{DEMAQ}}}"
-"""What codes of ours begin with."""
+"""The prefix of our own error codes."""
 _NEED = f"Q{{{RUNTIME}}}"
 
 
 class SaxonResult(NamedTuple):
-    """What Saxon says: fields, and documents that were made."""
+    """The result of a call: fields, and new documents."""
 
     fields: Iterator[str]
     documents: Iterator[Document]
 
 
 class SaxonResultReader:
-    """Answers about the rules of one program."""
+    """Reads results of the rules of one program."""
 
     def __init__(self, compiled: CompiledProgram, schemas: QueueSchemas) -> None:
         self._compiled = compiled
@@ -38,7 +38,7 @@ class SaxonResultReader:
         self._schemas = schemas
 
     def read(self, answer: SaxonResult, outcomes: list[Outcome]) -> list[tuple[int, int, list[list[str]]]]:
-        """Turn the fields of a result into outcomes. What wants state is returned: message, rule and keys."""
+        """Read the fields of a result into outcomes. Return what needs state: message, rule and keys."""
         wanted: list[tuple[int, int, list[list[str]]]] = []
         reader = answer.fields
         number = -1
@@ -91,7 +91,7 @@ class SaxonResultReader:
     def refusal(
         self, queue: str, document: Document, properties: Mapping[str, PropertyValue]
     ) -> tuple[str, str] | None:
-        """Why a queue does not take a message: the kind of error and the reason."""
+        """Return why a queue refuses a message: the kind of error and the reason; None if it accepts it."""
         problem = self._length_problem(queue, properties)
         if problem is not None:
             return "propertyError", problem
@@ -166,7 +166,7 @@ class SaxonResultReader:
         )
 
     def _fail(self, outcome: Outcome, error: RuleError) -> None:
-        """A failing rule contributes its error and none of its actions."""
+        """Record the error of a rule, which contributes none of its actions."""
         outcome.actions = [action for action in outcome.actions if action.rule != error.rule]
         outcome.fired = [rule for rule in outcome.fired if rule != error.rule]
         if not any([known.rule == error.rule for known in outcome.errors]):

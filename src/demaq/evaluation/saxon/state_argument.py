@@ -1,7 +1,7 @@
-"""State as Saxon is told of it: all documents of some jobs in one array, and for each job which of them it sees.
+"""Encode state for Saxon: all documents of some jobs in one array, and for each job which of them it sees.
 
-Documents cross over together and are parsed together. What is where are numbers, each a character of one string: Saxon
-takes that apart ten times as fast as anything it has to read. The numbers are
+Documents are passed together and parsed together. Positions are numbers, each a character of one string: Saxon decodes
+that ten times as fast as anything it has to parse. The numbers are
 
     how many lists and jobs there are
     for each list where it begins, and how many places of documents it has
@@ -25,32 +25,32 @@ from demaq.messages import Message
 
 FIRST_CHARACTER = 0x10000
 NUMBER_MAX = 0x10FFFF - FIRST_CHARACTER
-"""So many documents, lists and jobs can be told of at once, all together."""
+"""How many documents, lists and jobs can be encoded in one call."""
 
 
 def without_state(saxon: Saxon, message: int, rule: int) -> tuple[Any, ...]:
-    """The arguments for one rule on one message when nothing was read."""
+    """Return the arguments for one rule on one message, without state."""
     return _arguments(saxon, [], [], [[message, rule, 0, 0, 0, 0, 0, 0]], [])
 
 
 def with_state(saxon: Saxon, jobs: Sequence[Job], positions: Mapping[int, int]) -> tuple[Any, ...]:
-    """The arguments for jobs: the documents, and the rest. `positions` are those of rules by number.
+    """Return the arguments for jobs. `positions` has the positions of rules by number.
 
-    Raises ValueError where a document cannot be parsed, and where there are too many.
+    Raises ValueError if a document cannot be parsed, or if there are too many.
     """
     state = _ArgumentBuilder(_Shelf(saxon))
-    told = [state.job(job, positions[job.rule.rule.number]) for job in jobs]
-    return _arguments(saxon, state.shelf.nodes(), list(state.lists), told, list(state.names))
+    encoded = [state.job(job, positions[job.rule.rule.number]) for job in jobs]
+    return _arguments(saxon, state.shelf.nodes(), list(state.lists), encoded, list(state.names))
 
 
 def _arguments(
     saxon: Saxon, nodes: list[Any], lists: list[tuple[int, ...]], jobs: list[list[int]], names: list[str]
 ) -> tuple[Any, ...]:
-    told = saxon.string(_told(lists, jobs))
-    return saxon.array(nodes), told, saxon.array([saxon.string(name) for name in names])
+    numbers = saxon.string(_encode(lists, jobs))
+    return saxon.array(nodes), numbers, saxon.array([saxon.string(name) for name in names])
 
 
-def _told(lists: Sequence[Sequence[int]], jobs: Sequence[Sequence[int]]) -> str:
+def _encode(lists: Sequence[Sequence[int]], jobs: Sequence[Sequence[int]]) -> str:
     numbers = [len(lists), len(jobs)]
     at = len(numbers) + 2 * len(lists) + len(jobs) + 1
     for each in lists:
@@ -61,8 +61,8 @@ def _told(lists: Sequence[Sequence[int]], jobs: Sequence[Sequence[int]]) -> str:
         at += len(job)
     if at > NUMBER_MAX:
         raise ValueError(f"the rules are shown {at:,} documents, which are too many at once")
-    for told in (*lists, *jobs):
-        numbers += told
+    for each in (*lists, *jobs):
+        numbers += each
     return "".join([chr(FIRST_CHARACTER + number) for number in numbers])
 
 
@@ -70,7 +70,7 @@ class _ArgumentBuilder:
     def __init__(self, shelf: _Shelf) -> None:
         self.shelf = shelf
         self.lists: dict[tuple[int, ...], int] = {}
-        """Numbers of lists of places. Jobs often see the same."""
+        """Numbers of lists of positions. Jobs often see the same documents."""
         self.names: dict[str, int] = {}
         self._records: dict[str, int] = {}
 
@@ -111,7 +111,7 @@ class _ArgumentBuilder:
         ]
 
     def _collection(self, documents: Sequence[Document]) -> tuple[int, int]:
-        """The number of its list, and of its last document in document order."""
+        """Return the number of the list, and that of its last document in document order."""
         places: list[int] = []
         number = 0
         for document in documents:
@@ -120,7 +120,7 @@ class _ArgumentBuilder:
         return self._list(places), number
 
     def _places(self, messages: Sequence[Message], number: int) -> dict[str, int]:
-        """Of their documents, of which a rule may ask the order: behind those of collections, whose last is given."""
+        """Return the positions of documents, by message. In document order they come after number `number`."""
         places: dict[str, int] = {}
         for message in messages:
             places[message.id], number = self.shelf.place(message.document, number)
@@ -133,7 +133,7 @@ class _ArgumentBuilder:
         return self.names.setdefault(name, len(self.names) + 1)
 
     def _record(self, message: Message) -> int:
-        """The place of what is known about a message, as its own record would say it."""
+        """Return the position of the record with the properties of a message."""
         if message.id not in self._records:
             properties = [property_element(name, value) for name, value in message.properties.items()]
             record = Document(f'<r t="{message.created.isoformat()}">{"".join(properties)}</r>')
@@ -142,9 +142,9 @@ class _ArgumentBuilder:
 
 
 class _Shelf:
-    """Documents for Saxon, each at a place. Those that are not nodes yet are parsed at the end, all together.
+    """Documents for Saxon, each at a position. Those that are not nodes yet are parsed at the end, all together.
 
-    Saxon orders documents as they were made; one that is to come behind another is made again if need be.
+    Saxon orders documents as they were made; one that must come after another is made again if necessary.
     """
 
     def __init__(self, saxon: Saxon) -> None:
@@ -154,13 +154,13 @@ class _Shelf:
         self._to_parse: list[tuple[Document, int, int]] = []
         self._next_number = saxon.parsed + 1
 
-    def place(self, document: Document, behind: int) -> tuple[int, int]:
-        """The place of a document, counted from 1, and its number in document order, which is above the one given."""
+    def place(self, document: Document, after: int) -> tuple[int, int]:
+        """Return the position of a document, from 1, and its number in document order, greater than `after`."""
         known = self._known.get(document)
-        if known is not None and known[1] > behind:
+        if known is not None and known[1] > after:
             return known
         kept = document.node(self._saxon) if known is None else None
-        if kept is not None and kept[1] > behind:
+        if kept is not None and kept[1] > after:
             node, number = kept
         else:
             node, number = None, self._next_number

@@ -1,4 +1,4 @@
-"""The key of a slice as the store knows it, from how somebody writes it: `01` and `1` are one integer."""
+"""Convert the text of a slice key to the canonical key of the store: `01` and `1` are one integer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SliceKeys:
         self._function: Any = None
 
     def key(self, slicing: str, text: str) -> str:
-        """The key of a slice of this slicing. Raises a MessageError where the text is no value of its property."""
+        """Return the key of a slice of this slicing. Raises a MessageError if the text is no value of its property."""
         prop = self._program.properties[self._program.slicings[slicing].property]
         if prop.type == "string":
             return text

@@ -1,4 +1,4 @@
-"""Stored messages as rules see them: at a snapshot, with the properties the system sets, parsed once."""
+"""Read stored messages at a snapshot: as rules see them, with system properties, each document made once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from demaq.system_properties import REPLAY_RULE
 
 DOCUMENTS_MAX = 20_000
 DOCUMENTS_CHARACTERS_MAX = 32_000_000
-"""How many documents are kept: bodies never change, so the oldest are only forgotten to save memory."""
+"""Limits of the cache of documents. Bodies never change, so the oldest are dropped only to save memory."""
 
 
 NO_SLICES: frozenset[str] = frozenset()
 
 
 class Documents:
-    """Documents of stored messages, each made once as long as it is remembered."""
+    """A cache of the documents of stored messages."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[int, Document] = OrderedDict()
@@ -39,7 +39,7 @@ class Documents:
         return document
 
     def next_message(self, stored: StoredMessage) -> Message:
-        """One to be processed: if it is in no slice, it is not expected to be met again."""
+        """Return a message to be processed. It is not cached if it is in no slice: it will hardly be read again."""
         if stored.slices or stored.seq in self._known:
             return self.message(stored)
         return _message(stored, Document(stored.body))
@@ -65,7 +65,7 @@ def _message(stored: StoredMessage, document: Document) -> Message:
 
 
 class StoredProperties(Mapping[str, PropertyValue]):
-    """All properties of a stored message. Those that only the system knows are made when somebody asks."""
+    """All properties of a stored message. System properties are made on demand."""
 
     __slots__ = ("_all", "_stored")
 
@@ -90,7 +90,7 @@ class StoredProperties(Mapping[str, PropertyValue]):
 
 
 def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
-    """What the system knows about a message without being told."""
+    """Return the properties that the system sets on every message."""
     created = date_time(stored.created)
     size = str(size_of(stored.body))
     found = {
@@ -108,18 +108,18 @@ def system_properties(stored: StoredMessage) -> dict[str, PropertyValue]:
 
 
 def date_time(time: datetime) -> str:
-    """A time as XQuery writes it in UTC, which is also its key."""
+    """Return a time as XQuery writes it in UTC, which is also its key."""
     text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
     return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def size_of(body: str) -> int:
-    """How many bytes a message has, in UTF-8."""
+    """Return the size of a body in bytes of UTF-8."""
     return len(body) if body.isascii() else len(body.encode("utf-8"))
 
 
 class SnapshotReader:
-    """The store at a snapshot, as a round's rules read it."""
+    """A StateReader of the store at a snapshot."""
 
     def __init__(self, store: Store, snapshot: int, documents: Documents) -> None:
         self._store = store
@@ -127,7 +127,7 @@ class SnapshotReader:
         self._documents = documents
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
         self._entries: dict[tuple[int, str], Sequence[Message]] = {}
-        """What was expected."""
+        """What was prefetched by `expect`."""
 
     def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
         for slicing, keys in slices.items():

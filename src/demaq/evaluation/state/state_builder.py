@@ -1,4 +1,4 @@
-"""State for rules that need it: read through a StateReader, handed to Saxon as documents, remembered as reads."""
+"""Read the state that rules need, through a StateReader, and record what was read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from demaq.evaluation.outcomes import Outcome, Reads, StateReader
 from demaq.messages import Message, PropertyValue
 
 SCAN = "*"
-"""A key that no index can answer."""
+"""In place of a key for which no index can be used."""
 
 
 def property_element(name: str, value: PropertyValue, mark: str = "") -> str:
-    """A property in a record."""
+    """Return a property as an element of a record."""
     return f"<p {_attributes(name, value.type)}{mark}>{value.text.translate(_ESCAPED)}</p>"
 
 
@@ -56,7 +56,7 @@ class Job:
         self.entries_read: set[tuple[int, str]] = set()
 
     def messages(self) -> list[Message]:
-        """All messages the rule can meet, each once, in the order in which they were enqueued."""
+        """Return all messages that the rule can read, each once, in the order of their seqs."""
         found = {message.id: message for part in [self.slice, *self.found, *self.queues.values()] for message in part}
         found[self.message.id] = self.message
         return sorted(found.values(), key=lambda message: message.seq)
@@ -94,7 +94,7 @@ class StateBuilder:
         return [self._job(each) for each in wanted]
 
     def _expect(self, wanted: Sequence[Wanted]) -> None:
-        """Have what is far away fetched at once."""
+        """Prefetch slices and look-ups of all rules together."""
         slices: dict[str, set[str]] = {}
         entries: dict[int, tuple[Index, set[str]]] = {}
         for each in wanted:
@@ -128,11 +128,11 @@ class StateBuilder:
         return job
 
     def fetch_needed(self, job: Job, result: Outcome) -> bool:
-        """Whether the job failed for want of a queue or collection that was not known before; now it has it."""
+        """Read a queue or collection whose name the rule has computed. Return whether there was one to be read."""
         needs = [error for error in result.errors if error.kind == "need"]
         for error in needs:
             known = job.queues if error.description == "queue" else job.collections
-            assert error.code not in known, "what is there is not asked for again"
+            assert error.code not in known, "a rule asks only for what it has not got"
             if error.description == "queue":
                 self._read_queue(job, error.code)
             else:

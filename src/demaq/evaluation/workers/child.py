@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -85,7 +85,8 @@ class EvaluatorProcess:
                 )
             self._progress = Progress(shared)
         self._connection = Connection(ours.detach())
-        self._connection.send((dict(start.files), str(start.store), start.orphan_seconds, start.native))
+        with suppress(OSError):  # it has died already, as wait_until_ready will find
+            self._connection.send((dict(start.files), str(start.store), start.orphan_seconds, start.native))
         self._is_welcome = False
         """Whether the worker has replied that it is ready."""
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from demaq.bisection import bisect
 from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
@@ -226,7 +227,8 @@ class ProcessEvaluator:
             for outcome in self._ask_each(each, self._limits(1, is_patient=False)):
                 found.append(outcome)
         except EvaluatorGone as gone:
-            found.append(Outcome(deferred=str(gone)))
+            if len(found) < len(asked):  # otherwise it died after the last one
+                found.append(Outcome(deferred=str(gone)))
         if known and len(found) == known[0]:
             found.append(Outcome(deferred="it did not end before"))
         return RoundResult([*found, *[None] * (len(seqs) - len(found))])
@@ -243,16 +245,16 @@ class ProcessEvaluator:
 
     def _evaluate(self, seqs: Sequence[int], request: RoundRequest) -> list[Outcome]:
         """Evaluate messages, in halves if the process does not return."""
-        if not seqs:
-            return []
-        try:
-            found: list[Outcome] = self._ask(_alone(seqs, request), self._limits(len(seqs)))
+
+        def attempt(part: Sequence[int]) -> list[Outcome]:
+            found: list[Outcome] = self._ask(_alone(part, request), self._limits(len(part)))
             return found
-        except EvaluatorGone:
-            if len(seqs) <= 2:  # asking about one of two messages with all its rules would cost one more timeout
-                return [self._evaluate_rule_by_rule(seq, request) for seq in seqs]
-        middle = len(seqs) // 2
-        return self._evaluate(seqs[:middle], request) + self._evaluate(seqs[middle:], request)
+
+        def isolate(part: Sequence[int], _: Exception) -> list[Outcome]:
+            return [self._evaluate_rule_by_rule(seq, request) for seq in part]
+
+        # Not down to one: asking about one of two messages with all its rules would cost one more timeout.
+        return bisect(seqs, attempt, isolate, errors=EvaluatorGone, size_min=2)
 
     def _evaluate_rule_by_rule(self, seq: int, request: RoundRequest) -> Outcome:
         outcome = Outcome()
@@ -290,7 +292,7 @@ class ProcessEvaluator:
     # properties
 
     def compute_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
-        return self._in_halves(ComputeProperties, requests)
+        return self._bisect(ComputeProperties, requests)
 
     def compute_quickly(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError | None]:
         """Return None for a message that takes unusually long, so that the senders of others need not wait for it."""
@@ -305,29 +307,26 @@ class ProcessEvaluator:
                 for result in self._ask_each(ComputeEach(requests=requests[len(results) :]), limits):
                     results.append(result)
             except EvaluatorGone:
-                results.append(None)
+                if len(results) < len(requests):  # otherwise it died after the last one
+                    results.append(None)
         return results
 
     def migrate_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
-        return self._in_halves(MigrateProperties, requests)
+        return self._bisect(MigrateProperties, requests)
 
-    def _in_halves(
+    def _bisect(
         self, ask: type[ComputeProperties | MigrateProperties], requests: Sequence[PropertyRequest]
     ) -> list[PropertyResult | MessageError]:
-        if not requests:
-            return []
-        results: list[PropertyResult | MessageError]
-        try:
-            if len(requests) == 1:
-                results = self._ask_again(ask(requests=requests))
-            else:
-                results = self._ask(ask(requests=requests), self._limits(len(requests)))
+        def attempt(part: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+            asked = ask(requests=part)
+            results: list[PropertyResult | MessageError]
+            results = self._ask_again(asked) if len(part) == 1 else self._ask(asked, self._limits(len(part)))
             return results
-        except EvaluatorGone as gone:
-            if len(requests) == 1:
-                return [MessageError("propertyError", f"its properties cannot be computed: {gone}")]
-        middle = len(requests) // 2
-        return self._in_halves(ask, requests[:middle]) + self._in_halves(ask, requests[middle:])
+
+        def isolate(_: Sequence[PropertyRequest], gone: Exception) -> list[PropertyResult | MessageError]:
+            return [MessageError("propertyError", f"its properties cannot be computed: {gone}")]
+
+        return bisect(requests, attempt, isolate, errors=EvaluatorGone)
 
     def _limits(self, messages: int = 1, is_patient: bool = True) -> Limits:
         seconds = self._rule_timeout_seconds + (messages - 1) * FURTHER_MESSAGE_SECONDS
@@ -377,10 +376,10 @@ class ProcessEvaluator:
             self._replace()
             raise
         except GeneratorExit:
-            self.close()
+            self._end_process()
             raise
         if kind is ReplyKind.RESULT_RECYCLE or (kind is ReplyKind.END and answer):
-            self.close()
+            self._end_process()
 
     # native rules
 
@@ -424,7 +423,7 @@ class ProcessEvaluator:
 
     def _replace(self) -> None:
         self.replaced += 1
-        self.close()
+        self._end_process()
 
     def stop(self) -> None:
         """Kill the worker for good. A thread that waits for a reply gets an error."""
@@ -434,6 +433,12 @@ class ProcessEvaluator:
             process.kill()
 
     def close(self) -> None:
+        """End the worker for good. A thread that waits for a reply gets an error, and so does one that asks later."""
+        self.stop()
+        with self._asking:  # that thread still looks at the process
+            self._end_process()
+
+    def _end_process(self) -> None:
         self._checks_waiting = 0
         if self._process is not None:
             self._process.close()

@@ -44,7 +44,7 @@ from demaq.gateways.http.responses import (
 )
 from demaq.gateways.idempotency import request_of
 from demaq.gateways.message_intake import Intake, Receipt
-from demaq.gateways.security.authentication import ANYBODY, Authenticator, Identity
+from demaq.gateways.security.authentication import ANONYMOUS, Authenticator, Identity
 from demaq.gateways.settings import IncomingSettings
 from demaq.soap import (
     AddressingHeaders,
@@ -64,9 +64,9 @@ from demaq.soap import (
     read_envelope,
     write_fault,
 )
+from demaq.soap.addressing.answer_routes import check_connection_only
 from demaq.soap.envelope import read_block_properties
 from demaq.soap.qualified_names import SOAP_1_1, SOAP_1_2
-from demaq.store.protocol import StoredAnswer
 from demaq.store.request_names import digest_of
 
 FAULT_STATUSES = (400, 422, 504)
@@ -132,7 +132,7 @@ class IncomingGateway:
             return self._description(request)
         if request.method != "POST":
             raise Refusal(405, "messages are sent with POST", {"Allow": self._allowed})
-        identity = ANYBODY
+        identity = ANONYMOUS
         if self._settings.auth:
             found = await identify_sender(self._authenticator, self.queue, request)
             if isinstance(found, HttpAnswer):
@@ -213,15 +213,15 @@ class IncomingGateway:
                 if version is None and "soapaction" not in request.headers:
                     came_as = None  # it is no envelope, and none was declared
                 taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
-                letter = await _run_in_thread(is_large, lambda: self._parse_request(request, document, version))
-                if letter.document is not document:
+                parsed = await _run_in_thread(is_large, lambda: self._parse_request(request, document, version))
+                if parsed.document is not document:
                     document.forget_tree()
                 if taken is not None:
                     reservation.keep(taken)
             except MessageError as error:
                 hops = hops_of(request.headers.get(_HOPS_HEADER))
                 raise await self._intake.refuse(self.queue, text, error, request=name, hops=hops) from None
-            return await self._store_and_answer(request, identity, letter, name, body, reservation)
+            return await self._store_and_answer(request, identity, parsed, name, body, reservation)
         except MessageError as error:
             version = version or came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
             return _wrap_in_fault(make_fault_answer(version, error)) if version is not None else respond_to_error(error)
@@ -244,6 +244,8 @@ class IncomingGateway:
         envelope = read_envelope(document.tree)
         headers |= read_block_properties(envelope.headers)
         addressing = read_addressing(envelope.headers, envelope.version)
+        if addressing is not None:
+            check_connection_only(addressing, envelope.version)
         if self._interface is not None:
             if action is None and addressing is not None:
                 action = addressing.action
@@ -265,7 +267,7 @@ class IncomingGateway:
         )
 
     def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None, body: bytes) -> str | None:
-        """What a repeated request is known by: the name another node gives its message, or the sender's own key."""
+        """Return the name of a request that may be repeated: that of another node's message, or the sender's key."""
         other = headers.get(_MESSAGE_HEADER)
         is_from_node = other is not None and _NODE_MESSAGE.fullmatch(other) is not None
         if key is None and not is_from_node:
@@ -280,13 +282,13 @@ class IncomingGateway:
         self,
         request: Request,
         identity: Identity,
-        letter: ParsedRequest,
+        parsed: ParsedRequest,
         name: str | None,
         body: bytes,
         reservation: Reservation,
     ) -> HttpAnswer:
         headers = request.headers
-        transport = dict(letter.properties)
+        transport = dict(parsed.properties)
         transport["demaq:sender"] = identity.name or address_of(request)
         kind = headers.get("content-type")
         if kind is not None and kind.isprintable():
@@ -295,12 +297,12 @@ class IncomingGateway:
         said = headers.get(_SENDER_HEADER)
         if said is not None and said.isprintable():
             properties["Sender"] = said
-        waits = self._wants_reply(letter, headers)
+        waits = self._wants_reply(parsed, headers)
         connection = ""
         if self._may_answer:
             connection = connection_name(self.queue, name)
             transport["demaq:connection"] = connection
-        reply = self._connections.open(connection, self.queue, self._check_of(letter)) if waits else None
+        reply = self._connections.open(connection, self.queue, self._check_of(parsed)) if waits else None
         try:
             receipt = await self._intake.receive(
                 self.queue,
@@ -308,65 +310,66 @@ class IncomingGateway:
                 transport=transport,
                 properties=properties,
                 request=name,
-                document=letter.document,
+                document=parsed.document,
                 hops=hops_of(headers.get(_HOPS_HEADER)),
             )
-            letter.document.forget_tree()  # the sender may wait for long
+            parsed.document.forget_tree()  # the sender may wait for long
             reservation.keep(len(body))
             if reply is None:
-                return self._respond_accepted(letter, receipt)
+                return self._respond_accepted(parsed, receipt)
             if not receipt.is_new and name is not None:
                 known = await self._intake.read_answer(connection)
                 if known is not None:
-                    return self._respond_reply(letter, _reply(known), receipt)
+                    answered = Reply(body=known.body, is_error=known.status >= 500)
+                    return self._respond_reply(parsed, answered, receipt)
             seconds = wait_seconds(headers, self._settings.reply_seconds_max)
             found = await _wait_for_reply(reply, request, seconds)
-            return self._respond_late(letter, receipt) if found is None else self._respond_reply(letter, found, receipt)
+            return self._respond_late(parsed, receipt) if found is None else self._respond_reply(parsed, found, receipt)
         finally:
             if reply is not None:
                 self._connections.leave(connection, reply)
 
-    def _check_of(self, letter: ParsedRequest) -> Callable[[str], None]:
+    def _check_of(self, parsed: ParsedRequest) -> Callable[[str], None]:
         """Return what an answer to a request must be."""
-        interface, operation = self._interface, letter.operation
+        interface, operation = self._interface, parsed.operation
         if interface is None or operation is None:
             return lambda body: None
         return lambda body: interface.check_answer(Document(body).tree, operation)
 
-    def _wants_reply(self, letter: ParsedRequest, headers: Headers) -> bool:
-        """Whether the sender is to wait for an answer: there can be one, and he does not say that he wants none."""
+    def _wants_reply(self, parsed: ParsedRequest, headers: Headers) -> bool:
+        """Return whether the sender is to wait for an answer: there can be one, and the sender does not decline it."""
         if not self._may_answer or prefers_no_answer(headers):
             return False
-        return letter.operation is None or not letter.operation.is_one_way
+        return parsed.operation is None or not parsed.operation.is_one_way
 
     # answers
 
-    def _respond_accepted(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+    def _respond_accepted(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
         answer = make_accepted(receipt.message)
-        if letter.version is None:
+        if parsed.version is None:
             return answer
         return HttpAnswer(status=202, headers=answer.headers)
 
-    def _respond_late(self, letter: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+    def _respond_late(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
         if self._settings.late == "accepted":
-            return self._respond_accepted(letter, receipt)
+            return self._respond_accepted(parsed, receipt)
         reason = Refusal(504, "the application has not answered in time", {ID_HEADER: str(receipt.message)})
-        return _respond_plain(reason, "timeout") if letter.version is None else _respond_refused(letter.version, reason)
+        return _respond_plain(reason, "timeout") if parsed.version is None else _respond_refused(parsed.version, reason)
 
-    def _respond_reply(self, letter: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
+    def _respond_reply(self, parsed: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
         headers = {ID_HEADER: str(receipt.message)}
-        version = letter.version
+        version = parsed.version
         if version is None:
             return HttpAnswer(
                 status=500 if reply.is_error else 200, body=reply.body.encode(), content_type=XML, headers=headers
             )
         blocks: tuple[str, ...] = ()
-        if letter.addressing is not None:
-            blocks = make_answer_headers(letter.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
+        if parsed.addressing is not None:
+            blocks = make_answer_headers(parsed.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
         if reply.is_error:
             data = write_fault(version, "Server", _error_text(reply.body), reply.body, blocks)
             return HttpAnswer(status=500, body=data, content_type=content_type(version), headers=headers)
-        answer = make_answer(letter.operation, reply.body, version, blocks)
+        answer = make_answer(parsed.operation, reply.body, version, blocks)
         return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
 
     def _find_soap_version(self, headers: Mapping[str, str]) -> str | None:
@@ -399,17 +402,13 @@ def _respond_plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
     return make_refusal(error.status, kind, error.reason, error.headers)
 
 
-def _reply(known: StoredAnswer) -> Reply:
-    return Reply(body=known.body, is_error=known.status >= 500)
-
-
 def _error_text(body: str) -> str:
     description = parse_document(body).tree.findtext("description")
     return description or "the request could not be processed"
 
 
 async def _run_in_thread(is_large: bool, act: Callable[[], T]) -> T:
-    """Run in a thread what takes long."""
+    """Return the result of a function, which is run in a thread if it takes long."""
     return await asyncio.to_thread(act) if is_large else act()
 
 

@@ -1,4 +1,4 @@
-"""A request whose headers are found at once: each is asked about a dozen of them, and most are not there."""
+"""A request with a dict of its headers: a dozen are looked up in each request, and most are not there."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class QuickRequest(Request):
 
 
 def address_of(request: Request) -> str:
-    """Of the machine that a request comes from."""
+    """Return the address of the client."""
     client = request.scope["client"]
     return client[0] if client else ""
 
 
 class _QuickHeaders(Headers):
-    """Starlette walks over all of them for each question. Names are asked for in small letters."""
+    """Starlette scans all headers for each look-up. Names are looked up in lower case."""
 
     def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
         super().__init__(raw=raw)

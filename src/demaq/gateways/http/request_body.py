@@ -177,7 +177,7 @@ def expect_xml(request: Request) -> None:
 
 
 def text_of(body: bytes, content_type: str | None) -> bytes | str:
-    """The body, as text where its content type names an encoding: that counts more than what the document says."""
+    """Return the body, as text if its content type names an encoding, which overrides that of the document."""
     charset = _parameters(content_type).get("charset")
     if charset is None or body.startswith(_BOMS) or charset.lower() in ("utf-8", "utf8"):
         return body
@@ -191,7 +191,7 @@ def text_of(body: bytes, content_type: str | None) -> bytes | str:
 
 
 def header_properties(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers as properties of the message: `demaq:header.Content-Language`."""
+    """Return headers as properties of the message: `demaq:header.Content-Language`."""
     joined: dict[str, str] = {}
     for name, value in headers:
         if name not in NOT_PROPERTIES:

@@ -98,7 +98,7 @@ def _expect_framing(version: str, headers: dict[bytes, bytes]) -> None:
 
 
 def _expect_target(method: bytes, target: bytes) -> bytes | None:
-    """RFC 9112, 3.2: a path, or an address whose host counts more than the header."""
+    """Return the host of an absolute target, which overrides the header (RFC 9112, 3.2); None for a path."""
     if len(target) > TARGET_BYTES_MAX:
         raise BadHead(414, f"the target of a request has at most {TARGET_BYTES_MAX:,} bytes")
     if method == b"CONNECT":

@@ -1,4 +1,4 @@
-"""Answers to senders: statuses, and documents that say the same to programs and people."""
+"""Responses to senders: statuses, and documents for programs and people."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def make_refusal(status: int, kind: str, reason: str, headers: Mapping[str, str]
 
 
 def refusal_text(kind: str, reason: str) -> str:
-    """As an error message begins, so that a program reads both alike."""
+    """Return a document that begins like an error message, so that a program reads both alike."""
     return f"<error><{kind}/><code>demaq:{kind}</code><description>{escape(_plain(reason))}</description></error>"
 
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from demaq.errors import OperatorError
-from demaq.gateways.counters import Requests
+from demaq.gateways.counters import ResultCounts
 from demaq.gateways.http.http_protocol import CarefulProtocol
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import QuickRequest
@@ -44,7 +44,7 @@ class HttpServer:
         pages: Mapping[str, Page],
         listener: socket.socket,
         tls: ssl.SSLContext | None,
-        requests: Requests,
+        requests: ResultCounts,
     ) -> None:
         """`gateways` and `pages` are by path; `requests` counts those for gateways."""
         self._gateways = gateways
@@ -98,7 +98,7 @@ class HttpServer:
             _log.exception("a request at %s failed", path)
             answer = make_refusal(500, "systemError", "the node has failed; nothing is known about the message")
         if gateway is not None:
-            self._requests.add(gateway.queue, answer.status, time.perf_counter() - began)
+            self._requests.add(gateway.queue, str(answer.status), time.perf_counter() - began)
         await _send(answer, request, body, send)
 
     async def _page(self, request: Request, path: str) -> HttpAnswer:
@@ -151,7 +151,7 @@ async def _send(answer: HttpAnswer, request: Request, body: _Receiving, send: Se
 
 
 def _has_short_body(request: Request) -> bool:
-    """Whether it is no trouble to read the rest of a request. Who waits to be asked for it is not asked."""
+    """Return whether the rest of a request is short. A client that waits for `100 Continue` has not sent it."""
     if "transfer-encoding" in request.headers or "expect" in request.headers:
         return False
     size = request.headers.get("content-length", "0")

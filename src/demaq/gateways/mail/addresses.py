@@ -36,7 +36,7 @@ class Mailto:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Everybody who gets the mail, each once."""
+        """Return all recipients of the mail, each once."""
         return tuple(dict.fromkeys([*self.to, *self.cc]))
 
 
@@ -46,7 +46,7 @@ def is_mailto(uri: str) -> bool:
 
 
 def read_mailto(uri: str) -> Mailto:
-    """Raises a MessageError of kind routing if it is no address."""
+    """Return the parts of a `mailto:`. Raises a MessageError of kind routing if it is none."""
     if not is_mailto(uri):
         raise _make_error(f"{_shorten(uri)} is no mail address: it must begin with mailto:")
     names, _, options = uri[len(_SCHEME) :].partition("?")
@@ -66,7 +66,7 @@ def read_mailto(uri: str) -> Mailto:
                 f"{_shorten(name)} is no part of a mailto: address that can be used: there are to, cc, subject"
             )
     if not to:
-        raise _make_error(f"{_shorten(uri)} names nobody")
+        raise _make_error(f"{_shorten(uri)} names no recipient")
     if len(to) + len(cc) > ADDRESSES_MAX:
         raise _make_error(f"the mail has more than {ADDRESSES_MAX} recipients")
     return Mailto(to=tuple(to), cc=tuple(cc), subject=subject)
@@ -88,7 +88,7 @@ def expect_one_line(what: str, text: str) -> str:
 
 
 def normalise_address(address: str) -> str:
-    """What addresses have in common that are one: no matter of capitals, quotes, or how the domain is written."""
+    """Return the normal form of an address: without quotes, in lower case, with the domain in ASCII."""
     local, _, domain = address.strip().rpartition("@")
     quoted = _QUOTED.fullmatch(local)
     return f"{(quoted.group(1) if quoted else local).casefold()}@{_ascii_domain(domain)}"
@@ -101,7 +101,7 @@ def remove_detail(address: str) -> str:
 
 
 def queues_by_address(endpoints: Mapping[str, str]) -> dict[str, str]:
-    """For a listener, from the endpoints of incoming gateways: which address belongs to which queue."""
+    """Return the queue of each address, from the endpoints of incoming gateways."""
     found: dict[str, str] = {}
     for queue, endpoint in endpoints.items():
         try:

@@ -30,7 +30,7 @@ LINE_CHARACTERS_MAX = 900
 """Of text that is written as it is; a relay takes 998 (RFC 5322, 2.1.1)."""
 
 _OWN_HEADERS = re.compile(
-    r"From|To|Cc|Bcc|Subject|Date|Message-ID|Sender|Return-Path|PropertyResult|MIME-Version|Content-.*|Resent-.*",
+    r"From|To|Cc|Bcc|Subject|Date|Message-ID|Sender|Return-Path|Received|MIME-Version|Content-.*|Resent-.*",
     re.IGNORECASE,
 )
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")

@@ -7,7 +7,7 @@
       <attachment name="order.xml"><order id="17"/></attachment>
     </mail>
 
-Every other document is data, and is attached to a mail whole: see `writing.py`.
+Every other document is data, and is attached to a mail whole: see `composition.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def is_mail_form(root: etree._Element) -> bool:
 
 
 def read_mail_form(root: etree._Element) -> MailForm:
-    """Raises a MessageError of kind schemaViolation where it is not as the schema says."""
+    """Return what an application has written. Raises a MessageError of kind schemaViolation."""
     schema = _schema()
     if not schema.validate(root):
         first = cast(Any, schema.error_log)[0]

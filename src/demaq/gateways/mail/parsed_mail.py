@@ -48,7 +48,7 @@ FIRST_HEADERS = ("From", "To", "Subject", "Message-ID", "Date", "Reply-To", "Cc"
 """Become properties before all others, and are spelt so however the mail writes them."""
 
 HEADERS_LEFT_OUT = re.compile(
-    r"PropertyResult|PropertyResult-SPF|Return-Path|Delivered-To|MIME-Version|Content-.*|.*-Signature|ARC-.*|Authentication-Results",
+    r"Received|Received-SPF|Return-Path|Delivered-To|MIME-Version|Content-.*|.*-Signature|ARC-.*|Authentication-Results",
     re.IGNORECASE,
 )
 """How the mail came and is written: of no use to rules, and long."""
@@ -84,7 +84,7 @@ class _Refused(Exception):
 
 
 def read_mail(data: bytes, *, envelope_sender: str = "") -> ParsedMail:
-    """Never fails: what cannot be read is a mail with a refusal."""
+    """Return a parsed mail, with a refusal if it cannot be read. Never raises."""
     try:
         content_type, body = _message_part(_parse(data), data)
         refusal = None

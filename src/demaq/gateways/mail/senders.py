@@ -1,4 +1,4 @@
-"""Who may send mail to a node: a gateway that asks senders who they are asks them here for a name and a password."""
+"""Authentication of senders of mail, by name and password."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demaq.gateways.settings import Settings
 
 
 def guarded_mailboxes(settings: Settings, queues: Iterable[str]) -> list[str]:
-    """Those of the gateways whose senders must say who they are. Raises an OperatorError if they could not."""
+    """Return the gateways whose senders must authenticate. Raises an OperatorError if they could not."""
     guarded = [queue for queue in queues if settings.incoming(queue).auth]
     for queue in guarded:
         if "basic" not in settings.incoming(queue).auth:
@@ -24,7 +24,7 @@ def guarded_mailboxes(settings: Settings, queues: Iterable[str]) -> list[str]:
 
 
 def authentication(authenticator: Authenticator, guarded: list[str]) -> Authenticate | None:
-    """Lets in who may send to all of these gateways: the question comes before the address of a mail is known."""
+    """Return a check of credentials, which must be valid for all these gateways: the recipient is not known yet."""
     if not guarded:
         return None
 

@@ -31,7 +31,7 @@ from demaq.gateways.idempotency import request_of
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, normalise_address, queues_by_address, remove_detail
 from demaq.gateways.mail.parsed_mail import ParsedMail, read_mail
 from demaq.gateways.mail.smtp_session import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
-from demaq.gateways.security.authentication import ANYBODY, Identity
+from demaq.gateways.security.authentication import ANONYMOUS, Identity
 from demaq.gc_tuning import note_received_bytes
 from demaq.store.request_names import digest_of
 from demaq.system_properties import HEADER
@@ -175,7 +175,7 @@ class _Handler:
         self, server: Any, session: Any, envelope: Any, address: str, options: list[str]
     ) -> str:
         if self.queue_of(address) is None:
-            return f"550 5.1.1 nobody here has the address {address[:ADDRESS_CHARACTERS_SHOWN_MAX]}"
+            return f"550 5.1.1 there is no mailbox with the address {address[:ADDRESS_CHARACTERS_SHOWN_MAX]}"
         if len(envelope.rcpt_tos) >= ADDRESSES_MAX:
             return "452 4.5.3 too many recipients; send the mail again for the others"
         envelope.rcpt_tos.append(address)
@@ -189,7 +189,9 @@ class _Handler:
             reservation = self._held.reserve(mail.body)
             try:
                 async with asyncio.timeout(STORING_SECONDS_MAX):
-                    return await self._store(mail, envelope.rcpt_tos, _identity(session), _address(session))
+                    login = Identity(name=str(session.auth_data), kind="basic") if session.authenticated else ANONYMOUS
+                    peer = str(session.peer[0]) if session.peer else ""
+                    return await self._store(mail, envelope.rcpt_tos, login, peer)
             finally:
                 reservation.keep(0)
         except TimeoutError:
@@ -204,7 +206,7 @@ class _Handler:
             return "451 4.3.0 the node has a problem; try again later"
 
     async def _store(self, mail: ParsedMail, recipients: list[str], identity: Identity, peer: str) -> str:
-        """Give the mail to each queue, and say what became of it."""
+        """Store the mail in each queue, and return the SMTP response."""
         by_queue: dict[str, str] = {}
         for address in recipients:
             queue = self.queue_of(address)
@@ -233,7 +235,7 @@ class _Handler:
             queue,
             mail.body,
             transport=transport,
-            properties=_explicit(mail, address),
+            properties={"Recipient": address} | ({"Sender": mail.sender} if mail.sender else {}),
             request=request,
             hops=hops,
         )
@@ -248,20 +250,6 @@ def request_name(queue: str, mail: ParsedMail, identity: Identity) -> str | None
         name = hashlib.sha256(name.encode()).hexdigest()
     digest = digest_of([mail.sender, mail.transport.get("demaq:contentType"), mail.body])
     return request_of("mail", queue, identity, name, digest, is_guessable=True)
-
-
-def _identity(session: Any) -> Identity:
-    """Return who has logged in on a connection."""
-    return Identity(name=str(session.auth_data), kind="basic") if session.authenticated else ANYBODY
-
-
-def _address(session: Any) -> str:
-    """Return the address of the machine that a mail comes from."""
-    return str(session.peer[0]) if session.peer else ""
-
-
-def _explicit(mail: ParsedMail, address: str) -> dict[str, str]:
-    return {"Recipient": address} | ({"Sender": mail.sender} if mail.sender else {})
 
 
 def _answer(stored: list[str], refused: dict[str, str]) -> str:

@@ -116,7 +116,7 @@ class Dialogue(SMTP):
             transport.close()
 
     def _is_shaking_hands(self) -> bool:
-        """Whether TLS is about to begin: nothing can be said meanwhile."""
+        """Return whether TLS is about to begin: nothing can be sent meanwhile."""
         return self._tls_protocol is not None and (self.session is None or self.session.ssl is None)
 
     def end_after_answer(self) -> None:
@@ -154,7 +154,7 @@ class Dialogue(SMTP):
     def _getaddr(self, arg: str) -> Any:
         try:
             address, rest = super()._getaddr(arg)
-        except Exception:  # the email package raises what it likes on odd addresses
+        except Exception:  # the email package raises many classes on malformed addresses
             return None, None
         return (None, None) if address is not None and _CONTROL.search(address) else (address, rest)
 
@@ -224,10 +224,10 @@ class Dialogue(SMTP):
         return await self._check_auth(await super().auth_LOGIN(server, args))
 
     async def _check_auth(self, result: AuthResult) -> AuthResult:
-        told = result.auth_data
-        if not isinstance(told, LoginPassword) or self._settings.authenticate is None:
+        login = result.auth_data
+        if not isinstance(login, LoginPassword) or self._settings.authenticate is None:
             return result
-        name, password = [value.decode("utf-8", "replace") for value in told]
+        name, password = [value.decode("utf-8", "replace") for value in login]
         peer = self.session.peer if self.session is not None else None
         is_right = await self._settings.authenticate(name, password, str(peer[0]) if peer else "")
         return AuthResult(success=is_right, handled=False, auth_data=name)
@@ -242,9 +242,9 @@ class TurnedAway(asyncio.Protocol):
         transport.close()
 
 
-def _defer_auth(server: Any, session: Any, envelope: Any, mechanism: str, told: Any) -> AuthResult:
-    """aiosmtpd asks for a decision at once; ours takes time, so the credentials are only kept."""
-    return AuthResult(success=False, handled=False, auth_data=told)
+def _defer_auth(server: Any, session: Any, envelope: Any, mechanism: str, login: Any) -> AuthResult:
+    """Keep the credentials: aiosmtpd wants a decision at once, and ours takes time."""
+    return AuthResult(success=False, handled=False, auth_data=login)
 
 
 def _report_bug(task: asyncio.Task[None]) -> None:

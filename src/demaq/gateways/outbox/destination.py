@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from demaq.compiler.plan import Plan
-from demaq.gateways.answer_queues import find_answer_queues, own_address
+from demaq.gateways.answer_queues import find_answer_queues, own_address, port_of
 from demaq.gateways.connections import KEYED, Connections
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
 from demaq.language.endpoints import Destination, parse_destination
-from demaq.language.program.program import Gateway
 from demaq.soap import Interface
 from demaq.store.protocol import StoredMessage, ToSend
 
@@ -58,7 +57,7 @@ class DestinationResolver:
         if own is not None:
             return _destination(own)
         if connection is not None:
-            return DeliveryFailed(kind="connectionClosed", reason="nobody waits for this answer any more", again=False)
+            return DeliveryFailed(kind="connectionClosed", reason="the sender no longer waits for it", again=False)
         return DeliveryFailed(
             kind="routing",
             reason="the message names no recipient, its gateway has no address, and it answers no request",
@@ -66,14 +65,8 @@ class DestinationResolver:
         )
 
     def _is_same_port(self, outgoing: str, incoming: str) -> bool:
-        one, other = self._program.queues[outgoing].gateway, self._program.queues[incoming].gateway
-        if one is None or other is None or one.interface is None or one.endpoint is not None:
-            return False
-        return _port(one) == _port(other)
-
-
-def _port(gateway: Gateway) -> tuple[object, str | None]:
-    return gateway.interface, gateway.port
+        port, other = port_of(self._program.queues[outgoing]), self._program.queues[incoming].gateway
+        return port is not None and other is not None and port == (other.interface, other.port)
 
 
 def _destination(address: str) -> Destination | DeliveryFailed:

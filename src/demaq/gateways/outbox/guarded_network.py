@@ -1,88 +1,105 @@
-"""Connections to hosts that messages name: the addresses of a name are judged, and one of those judged is connected to.
+"""Connect to hosts by TCP. If messages name the hosts, the addresses of a name are checked before one is connected to.
 
-The name is looked up once, and what is connected to is an address. So nobody can answer one question with a public
-address and the next with one of ours. Every spelling of an address (`2130706433`, `0177.1`, `::ffff:127.0.0.1`) is
-looked up like a name, and is what it leads to.
+The name is looked up once, and what is connected to is an address. So a name server cannot answer one question with a
+public address and the next with a private one. Every spelling of an address (`2130706433`, `0177.1`,
+`::ffff:127.0.0.1`) is looked up like a name, and is what it leads to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
-
-import httpcore
-import httpx
 
 from demaq.gateways.security.recipients import Recipients
 
 ADDRESSES_MAX = 4
-"""So many addresses of a host are tried."""
+"""So many addresses of a host that a message names are tried."""
+NEXT_ADDRESS_SECONDS = 0.25
+"""If an address has not answered by then, the next one is tried as well (RFC 8305, 5)."""
+
+SocketAddress = tuple[int, tuple[Any, ...]]
+"""A family, and what its sockets connect to; it begins with the IP address."""
 
 
 class NotAllowed(Exception):
     """A host that no entry of the list of recipients allows. Says what is missing."""
 
 
-def guarded_client(client: httpx.AsyncClient, recipients: Recipients, scheme: str) -> httpx.AsyncClient:
-    """Return the client, whose connections are made only to those whom the list allows."""
-    transport = client._transport
-    assert isinstance(transport, httpx.AsyncHTTPTransport), "it was made without a proxy"
-    pool = transport._pool
-    # httpx has no way to hand it over; a test sees to it that every connection comes through here.
-    pool._network_backend = GuardedNetwork(pool._network_backend, recipients, scheme)
-    return client
+class Network:
+    """The way to the gateway's own server."""
 
+    async def connect(self, scheme: str, host: str, port: int) -> socket.socket:
+        """Return a socket that is connected to the host. Raises OSError, UnicodeError, or NotAllowed."""
+        return await _connect_first(await self.resolve(scheme, host, port))
 
-class GuardedNetwork(httpcore.AsyncNetworkBackend):
-    """Looks names up itself, and connects to addresses alone."""
-
-    def __init__(self, inner: httpcore.AsyncNetworkBackend, recipients: Recipients, scheme: str) -> None:
-        self._inner = inner
-        self._recipients = recipients
-        self._scheme = scheme
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        failure: Exception | None = None
-        for address in await self._allowed(host, port):
-            try:
-                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        assert failure is not None, "at least one address was tried"
-        raise failure
-
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        raise NotAllowed("a message names no file")
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
-
-    async def _allowed(self, host: str, port: int) -> list[str]:
-        if not self._recipients.may_name(self._scheme, host, port):
-            raise NotAllowed(f"{self._scheme}://{_shown(host)}:{port}")
-        loop = asyncio.get_running_loop()
+    async def resolve(self, scheme: str, host: str, port: int) -> list[SocketAddress]:
+        """Return the addresses that may be connected to, the best one first."""
         try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (socket.gaierror, UnicodeError) as error:
-            raise httpcore.ConnectError(str(error)) from error
-        addresses = list(dict.fromkeys([str(address[0]) for *_, address in found]))
-        allowed = [a for a in addresses if self._recipients.may_connect(self._scheme, host, port, a)]
+            return list(dict.fromkeys([(int(family), address) for family, *_, address in found]))
+        return [(int(socket.AF_INET if address.version == 4 else socket.AF_INET6), (host, port))]
+
+
+class GuardedNetwork(Network):
+    """The way to servers that messages name: every connection is checked."""
+
+    def __init__(self, recipients: Recipients) -> None:
+        self._recipients = recipients
+
+    async def resolve(self, scheme: str, host: str, port: int) -> list[SocketAddress]:
+        if not self._recipients.may_name(scheme, host, port):
+            raise NotAllowed(f"{scheme}://{_bracket(host)}:{port}")
+        found = await super().resolve(scheme, host, port)
+        allowed = [each for each in found if self._recipients.may_connect(scheme, host, port, str(each[1][0]))]
         if not allowed:
-            where = '", "'.join([f"{self._scheme}://{_shown(address)}:{port}" for address in addresses[:ADDRESSES_MAX]])
-            raise NotAllowed(where)
+            addresses = list(dict.fromkeys([_bracket(str(address[0])) for _, address in found]))[:ADDRESSES_MAX]
+            raise NotAllowed('", "'.join([f"{scheme}://{address}:{port}" for address in addresses]))
         return allowed[:ADDRESSES_MAX]
 
 
-def _shown(host: str) -> str:
+async def _connect_first(addresses: Sequence[SocketAddress]) -> socket.socket:
+    """Return a socket for the first address that answers. They are tried in order, with a pause after each."""
+    attempts: list[asyncio.Task[socket.socket]] = []
+    connected: asyncio.Task[socket.socket] | None = None
+    failure: BaseException | None = None
+    pending: set[asyncio.Task[socket.socket]] = set()
+    try:
+        while connected is None and (pending or len(attempts) < len(addresses)):
+            if len(attempts) < len(addresses):
+                attempts.append(asyncio.create_task(_connect(addresses[len(attempts)])))
+                pending.add(attempts[-1])
+            pause = NEXT_ADDRESS_SECONDS if len(attempts) < len(addresses) else None
+            done, pending = await asyncio.wait(pending, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                failure = attempt.exception()
+                connected = attempt if failure is None else connected
+    finally:
+        for attempt in attempts:
+            is_over = not attempt.cancel()
+            if attempt is not connected and is_over and attempt.exception() is None:
+                attempt.result().close()
+    if connected is None:
+        raise OSError("All connection attempts failed") from failure
+    return connected.result()
+
+
+async def _connect(to: SocketAddress) -> socket.socket:
+    family, address = to
+    connected = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connected.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connected, address)
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host

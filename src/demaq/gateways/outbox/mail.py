@@ -40,7 +40,7 @@ class MailSender:
         if sender is None:
             return DeliveryFailed(
                 kind="routing",
-                reason="the mail is from nobody: say `with Sender value …`, or set sender under [mail] in the settings",
+                reason="no sender: write `with Sender value …`, or set sender under [mail] in the settings",
                 again=False,
             )
         try:

@@ -21,7 +21,7 @@ from demaq.engine.delivery import Ended
 from demaq.engine.engine import Engine
 from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
-from demaq.gateways.counters import Durations
+from demaq.gateways.counters import ResultCounts
 from demaq.gateways.http.responses import refusal_text
 from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
@@ -129,10 +129,8 @@ class Outbox:
         """Connections whose answers are being stored."""
         self._work = asyncio.Event()
         self._stopping = False
-        self.counts: dict[tuple[str, str], int] = {}
-        """How many attempts ended how: by queue and result."""
-        self.durations: dict[str, Durations] = {}
-        """How long they took, by queue."""
+        self.results = ResultCounts()
+        """Of attempts."""
 
     def wake(self) -> None:
         """Look for new messages to send."""
@@ -141,7 +139,7 @@ class Outbox:
         self._work.set()
 
     def open_breakers(self) -> list[tuple[str, str]]:
-        """Other sides that are not even tried now: for which gateway, and who. May be called from any thread."""
+        """Return gateway and peer of each open circuit breaker. May be called from any thread."""
         return [(queue, peer) for queue, gateway in self._gateways.items() for peer in gateway.open_breakers()]
 
     async def run(self) -> None:
@@ -191,16 +189,13 @@ class Outbox:
             await loop.run_in_executor(self._thread, self._store.postpone, hastened)
             gateway.has_news = True
         if gateway.wants_reading(now):
-            gateway.add(await loop.run_in_executor(self._thread, gateway.read, now), now)
-        while not self._stopping and self._has_room():
+            gateway.add(await loop.run_in_executor(self._thread, gateway.read, self._engine.clock), now)
+        while not self._stopping and self._unread < UNREAD_MAX and self._characters < CHARACTERS_MAX:
             begun = gateway.begin_next()
             if begun is None:
                 break
             self._start(gateway, *begun)
         return gateway.pause_seconds(self._engine.clock())
-
-    def _has_room(self) -> bool:
-        return self._unread < UNREAD_MAX and self._characters < CHARACTERS_MAX
 
     def _start(
         self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
@@ -302,7 +297,11 @@ class Outbox:
                 await self._note(gateway, message, tried, result)
                 return
             except AlreadyProcessed:
-                return  # an operator has given up its queue meanwhile
+                # An operator has given up its queue meanwhile, or a commit that failed has taken place: then there may
+                # be a message about it.
+                self._wrote()
+                self.wake()
+                return
             except OperatorError as fault:
                 await self._pause(fault, faults)
             except Exception as fault:
@@ -342,7 +341,7 @@ class Outbox:
         else:
             ended = Ended(message=message, attempt=tried.attempt(result, "sent"), reply=result.reply)
             await self._notes.submit(ended)
-        self._count(message.queue, ended.attempt.result, tried.seconds)
+        self.results.add(message.queue, ended.attempt.result, tried.seconds)
         if ended.reply is not None or ended.failure is not None:
             self._wrote()  # there is a message about it
 
@@ -354,14 +353,13 @@ class Outbox:
         due = self._engine.clock() + timedelta(seconds=pause)
         await self._notes.submit(Postponed(message=attempt.message, due=due, attempt=attempt))
         gateway.postponed(attempt.message, due)
-        self._count(attempt.queue, "again", attempt.seconds)
+        self.results.add(attempt.queue, "again", attempt.seconds)
 
     async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
-        """Store the answer before it is sent to the waiting connection."""
+        """Store the answer, then send it to the waiting connection. Return the result."""
         reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
         answer = None
-        is_keyed = connection.startswith(KEYED)
-        if is_keyed:
+        if connection.startswith(KEYED):
             status = 500 if reply.is_error else 200
             answer = StoredAnswer(connection=connection, status=status, content_type=XML, body=reply.body)
             loop = asyncio.get_running_loop()
@@ -380,9 +378,9 @@ class Outbox:
             if not reply.is_error:
                 self._connections.check(connection, reply.body)
         except MessageError as error:
-            said = f"the answer is not as the interface says: {error.message}"
+            said = f"the response violates the interface: {error.message}"
             failed = replace(attempt, result="failed", kind=error.kind, reason=said)
-            reply = Reply(body=refusal_text(error.kind, "the answer is not as the interface says"), is_error=True)
+            reply = Reply(body=refusal_text(error.kind, "the response violates the interface"), is_error=True)
             if answer is not None:
                 answer = replace(answer, status=500, body=reply.body)
             ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
@@ -392,12 +390,6 @@ class Outbox:
         finally:
             self._answering.discard(connection)
         return ended
-
-    def _count(self, queue: str, result: str, seconds: float) -> None:
-        self.counts[queue, result] = self.counts.get((queue, result), 0) + 1
-        if queue not in self.durations:
-            self.durations[queue] = Durations()
-        self.durations[queue].add(seconds)
 
     # in the thread
 

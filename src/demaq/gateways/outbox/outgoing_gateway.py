@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -97,13 +98,18 @@ class OutgoingGateway:
         self._postponed = {seq: due for seq, due in self._postponed.items() if seq in self._waiting}
         return True
 
-    def read(self, now: datetime) -> Read:
-        """In a thread."""
+    def read(self, clock: Callable[[], datetime]) -> Read:
+        """Return what is due, from the store. Called in a thread."""
         began = time.perf_counter()
         limit = min(READ_MAX, KNOWN_MAX - len(self._numbers))
+        # The clock is read after the snapshot: all messages of the snapshot that were never tried are due then. A later
+        # one may be due before an earlier one that is not, so those after the snapshot are left to the next reading.
+        snapshot = self._store.snapshot()
+        now = clock()
         found = self._store.to_send(self.queue, now, limit, self._numbers)
         next_due = self._store.next_to_send(self.queue, now)
-        return Read(found, len(found) < limit, next_due, time.perf_counter() - began)
+        seen = [message for message in found if message.seq <= snapshot]
+        return Read(seen, len(found) < limit and len(seen) == len(found), next_due, time.perf_counter() - began)
 
     def add(self, read: Read, now: datetime) -> None:
         self._looked = time.monotonic()
@@ -111,7 +117,8 @@ class OutgoingGateway:
         self._are_more = not read.are_all
         known = [read.next_due, *self._postponed.values()]
         self._next_due = min([due for due in known if due is not None], default=None)
-        for found in read.found:
+        # In the order of seqs: a message that is created later may have an earlier time, that of its evaluation.
+        for found in sorted(read.found, key=lambda found: found.seq):
             if found.seq not in self._waiting:
                 to = self._addressing.of(found)
                 self._waiting.add(Due(seq=found.seq, attempts=found.attempts, to=to, slices=found.slices))
@@ -195,7 +202,7 @@ class OutgoingGateway:
             if is_back:
                 self._back.update(self._put_off.pop(due.lane, {}))
             self._waiting.open_lane(due.lane)
-            if peer.is_at_rest and not self._waiting.has_lane(due.lane):
+            if peer.is_idle and not self._waiting.has_lane(due.lane):
                 self._peers.pop(due.lane, None)
 
     def done(self, due: Due) -> None:

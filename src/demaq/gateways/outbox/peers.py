@@ -1,4 +1,4 @@
-"""Whom messages are sent to: how many at once, how often, and whether it is worth trying at all."""
+"""Peers that messages are sent to: limits of concurrency and rate, and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Peer:
         return self._closed_until is None
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether there is nothing to remember of it."""
+    def is_idle(self) -> bool:
+        """Return whether nothing about it has to be remembered."""
         return not self._busy and not self._failures and self.is_open and self._free_at <= self._clock()
 
     def wait_seconds(self) -> float | None:
-        """How long the next message has to wait for its turn: 0 if not at all, None if until another one has ended."""
+        """Return how long the next message must wait for the rate limit; None if until another one has ended."""
         if self._busy >= self._connections:
             return None
         return max(self._free_at - self._clock(), 0.0)
 
     def refusal(self) -> DeliveryFailed | None:
-        """Why nothing is even tried now, if that is so: what went wrong last."""
+        """Return the last failure if the circuit breaker is open; None if a message may be tried."""
         if self._closed_until is None:
             return None
         if self._clock() >= self._closed_until and not self._is_probing:
@@ -76,9 +76,9 @@ class Peer:
         self._free_at = max(self._free_at, self._clock()) + self._interval
 
     def end(self, failure: DeliveryFailed | None) -> bool:
-        """An attempt is over; `failure` is what was wrong with the other side, and not with the message.
+        """Note the end of an attempt; `failure` is one of the peer, not of the message.
 
-        Return whether the other side has just come back: it was left alone before.
+        Return whether this closes the circuit breaker.
         """
         self._busy -= 1
         self._is_probing = False

@@ -28,7 +28,7 @@ class Due:
     attempts: int
     to: Destination | Answering | DeliveryFailed
     slices: tuple[SliceKey, ...]
-    behind: int = 0
+    waits_for: int = 0
     """In how many of its slices others are before it."""
 
     @property
@@ -63,9 +63,9 @@ class Waiting:
         self._known[due.seq] = due
         for slice in due.slices:
             members = self._slices.setdefault(slice, deque())
-            due.behind += bool(members)
+            due.waits_for += bool(members)
             members.append(due)
-        if not due.behind:
+        if not due.waits_for:
             self._is_ready(due)
 
     def open_lanes(self) -> list[Lane]:
@@ -104,8 +104,8 @@ class Waiting:
         """Release a message that was taken, delivered or not: those that wait for it may go."""
         del self._known[due.seq]
         for following in self._remaining(due):
-            following.behind -= 1
-            if not following.behind:
+            following.waits_for -= 1
+            if not following.waits_for:
                 self._is_ready(following)
 
     def _remaining(self, due: Due) -> Iterable[Due]:

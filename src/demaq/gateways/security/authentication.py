@@ -1,4 +1,4 @@
-"""Who sends, and whether they may.
+"""Authenticate and authorise senders.
 
 Deciding is quick, except for a password that was not seen recently: that costs a tenth of a second on purpose. So a
 password that was right is remembered for a while, as a keyed hash that is of no use outside this process; and a
@@ -35,16 +35,6 @@ from demaq.gateways.security.tokens import token_hash
 AuthKind = Literal["basic", "bearer", "certificate"]
 AUTH_KINDS: tuple[AuthKind, ...] = ("basic", "bearer", "certificate")
 Reason = Literal["missing", "malformed", "wrong", "expired", "otherGateway", "certificate", "slowed", "busy"]
-REASONS: tuple[Reason, ...] = (
-    "missing",
-    "malformed",
-    "wrong",
-    "expired",
-    "otherGateway",
-    "certificate",
-    "slowed",
-    "busy",
-)
 
 REMEMBERED_SECONDS = 300.0
 """A password that was right and is not used for so long is checked again."""
@@ -68,7 +58,7 @@ class Identity:
     kind: Literal["none", "basic", "bearer", "certificate"]
 
 
-ANYBODY = Identity(name="", kind="none")
+ANONYMOUS = Identity(name="", kind="none")
 """The sender if authentication is off."""
 
 
@@ -110,7 +100,7 @@ class _SlowCheck:
     hash: str = field(repr=False)
 
     def matches(self) -> bool:
-        """Takes a tenth of a second."""
+        """Return whether the password is right, after a tenth of a second."""
         return password_matches(self.password.password.reveal(), self.hash)
 
 
@@ -149,7 +139,7 @@ class Authenticator:
     def check(
         self, queue: str, authorization: str | None, certificate: PeerCertificate | None, address: str
     ) -> Identity | Denied:
-        """Decide. Takes a tenth of a second for a password that was not seen recently."""
+        """Return the identity of a sender, or a refusal. Takes a tenth of a second for a password not seen recently."""
         found = self._look(queue, authorization, certificate, address)
         if not isinstance(found, _SlowCheck):
             return found
@@ -158,7 +148,7 @@ class Authenticator:
     async def decide(
         self, queue: str, authorization: str | None, certificate: PeerCertificate | None, address: str
     ) -> Identity | Denied:
-        """Decide as `check` does, without holding up the loop."""
+        """Return the same as `check`, without blocking the event loop."""
         found = self._look(queue, authorization, certificate, address)
         if not isinstance(found, _SlowCheck):
             return found
@@ -193,7 +183,7 @@ class Authenticator:
     ) -> Identity | Denied | _SlowCheck:
         gateway = self._gateways[queue]
         if not gateway.auth:
-            return ANYBODY
+            return ANONYMOUS
         if certificate is not None and "certificate" in gateway.auth:
             name = _accepted_name(certificate, gateway.certificates)
             if name is not None:
@@ -324,7 +314,7 @@ class _Remembered:
 
 
 def _accepted_name(certificate: PeerCertificate, accepted: tuple[str, ...]) -> str | None:
-    """Return the name by which a certificate is let in: where none are listed, everybody whom the authority knows."""
+    """Return the name by which a certificate is let in: if none are listed, any that the authority has signed."""
     if not accepted:
         return certificate.names[0]
     return next(iter([name for name in certificate.names if name in accepted]), None)

@@ -17,7 +17,7 @@ class PeerCertificate:
 
     @classmethod
     def of(cls, certificate: Mapping[str, Any] | None) -> PeerCertificate | None:
-        """From what `getpeercert()` of a TLS connection answers; None if the other side has shown none."""
+        """Return the names in the result of `getpeercert()`; None if the peer has no certificate."""
         if not certificate:
             return None
         found = [

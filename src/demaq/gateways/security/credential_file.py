@@ -22,7 +22,7 @@ from demaq.errors import OperatorError
 from demaq.files import file_version, lock_file, read_private, write_private
 from demaq.gateways.security.passwords import is_password_hash
 from demaq.gateways.security.tokens import is_token_hash
-from demaq.language.resolving.suggestions import describe_unknown
+from demaq.suggestions import describe_unknown
 
 NAME_LENGTH_MAX = 64
 LOOK_EVERY_SECONDS = 1.0
@@ -75,7 +75,7 @@ def expect_name(name: str) -> None:
 
 
 def read_entries(path: Path, kind: Kind) -> list[Entry]:
-    """Everybody in a file, all of which must be right."""
+    """Return all entries of a file, each of which must be right. Raises OperatorError."""
     if not path.exists():
         raise OperatorError(f"{path}: there is no such file; demaq {kind.command} add NAME --file {path} makes it")
     entries, problems = _parse(read_private(path), kind)
@@ -145,10 +145,10 @@ class CredentialFile:
         try:
             entries, problems = _parse(read_private(self.path), self._kind)
         except OperatorError as error:
-            _log.warning("%s; nobody is let in by this file", error)
+            _log.warning("%s; no sender is accepted by this file", error)
             entries, problems = [], []
         for problem in problems:
-            _log.warning("%s: %s; it lets nobody in", self.path, problem)
+            _log.warning("%s: %s; the line is ignored", self.path, problem)
         self._set(entries)
 
     def _set(self, entries: Iterable[Entry]) -> None:
@@ -181,7 +181,7 @@ def _entry(words: list[str], kind: Kind) -> Entry:
         raise ValueError(f"the second word is not a hash that demaq {kind.command} add makes")
     options = dict(zip(rest[1::2], rest[2::2], strict=False))
     if len(rest) % 2 == 0 or len(options) != len(rest) // 2 or not options.keys() <= {"expires", "queues"}:
-        raise ValueError("behind the hash stand at most `expires TIME` and `queues A,B`")
+        raise ValueError("after the hash only `expires TIME` and `queues A,B` may follow")
     expires = _time(options["expires"]) if "expires" in options else None
     queues = frozenset(options["queues"].split(",")) if "queues" in options else None
     return Entry(name=name, hash=rest[0], expires=expires, queues=queues)
@@ -191,7 +191,7 @@ def _time(text: str) -> datetime:
     try:
         time_ = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("behind `expires` stands a time such as 2027-11-16T08:30:00+00:00") from None
+        raise ValueError("after `expires` there must be a time such as 2027-11-16T08:30:00+00:00") from None
     return time_ if time_.tzinfo is not None else time_.replace(tzinfo=UTC)
 
 

@@ -9,7 +9,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of an address for HTTP; None for any other."""
+    """Return scheme, host and port of an address for HTTP; None for any other."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port

@@ -41,7 +41,7 @@ def is_password_hash(text: str) -> bool:
 
 
 def password_matches(password: str, hashed: str) -> bool:
-    """Whether this is the password. Takes a noticeable time, whatever the answer."""
+    """Return whether this is the password. Takes a noticeable time in either case."""
     parts = _parts(hashed)
     if parts is None:
         return False

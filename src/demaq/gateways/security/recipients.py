@@ -9,7 +9,7 @@ endpoint needs no entry. Entries:
     *.example.org                   all names that end so
     *                               every host on the Internet
     127.0.0.1:8080  10.0.0.0/8:*    addresses and networks; IPv6 in brackets: [fd00::/8]
-    mailto:*@example.org            mails to a domain; mailto:* to everybody
+    mailto:*@example.org            mails to a domain; mailto:* to any address
 
 A name opens nothing but public addresses. What is at a private, local or otherwise special address is reached only if
 the address itself is listed (`localhost` lists those of loopback), whatever name leads there. That is decided for the
@@ -77,7 +77,7 @@ class Recipients:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Recipients:
-        """Raise a WrongEntry if one is none."""
+        """Return the recipients that entries of the settings allow. Raises WrongEntry."""
         listed = list(entries)
         mails = [entry.strip()[len(MAIL) :].lower() for entry in listed if entry.strip().lower().startswith(MAIL)]
         for mail in mails:
@@ -105,7 +105,7 @@ class Recipients:
         return any([mail in (ANY, lowered, f"*@{lowered.rpartition('@')[2]}") for mail in self.mails])
 
 
-NOBODY = Recipients()
+NO_RECIPIENTS = Recipients()
 
 
 def plain_address(text: str) -> IpAddress:

@@ -145,7 +145,7 @@ def _expect_private_key(path: Path) -> None:
 
 
 def _key_password(key: Path, password: Secret | None) -> Callable[[], str]:
-    """Asked for the password of an encrypted key. Without it, OpenSSL would prompt on the terminal."""
+    """Return a callback for the password of an encrypted key. Without it, OpenSSL would prompt on the terminal."""
 
     def answer() -> str:
         if password is None:

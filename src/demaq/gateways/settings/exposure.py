@@ -29,7 +29,7 @@ def _open_to_others(settings: Settings, queues: Iterable[str], host: str) -> Ite
     gateways = {queue: settings.incoming(queue) for queue in queues}
     unasked = [queue for queue, gateway in gateways.items() if not gateway.auth]
     if unasked:
-        yield f"whoever reaches {host} may send to {', '.join(unasked)}: auth is none"
+        yield f"any client that reaches {host} may send to {', '.join(unasked)}: auth is none"
     clear = [queue for queue, gateway in gateways.items() if {"basic", "bearer"} & set(gateway.auth)]
     if clear and settings.tls.own is None:
         yield f"passwords and tokens for {', '.join(clear)} travel in the clear: there is no TLS"

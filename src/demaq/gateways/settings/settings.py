@@ -12,7 +12,7 @@ from demaq.errors import OperatorError
 from demaq.gateways.security.authentication import AuthKind
 from demaq.gateways.security.authorization_header import basic_header
 from demaq.gateways.security.origins import origin_of
-from demaq.gateways.security.recipients import NOBODY, Recipients
+from demaq.gateways.security.recipients import NO_RECIPIENTS, Recipients
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate, client_context, server_context
 
@@ -60,7 +60,7 @@ class OutgoingSettings:
     password: Secret | None = None
     token: Secret | None = None
     credentials_to: tuple[str, ...] = ()
-    recipients: Recipients = NOBODY
+    recipients: Recipients = NO_RECIPIENTS
     """Whom messages may name as recipients, besides the gateway's own endpoint and `credentials_to`."""
 
     def allowed(self) -> Recipients:
@@ -85,7 +85,7 @@ class OutgoingSettings:
         return None
 
     def client_context(self) -> ssl.SSLContext:
-        """TLS as this gateway speaks it."""
+        """Return the TLS context of this gateway."""
         return client_context(ca=self.ca, ca_only=self.ca_only, own=self.own)
 
 
@@ -140,13 +140,13 @@ class Settings:
         return self.outgoing_by_queue.get(queue, self.outgoing_default)
 
     def with_tls(self, certificate: Path, key: Path | None) -> Settings:
-        """With the certificate of the command line in place of the file's; the password of its key stays."""
+        """Return settings with the certificate of the command line; the password of its key stays."""
         password = self.tls.own.key_password if self.tls.own is not None else None
         own = OwnCertificate(certificate=certificate, key=key, key_password=password)
         return replace(self, tls=replace(self.tls, own=own))
 
     def with_ca(self, ca: Path) -> Settings:
-        """With the authorities of the command line wherever the file names none."""
+        """Return settings with the authorities of the command line wherever the file names none."""
 
         def trust_authority(outgoing: OutgoingSettings) -> OutgoingSettings:
             return outgoing if outgoing.ca is not None else replace(outgoing, ca=ca)
@@ -162,7 +162,7 @@ class Settings:
         )
 
     def server_context(self) -> ssl.SSLContext | None:
-        """TLS as the node serves it; None if it serves without."""
+        """Return the TLS context of the node's server; None if it serves without TLS."""
         if self.tls.own is not None:
             return server_context(self.tls.own, self.tls.client_ca)
         if self.tls.client_ca is not None:

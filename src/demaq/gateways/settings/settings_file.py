@@ -1,19 +1,21 @@
-"""Read a file of settings. Whatever is wrong with it is one line: file, section, key, and what was probably meant."""
+"""Read a file of settings.
+
+What is wrong with it is reported in one line: location, section, key, and what was probably meant. The first problem of
+the file is reported, without the text around it, which may be a secret.
+"""
 
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from demaq.configuration import Problem, Value
 from demaq.errors import OperatorError
 from demaq.gateways.security.origins import is_loopback
 from demaq.gateways.security.tls import OwnCertificate
-from demaq.gateways.settings import kinds
-from demaq.gateways.settings.kinds import Reader, Surroundings, Wrong
 from demaq.gateways.settings.settings import (
     IncomingSettings,
     MailSettings,
@@ -22,61 +24,70 @@ from demaq.gateways.settings.settings import (
     Settings,
     Tls,
 )
-from demaq.language.resolving.suggestions import describe_unknown
+from demaq.gateways.settings.settings_reader import SettingsReader, is_secret
+from demaq.source import Source, SourceLocation
+from demaq.toml_values import parse_toml
+
+Kind = Callable[[SettingsReader, Value, str], Any]
 
 SECTIONS = ("node", "incoming", "outgoing", "mail", "tls")
 
+
+def one_of(*choices: str) -> Kind:
+    return lambda reader, value, what: reader.one_of(value, what, choices)
+
+
 # Key of the file -> the field it sets, and how it is read. The reference shows them in this order.
-Keys = Mapping[str, tuple[str, Reader]]
+Keys = Mapping[str, tuple[str, Kind]]
 INCOMING_KEYS: Keys = {
-    "auth": ("auth", kinds.auth),
-    "users": ("users", kinds.path),
-    "tokens": ("tokens", kinds.path),
-    "certificates": ("certificates", kinds.texts),
-    "body_max": ("body_bytes_max", kinds.size_of_something),
-    "body_time": ("body_seconds_max", kinds.duration),
-    "reply_time": ("reply_seconds_max", kinds.duration),
-    "late": ("late", kinds.one_of("accepted", "timeout")),
-    "backlog_max": ("backlog_max", kinds.count),
-    "disk_free_min": ("disk_free_bytes_min", kinds.size),
-    "retry_after": ("retry_after_seconds", kinds.duration),
+    "auth": ("auth", SettingsReader.auth),
+    "users": ("users", SettingsReader.path),
+    "tokens": ("tokens", SettingsReader.path),
+    "certificates": ("certificates", SettingsReader.lines),
+    "body_max": ("body_bytes_max", SettingsReader.size_above_zero),
+    "body_time": ("body_seconds_max", SettingsReader.duration),
+    "reply_time": ("reply_seconds_max", SettingsReader.duration),
+    "late": ("late", one_of("accepted", "timeout")),
+    "backlog_max": ("backlog_max", SettingsReader.count),
+    "disk_free_min": ("disk_free_bytes_min", SettingsReader.size),
+    "retry_after": ("retry_after_seconds", SettingsReader.duration),
 }
-NODE_KEYS: Keys = {**INCOMING_KEYS, "metrics": ("metrics", kinds.one_of("authenticated", "open", "off"))}
+NODE_KEYS: Keys = {**INCOMING_KEYS, "metrics": ("metrics", one_of("authenticated", "open", "off"))}
 OUTGOING_KEYS: Keys = {
-    "connections": ("connections", kinds.count),
-    "rate": ("rate_per_second", kinds.rate),
-    "attempts": ("attempts", kinds.count),
-    "retry_first": ("retry_first_seconds", kinds.duration),
-    "retry_max": ("retry_seconds_max", kinds.duration),
-    "timeout": ("timeout_seconds", kinds.duration),
-    "breaker_failures": ("breaker_failures", kinds.count),
-    "breaker_pause": ("breaker_pause_seconds", kinds.duration),
-    "ca": ("ca", kinds.path),
-    "ca_only": ("ca_only", kinds.flag),
-    "certificate": ("certificate", kinds.path),
-    "key": ("key", kinds.path),
-    "key_password": ("key_password", kinds.secret),
-    "user": ("user", kinds.user),
-    "password": ("password", kinds.secret),
-    "token": ("token", kinds.secret),
-    "credentials_to": ("credentials_to", kinds.origins),
-    "recipients": ("recipients", kinds.recipients),
+    "connections": ("connections", SettingsReader.count),
+    "rate": ("rate_per_second", SettingsReader.rate),
+    "attempts": ("attempts", SettingsReader.count),
+    "retry_first": ("retry_first_seconds", SettingsReader.duration),
+    "retry_max": ("retry_seconds_max", SettingsReader.duration),
+    "timeout": ("timeout_seconds", SettingsReader.duration),
+    "breaker_failures": ("breaker_failures", SettingsReader.count),
+    "breaker_pause": ("breaker_pause_seconds", SettingsReader.duration),
+    "ca": ("ca", SettingsReader.path),
+    "ca_only": ("ca_only", SettingsReader.flag),
+    "certificate": ("certificate", SettingsReader.path),
+    "key": ("key", SettingsReader.path),
+    "key_password": ("key_password", SettingsReader.secret),
+    "user": ("user", SettingsReader.user),
+    "password": ("password", SettingsReader.secret),
+    "token": ("token", SettingsReader.secret),
+    "credentials_to": ("credentials_to", SettingsReader.origins),
+    "recipients": ("recipients", SettingsReader.recipients),
 }
 MAIL_KEYS: Keys = {
-    "relay": ("relay", kinds.relay),
-    "starttls": ("starttls", kinds.one_of("never", "if offered", "required")),
-    "user": ("user", kinds.user),
-    "password": ("password", kinds.secret),
-    "ca": ("ca", kinds.path),
-    "ca_only": ("ca_only", kinds.flag),
-    "sender": ("sender", kinds.mail_address),
-    "size_max": ("size_bytes_max", kinds.size_of_something),
+    "relay": ("relay", SettingsReader.relay),
+    "starttls": ("starttls", one_of("never", "if offered", "required")),
+    "user": ("user", SettingsReader.user),
+    "password": ("password", SettingsReader.secret),
+    "ca": ("ca", SettingsReader.path),
+    "ca_only": ("ca_only", SettingsReader.flag),
+    "sender": ("sender", SettingsReader.mail_address),
+    "size_max": ("size_bytes_max", SettingsReader.size_above_zero),
 }
 TLS_KEYS: Keys = {
-    "certificate": ("certificate", kinds.path),
-    "key": ("key", kinds.path),
-    "key_password": ("key_password", kinds.secret),
-    "client_ca": ("client_ca", kinds.path),
+    "certificate": ("certificate", SettingsReader.path),
+    "key": ("key", SettingsReader.path),
+    "key_password": ("key_password", SettingsReader.secret),
+    "client_ca": ("client_ca", SettingsReader.path),
 }
 
 TOGETHER = (("certificate", "key", "key_password"), ("user", "password", "token"))
@@ -87,45 +98,37 @@ def read_settings(
     file: Path, *, incoming: Collection[str], outgoing: Collection[str], environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """Return the settings of a node whose application has these gateways. Raises OperatorError."""
-    return _File(file, incoming, outgoing, environment).settings()
+    return _SettingsFile(file, incoming, outgoing, environment).read()
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One section of the file, by the name that stands in brackets."""
-
-    name: str
-    values: Mapping[str, Any]
-
-
-class _File:
+class _SettingsFile:
     def __init__(
         self, file: Path, incoming: Collection[str], outgoing: Collection[str], environment: Mapping[str, str]
     ) -> None:
         self._file = file
         self._gateways = {"incoming": incoming, "outgoing": outgoing}
-        self._at = Surroundings(file.parent, environment)
+        self._reader = SettingsReader(Source(self._text(), str(file)), file.parent, environment)
+        self._locations: dict[tuple[str, str], SourceLocation] = {}
+        """Of the keys of each section."""
 
-    def settings(self) -> Settings:
+    def read(self) -> Settings:
         content = self._content()
-        for name, value in content.items():
-            if name not in SECTIONS:
-                self._fail(describe_unknown("section" if isinstance(value, dict) else "setting", name, SECTIONS))
-            if not isinstance(value, dict):
-                self._fail(f"{name} is a section: [{name}]")
-        beside = IncomingSettings(users=self._at.folder / "users", tokens=self._at.folder / "tokens")
-        node = self._values(_Section("node", content.get("node", {})), NODE_KEYS)
-        about_metrics = {"metrics": node.pop("metrics")} if "metrics" in node else {}
-        own_incoming = self._gateway_sections("incoming", content.get("incoming", {}), INCOMING_KEYS)
-        all_outgoing, own_outgoing = self._outgoing_sections(content.get("outgoing", {}))
+        defaults = IncomingSettings(users=self._file.parent / "users", tokens=self._file.parent / "tokens")
+        node = self._values("node", content.get("node"), NODE_KEYS)
+        own_incoming = self._gateway_sections("incoming", content.get("incoming"), INCOMING_KEYS)
+        all_outgoing, own_outgoing = self._outgoing_sections(content.get("outgoing"))
+        tls = self._values("tls", content.get("tls"), TLS_KEYS)
+        mail = self._values("mail", content.get("mail"), MAIL_KEYS)
+        self._raise_first()
+        metrics = {"metrics": node.pop("metrics")} if "metrics" in node else {}
         settings = Settings(
             file=self._file,
-            tls=self._tls(_Section("tls", content.get("tls", {}))),
-            mail=self._mail(_Section("mail", content.get("mail", {}))),
-            **about_metrics,
-            incoming_default=replace(beside, **node),
+            tls=Tls(own=self._own_certificate("tls", tls), client_ca=tls.get("client_ca")),
+            mail=self._mail(mail),
+            **metrics,
+            incoming_default=replace(defaults, **node),
             outgoing_default=self._outgoing("outgoing", all_outgoing),
-            incoming_by_queue={queue: replace(beside, **{**node, **own}) for queue, own in own_incoming.items()},
+            incoming_by_queue={queue: replace(defaults, **{**node, **own}) for queue, own in own_incoming.items()},
             outgoing_by_queue={
                 queue: self._outgoing(f"outgoing.{queue}", _inherit(all_outgoing, own))
                 for queue, own in own_outgoing.items()
@@ -136,120 +139,136 @@ class _File:
 
     # --- sections ----------------------------------------------------------------------------------------------------
 
-    def _content(self) -> dict[str, Any]:
+    def _text(self) -> str:
         try:
-            return tomllib.loads(self._file.read_bytes().decode("utf-8-sig"))
+            return self._file.read_bytes().decode("utf-8-sig")
         except OSError as error:
-            self._fail(str(error.strerror))
+            raise OperatorError(f"{self._file}: {error.strerror}") from None
         except UnicodeDecodeError:
-            self._fail("not UTF-8")
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            self._fail(f"not TOML: {error}")
+            raise OperatorError(f"{self._file}: not UTF-8") from None
 
-    def _values(self, section: _Section, keys: Keys) -> dict[str, Any]:
+    def _content(self) -> Mapping[str, Value]:
+        root = parse_toml(self._reader)
+        if root is None:
+            return {}
+        content = self._reader.table(root, "the file", optional=SECTIONS)
+        for name, value in content.items():
+            if not isinstance(value.content, dict):
+                self._reader.report(value.key_at, f"{name} is a section: [{name}]")
+        self._raise_first()
+        return content
+
+    def _values(self, section: str, value: Value | None, keys: Keys) -> dict[str, Any]:
         """Return the fields that a section sets."""
+        if value is None:
+            return {}
         found: dict[str, Any] = {}
-        for key, value in section.values.items():
-            if key not in keys:
-                self._fail(describe_unknown("setting", key, keys), section.name)
+        for key, item in self._reader.table(value, f"[{section}]", optional=keys).items():
             field, read = keys[key]
-            try:
-                found[field] = read(value, self._at)
-            except Wrong as wrong:
-                self._fail(str(wrong), section.name, key)
+            self._locations[section, key] = item.key_at
+            found[field] = read(self._reader, item, f"[{section}] {key}")
         return found
 
-    def _gateway_sections(self, kind: str, sections: Mapping[str, Any], keys: Keys) -> dict[str, dict[str, Any]]:
+    def _gateway_sections(self, kind: str, sections: Value | None, keys: Keys) -> dict[str, dict[str, Any]]:
         """Return what is set for each gateway by itself."""
         found: dict[str, dict[str, Any]] = {}
-        for queue, values in sections.items():
-            if not isinstance(values, dict):
-                self._fail(f"{queue} is set for one gateway, in [{kind}.QUEUE], or for all of them, in [node]", kind)
-            if queue not in self._gateways[kind]:
-                self._fail(self._unknown_gateway(kind, queue), f"{kind}.{queue}")
-            found[queue] = self._values(_Section(f"{kind}.{queue}", values), keys)
+        for queue, value in (sections.content if sections is not None else {}).items():
+            if not isinstance(value.content, dict):
+                where = f"for one gateway, in [{kind}.QUEUE], or for all of them, in [node]"
+                self._reader.report(value.key_at, f"[{kind}] {queue} is set {where}")
+            elif queue not in self._gateways[kind]:
+                self._report_unknown_gateway(kind, queue, value.key_at)
+            else:
+                found[queue] = self._values(f"{kind}.{queue}", value, keys)
         return found
 
-    def _outgoing_sections(self, content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        # Secrets are tables too, of one file or variable.
-        sections = {
+    def _outgoing_sections(self, section: Value | None) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        if section is None:
+            return {}, {}
+        gateways = {
             name: value
-            for name, value in content.items()
-            if isinstance(value, dict) and not (name in OUTGOING_KEYS and value.keys() <= {"file", "env"})
+            for name, value in section.content.items()
+            if isinstance(value.content, dict) and not (name in OUTGOING_KEYS and is_secret(value))
         }
-        common = {name: value for name, value in content.items() if name not in sections}
+        common = {name: value for name, value in section.content.items() if name not in gateways}
         return (
-            self._values(_Section("outgoing", common), OUTGOING_KEYS),
-            self._gateway_sections("outgoing", sections, OUTGOING_KEYS),
+            self._values("outgoing", replace(section, content=common), OUTGOING_KEYS),
+            self._gateway_sections("outgoing", replace(section, content=gateways), OUTGOING_KEYS),
         )
 
-    def _unknown_gateway(self, kind: str, queue: str) -> str:
+    def _report_unknown_gateway(self, kind: str, queue: str, at: SourceLocation) -> None:
         other = "outgoing" if kind == "incoming" else "incoming"
         if queue in self._gateways[other]:
-            return f"{queue} is an {other} gateway: [{other}.{queue}]"
-        return describe_unknown(f"{kind} gateway", queue, self._gateways[kind])
+            self._reader.report(at, f"[{kind}.{queue}] {queue} is an {other} gateway: [{other}.{queue}]")
+            return
+        known = self._gateways[kind]
+        message = f"[{kind}.{queue}] there is no {kind} gateway {queue}"
+        self._reader.report_unknown(at, message, queue, known, f"{kind} gateways")
 
     # --- what belongs together ---------------------------------------------------------------------------------------
 
     def _outgoing(self, section: str, values: Mapping[str, Any]) -> OutgoingSettings:
         rest = dict(values)
         own = self._own_certificate(section, rest)
-        if ("user" in rest) != ("password" in rest):
-            given, missing = ("user", "password") if "user" in rest else ("password", "user")
-            self._fail(f"{given}: it needs a {missing} beside it", section)
+        self._expect_user_with_password(section, rest)
         if "token" in rest and "user" in rest:
-            self._fail("token: either a token, or a user with a password", section)
+            self._fail(section, "token", "excludes user and password")
         found = OutgoingSettings(**rest, own=own)
         if found.retry_first_seconds > found.retry_seconds_max:
-            self._fail("retry_first: it is longer than retry_max", section)
+            key = "retry_first" if "retry_first_seconds" in rest else "retry_max"
+            self._fail(section, key, "is wrong: retry_first is longer than retry_max")
         return found
 
+    def _expect_user_with_password(self, section: str, values: Mapping[str, Any]) -> None:
+        for given, missing in (("user", "password"), ("password", "user")):
+            if given in values and missing not in values:
+                self._fail(section, given, f"needs a {missing}, too")
+
     def _own_certificate(self, section: str, values: dict[str, Any]) -> OwnCertificate | None:
-        """Takes what is about a certificate out of the values."""
+        """Remove what is about a certificate from the values, and return it."""
         given = {name: values.pop(name) for name in TOGETHER[0] if name in values}
         if given and "certificate" not in given:
-            self._fail(f"{next(iter(given))}: it needs a certificate beside it", section)
+            self._fail(section, next(iter(given)), "needs a certificate, too")
         return OwnCertificate(**given) if given else None
 
-    def _tls(self, section: _Section) -> Tls:
-        values = self._values(section, TLS_KEYS)
-        return Tls(own=self._own_certificate("tls", values), client_ca=values.get("client_ca"))
-
-    def _mail(self, section: _Section) -> MailSettings:
-        values = self._values(section, MAIL_KEYS)
+    def _mail(self, values: Mapping[str, Any]) -> MailSettings:
         rest = {name: values[name] for name in ("sender", "size_bytes_max") if name in values}
         about_relay = {name: values[name] for name in ("user", "password", "ca", "ca_only") if name in values}
         if "relay" not in values:
-            given = next(iter([*about_relay, *[name for name in ("starttls",) if name in values]]), None)
-            if given is not None:
-                self._fail(f"{given}: it needs a relay beside it", "mail")
+            for given in [*about_relay, "starttls"]:
+                if given in values:
+                    self._fail("mail", given, "needs a relay, too")
             return MailSettings(**rest)
         scheme, host, port = values["relay"]
-        if ("user" in about_relay) != ("password" in about_relay):
-            self._fail("user and password are given together", "mail")
+        self._expect_user_with_password("mail", values)
         if scheme == "smtps":
             if "starttls" in values:
-                self._fail("starttls: smtps:// has TLS from the start", "mail")
+                self._fail("mail", "starttls", "is for smtp://; smtps:// has TLS from the start")
             return MailSettings(relay=RelaySettings(host=host, port=port, tls="from the start", **about_relay), **rest)
         has_password = "password" in about_relay
         tls = values.get("starttls", "required" if has_password else "if offered")
         if has_password and tls != "required" and not is_loopback(host):
-            self._fail('starttls: a password is sent to another machine, so it is "required"', "mail")
+            self._fail("mail", "starttls", 'must be "required", because a password is sent to another machine')
         return MailSettings(relay=RelaySettings(host=host, port=port, tls=tls, **about_relay), **rest)
 
     def _expect_client_ca(self, settings: Settings) -> None:
-        """Client certificates mean nothing without an authority that has signed them."""
+        """Raises if client certificates are required and no authority for them is given."""
         if settings.tls.client_ca is not None:
             return
         sections = {"node": settings.incoming_default}
         sections |= {f"incoming.{queue}": incoming for queue, incoming in settings.incoming_by_queue.items()}
         for section, incoming in sections.items():
             if "certificate" in incoming.auth:
-                self._fail("client certificates need client_ca in [tls]", section, "auth")
+                self._fail(section, "auth", "needs client_ca in [tls] for client certificates")
 
-    def _fail(self, problem: str, section: str | None = None, key: str | None = None) -> NoReturn:
-        place = f"{self._file}:" + (f" [{section}]" if section else "") + (f" {key}:" if key else "")
-        raise OperatorError(f"{place} {problem}".replace("\n", " "))  # names in quotes may have any character
+    def _fail(self, section: str, key: str, problem: str) -> NoReturn:
+        """Raise a problem with several keys, at the location of one that the section has or inherits."""
+        at = self._locations.get((section, key)) or self._locations[section.partition(".")[0], key]
+        raise OperatorError(str(Problem(f"[{section}] {key} {problem}", at)))
+
+    def _raise_first(self) -> None:
+        if self._reader.problems:
+            raise OperatorError(str(min(self._reader.problems, key=lambda problem: problem.at.start)))
 
 
 def _inherit(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,11 +51,9 @@ class Flow:
                         continue
                     for source in self.sources(rule):
                         yield Edge(source, target, enqueue, body.names, rule)
-                    echo_target = (
-                        _find_echo_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
-                    )
-                    if echo_target is not None:
-                        yield Edge(target, echo_target, enqueue, body.names, rule)
+                    later = find_timer_target(enqueue, body.names) if self.draft.kind_of(target) == "echo" else None
+                    if later is not None:
+                        yield Edge(target, later.value.strip(), enqueue, body.names, rule)
 
     def sources(self, rule: DraftRule) -> tuple[str, ...]:
         """Return the queues whose messages a rule fires for."""
@@ -90,11 +88,11 @@ class Flow:
                 continue
             self.filled.add(target)
             if self.draft.kind_of(target) == "echo":
-                echo_target = _find_echo_target(enqueue, body.names)
-                if echo_target is None:
+                later = find_timer_target(enqueue, body.names)
+                if later is None:
                     self.fills_anything = True
                 else:
-                    self.filled.add(echo_target)
+                    self.filled.add(later.value.strip())
         for call in body.calls_of(QS, "queue"):
             name = body.names.parts.get(call.literal) if call.literal is not None else None
             if name is not None:
@@ -107,8 +105,9 @@ class Flow:
                 self.reads_anything = True
 
 
-def _find_echo_target(enqueue: ast.Enqueue, names: Names) -> str | None:
+def find_timer_target(enqueue: ast.Enqueue, names: Names) -> ast.StringLiteral | None:
+    """Return the target of a message for an echo queue, if it is a literal."""
     for given in enqueue.properties:
         if names.parts.get(given.name) == "target" and isinstance(given.value, ast.StringLiteral):
-            return given.value.value.strip()
+            return given.value
     return None

@@ -21,6 +21,7 @@ from demaq.language.checks.idle_queues import ruled_mailboxes, unfilled_queues, 
 from demaq.language.checks.message_namespaces import names_in_other_namespaces
 from demaq.language.checks.misread_expressions import misread_expressions
 from demaq.language.checks.named_files import queue_files
+from demaq.language.checks.policy_files import gateway_policies, unapplied_policies
 from demaq.language.checks.prologs import (
     declarations_without_value,
     global_variables,
@@ -28,12 +29,7 @@ from demaq.language.checks.prologs import (
     settings_declared_twice,
     types_of_updating_functions,
 )
-from demaq.language.checks.property_definitions import (
-    property_cycles,
-    property_queues,
-    property_types,
-    property_values,
-)
+from demaq.language.checks.property_definitions import property_cycles, property_queues, property_types, property_values
 from demaq.language.checks.property_reads import absent_properties, boolean_constants
 from demaq.language.checks.retention import queues_not_retained, slicing_modes, slicings_never_reset
 from demaq.language.checks.rule_bodies import rule_bodies
@@ -78,6 +74,7 @@ ERRORS = (
     rules_for_echo_queues,
     timer_targets,
     queue_files,
+    gateway_policies,
 )
 
 # These analyse the application as a whole, so they are skipped if statements have syntax errors.
@@ -98,6 +95,7 @@ WARNINGS = (
     ruled_mailboxes,
     unfilled_queues,
     gateways_not_started,
+    unapplied_policies,
     timers_without_end,
     endless_cycles,
 )

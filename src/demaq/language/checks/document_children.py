@@ -32,12 +32,9 @@ def impossible_roots(draft: Draft) -> Iterator[Diagnostic]:
         opened: list[bool] = []
         for event in find_branch_events(rule.decl.body):
             if event.kind == "enter":
-                required = (
-                    infer_message_requirements(event.scope.condition, names)
-                    if event.scope.condition is not None
-                    else []
-                )
-                root = next(iter([r for r in required if r.is_root]), None) if event.scope.holds else None
+                condition = event.scope.condition if event.scope.holds else None
+                required = [] if condition is None else infer_message_requirements(condition, names)
+                root = next(iter([r for r in required if r.is_root]), None)
                 opened.append(root is not None)
                 if root is not None:
                     known.append(root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from demaq.language import ast
+from demaq.language.analysis.flow import find_timer_target
 from demaq.language.diagnostics import Diagnostic, error, warning
 from demaq.language.program.draft import Draft
 from demaq.system_properties import ECHO_PROPERTIES, UNSUITABLE_TARGETS
@@ -27,34 +27,24 @@ def rules_for_echo_queues(draft: Draft) -> Iterator[Diagnostic]:
 
 def timer_targets(draft: Draft) -> Iterator[Diagnostic]:
     """Yield invalid literal targets. A target that does not exist is reported as an unknown name."""
-    for body in draft.bodies:
-        for enqueue in body.enqueues:
-            if draft.kind_of(body.names.parts.get(enqueue.queue)) != "echo":
-                continue
-            for given in enqueue.properties:
-                if body.names.parts.get(given.name) == "target" and isinstance(given.value, ast.StringLiteral):
-                    yield from _target(draft, given.value)
-
-
-def _target(draft: Draft, literal: ast.StringLiteral) -> Iterator[Diagnostic]:
-    kind = draft.kind_of(literal.value.strip())
-    if kind in UNSUITABLE_TARGETS:
-        why = UNSUITABLE_TARGETS[kind]
-        yield error("DQ0505", f'"{literal.value}" cannot be the target of a timer: it is {why}', literal.at)
+    for queue, enqueue, names in draft.enqueues():
+        target = find_timer_target(enqueue, names) if draft.kind_of(queue) == "echo" else None
+        kind = draft.kind_of(target.value.strip()) if target is not None else None
+        if target is not None and kind in UNSUITABLE_TARGETS:
+            why = UNSUITABLE_TARGETS[kind]
+            yield error("DQ0505", f'"{target.value}" cannot be the target of a timer: it is {why}', target.at)
 
 
 def timers_without_end(draft: Draft) -> Iterator[Diagnostic]:
-    for body in draft.bodies:
-        for enqueue in body.enqueues:
-            queue = body.names.parts.get(enqueue.queue)
-            if draft.kind_of(queue) != "echo":
-                continue
-            given = [body.names.parts.get(item.name) for item in enqueue.properties]
-            missing = [name for name in ECHO_PROPERTIES if name not in given]
-            if missing:
-                yield warning(
-                    "DQ1504",
-                    f'"{queue}" is an echo queue and gets no {" and no ".join(missing)}: this always fails',
-                    enqueue.queue.at,
-                    'with timeout value 60 with target value "QUEUE"',
-                )
+    for queue, enqueue, names in draft.enqueues():
+        if draft.kind_of(queue) != "echo":
+            continue
+        given = [names.parts.get(item.name) for item in enqueue.properties]
+        missing = [name for name in ECHO_PROPERTIES if name not in given]
+        if missing:
+            yield warning(
+                "DQ1504",
+                f'"{queue}" is an echo queue and gets no {" and no ".join(missing)}: this always fails',
+                enqueue.queue.at,
+                'with timeout value 60 with target value "QUEUE"',
+            )

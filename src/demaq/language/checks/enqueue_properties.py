@@ -12,14 +12,12 @@ from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, transpo
 
 
 def enqueue_properties(draft: Draft) -> Iterator[Diagnostic]:
-    for body in draft.bodies:
-        for enqueue in body.enqueues:
-            queue = body.names.parts.get(enqueue.queue)
-            yield from _find_repeated(enqueue, body.names)
-            for given in enqueue.properties:
-                name = body.names.parts.get(given.name)
-                if name is not None and queue is not None:
-                    yield from _check_settable(draft, queue, name, given.name)
+    for queue, enqueue, names in draft.enqueues():
+        yield from _find_repeated(enqueue, names)
+        for given in enqueue.properties:
+            name = names.parts.get(given.name)
+            if name is not None and queue is not None:
+                yield from _check_settable(draft, queue, name, given.name)
 
 
 def _find_repeated(enqueue: ast.Enqueue, names: Names) -> Iterator[Diagnostic]:

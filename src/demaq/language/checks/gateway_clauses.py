@@ -8,7 +8,6 @@ from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error, warning
 from demaq.language.endpoints import InboundAddress, parse_destination, parse_inbound_address
 from demaq.language.extensions import explain_not_started
-from demaq.language.program.bodies import DraftModule
 from demaq.language.program.draft import Draft
 from demaq.system_properties import UNSUITABLE_TARGETS
 
@@ -18,20 +17,18 @@ _INCOMING_HINT = 'endpoint "http:/orders" or endpoint "mailto:orders@example.org
 
 
 def enqueue_into_incoming_gateways(draft: Draft) -> Iterator[Diagnostic]:
-    for body in draft.bodies:
-        for enqueue in body.enqueues:
-            queue = body.names.parts.get(enqueue.queue)
-            if draft.kind_of(queue) == "incomingGateway":
-                yield error(
-                    "DQ0501",
-                    f'nothing can be enqueued into "{queue}": it is an incoming gateway',
-                    enqueue.queue.at,
-                    "only other nodes put messages there; enqueue into a basic queue or an outgoing gateway",
-                )
+    for queue, enqueue, _ in draft.enqueues():
+        if draft.kind_of(queue) == "incomingGateway":
+            yield error(
+                "DQ0501",
+                f'nothing can be enqueued into "{queue}": it is an incoming gateway',
+                enqueue.queue.at,
+                "only other nodes put messages there; enqueue into a basic queue or an outgoing gateway",
+            )
 
 
 def gateway_clauses(draft: Draft) -> Iterator[Diagnostic]:
-    for _, queue in _queue_statements(draft):
+    for _, queue in draft.statements(ast.QueueDecl):
         kind = queue.kind or "basic"
         if kind not in _GATEWAYS:
             for clause, node in (
@@ -51,7 +48,7 @@ def gateway_clauses(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
-    for _, queue in _queue_statements(draft):
+    for _, queue in draft.statements(ast.QueueDecl):
         for using in queue.using:
             if using.extension == "WS-ReliableMessaging" and queue.mode == "transient":
                 yield error(
@@ -64,7 +61,7 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
 
 def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
     """Yield gateways that no node starts, whatever its settings. What depends on the settings is reported at start."""
-    for _, queue in _queue_statements(draft):
+    for _, queue in draft.statements(ast.QueueDecl):
         reason = explain_not_started([using.extension for using in queue.using])
         if queue.kind in _GATEWAYS and reason is not None:
             yield warning(
@@ -78,7 +75,7 @@ def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
 def endpoints(draft: Draft) -> Iterator[Diagnostic]:
     """Yield endpoints that are no valid addresses, and gateways that listen at the same address."""
     taken: dict[InboundAddress, str] = {}
-    for _, queue in _queue_statements(draft):
+    for _, queue in draft.statements(ast.QueueDecl):
         if queue.kind == "outgoingGateway" and queue.endpoint is not None:
             try:
                 parse_destination(queue.endpoint.value)
@@ -101,7 +98,7 @@ def endpoints(draft: Draft) -> Iterator[Diagnostic]:
 
 def replies(draft: Draft) -> Iterator[Diagnostic]:
     """Yield invalid reply queues: only outgoing gateways have one, and it must accept messages."""
-    for module, queue in _queue_statements(draft):
+    for module, queue in draft.statements(ast.QueueDecl):
         if queue.replyto is None:
             continue
         if queue.kind == "incomingGateway":
@@ -125,24 +122,13 @@ def replies(draft: Draft) -> Iterator[Diagnostic]:
 def error_queues(draft: Draft) -> Iterator[Diagnostic]:
     """Yield invalid error queues: an error queue keeps messages, so it is no incoming gateway and no echo queue."""
     for module in draft.modules:
-        names = [module.tree.errorqueue]
-        for statement in module.tree.statements:
-            if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
-                names.append(statement.errorqueue)
-        for name in names:
+        for name in module.error_queues():
             kind = draft.kind_of(module.part(name))
-            if name is not None and kind in ("incomingGateway", "echo"):
+            if kind in ("incomingGateway", "echo"):
                 what = "an incoming gateway" if kind == "incomingGateway" else "an echo queue"
                 yield error(
                     "DQ0504", f'"{name}" cannot be an error queue: it is {what}', name.at, "a basic queue always can"
                 )
-
-
-def _queue_statements(draft: Draft) -> Iterator[tuple[DraftModule, ast.QueueDecl]]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if isinstance(statement, ast.QueueDecl):
-                yield module, statement
 
 
 def _only_for_gateways(clause: str, kind: str, node: ast.Node) -> Diagnostic:

@@ -73,13 +73,7 @@ def _is_mailbox(declared: Declared[ast.QueueDecl]) -> bool:
 def _queues_of_clauses(draft: Draft) -> Iterator[str]:
     """Yield the queues that errors or answers go to."""
     for module in draft.modules:
-        names = [module.tree.errorqueue]
-        for statement in module.tree.statements:
-            if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
-                names.append(statement.errorqueue)
-            if isinstance(statement, ast.QueueDecl):
-                names.append(statement.replyto)
-        for name in names:
+        for name in (*module.error_queues(), *module.reply_queues()):
             part = module.part(name)
             if part is not None:
                 yield part

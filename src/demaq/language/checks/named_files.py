@@ -1,4 +1,4 @@
-"""The files that a queue names can be read and are valid: schemas, interfaces and policies."""
+"""The files that a queue names can be read and are valid: schemas and interfaces."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ from demaq.xml_parsers import parse_file
 
 
 def queue_files(draft: Draft) -> Iterator[Diagnostic]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if not isinstance(statement, ast.QueueDecl):
-                continue
-            if statement.schema is not None:
-                yield from _schema(module, statement.schema)
-            if statement.interface is not None:
-                yield from _interface(module, statement, statement.interface)
-            for using in statement.using:
-                if using.policy is not None:
-                    yield from _policy(module, using.policy)
+    for module, queue in draft.statements(ast.QueueDecl):
+        if queue.schema is not None:
+            yield from _schema(module, queue.schema)
+        if queue.interface is not None:
+            yield from _interface(module, queue, queue.interface)
 
 
 def resolve_file(module: DraftModule, file: ast.File) -> Path:
@@ -39,7 +33,10 @@ def _schema(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
         etree.XMLSchema(parse_file(resolve_file(module, file)))
     except (OSError, etree.XMLSyntaxError, etree.XMLSchemaParseError) as failure:
         yield error(
-            "DQ0601", f"schema {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
+            "DQ0601",
+            f"schema {file.path} cannot be used: {explain_file_error(failure)}",
+            file.at,
+            _where(module, failure),
         )
 
 
@@ -53,20 +50,12 @@ def _interface(module: DraftModule, queue: ast.QueueDecl, file: ast.File) -> Ite
         words = failure.message
         if failure.code == "DQ0602":
             words = f"interface {file.path} cannot be used: {words}"
-        hint = failure.hint if path.is_file() else _found_from(module)
+        hint = failure.hint if path.is_file() else name_folder(module)
         yield error(failure.code, words, file.at, hint)
 
 
-def _policy(module: DraftModule, file: ast.File) -> Iterator[Diagnostic]:
-    try:
-        parse_file(resolve_file(module, file))
-    except (OSError, etree.XMLSyntaxError) as failure:
-        yield error(
-            "DQ0603", f"policy {file.path} cannot be used: {_reason(failure)}", file.at, _where(module, failure)
-        )
-
-
-def _reason(failure: Exception) -> str:
+def explain_file_error(failure: Exception) -> str:
+    """Return why a file cannot be read, in one line."""
     if isinstance(failure, OSError) and failure.strerror:
         return failure.strerror
     return str(failure).splitlines()[0] if str(failure) else "it is not well-formed"
@@ -74,9 +63,10 @@ def _reason(failure: Exception) -> str:
 
 def _where(module: DraftModule, failure: Exception) -> str | None:
     if isinstance(failure, OSError):
-        return _found_from(module)
+        return name_folder(module)
     return None
 
 
-def _found_from(module: DraftModule) -> str:
+def name_folder(module: DraftModule) -> str:
+    """Return a hint: where files are looked for."""
     return f"files are found from the module's folder, {module.folder}"

@@ -42,7 +42,7 @@ def global_variables(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
-    for prolog in _prologs(draft):
+    for prolog in draft.prologs():
         for declaration in prolog:
             match declaration:
                 case ast.VarDecl(external=True, value=None):
@@ -70,7 +70,7 @@ def declarations_without_value(draft: Draft) -> Iterator[Diagnostic]:
 
 def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
     """Yield settings and decimal formats that are declared more than once."""
-    for prolog in _prologs(draft):
+    for prolog in draft.prologs():
         seen: set[str] = set()
         for declaration in prolog:
             if isinstance(declaration, ast.Setter):
@@ -90,7 +90,7 @@ def settings_declared_twice(draft: Draft) -> Iterator[Diagnostic]:
 
 def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
     """Yield revalidation modes: expressions have no schemas, so nothing can be revalidated."""
-    for prolog in _prologs(draft):
+    for prolog in draft.prologs():
         for declaration in prolog:
             match declaration:
                 case ast.Setter(kind="revalidation", value="strict" | "lax"):
@@ -104,7 +104,7 @@ def revalidation_modes(draft: Draft) -> Iterator[Diagnostic]:
 
 def types_of_updating_functions(draft: Draft) -> Iterator[Diagnostic]:
     """Yield updating functions with a declared type: they return nothing (Update Facility 1.0, 2.2.3)."""
-    for prolog in _prologs(draft):
+    for prolog in draft.prologs():
         for declaration in prolog:
             if isinstance(declaration, ast.FunctionDecl) and declaration.returns and is_updating(declaration):
                 yield error(
@@ -113,13 +113,6 @@ def types_of_updating_functions(draft: Draft) -> Iterator[Diagnostic]:
                     declaration.returns.at,
                     "leave out `as …`: an updating function returns nothing",
                 )
-
-
-def _prologs(draft: Draft) -> Iterator[tuple[ast.Decl, ...]]:
-    for module in draft.modules:
-        yield module.tree.prolog
-        for library in module.libraries:
-            yield library.tree.prolog
 
 
 def _refuse(what: str, node: ast.Node) -> Diagnostic:

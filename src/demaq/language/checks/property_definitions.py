@@ -19,25 +19,20 @@ _WHY = "a property is computed from its own message, when that is stored"
 
 
 def property_types(draft: Draft) -> Iterator[Diagnostic]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if not isinstance(statement, ast.PropertyDecl):
-                continue
-            uri, local = module.names.types.get(statement.type, (None, ""))
-            if uri == XS and local in TYPES and local not in ATOMIC_TYPES:
-                yield error(
-                    "DQ0307",
-                    f"a property cannot be of type {statement.type}, which is not a single atomic type",
-                    statement.type.at,
-                    "such as xs:string, xs:integer, xs:dateTime, xs:boolean",
-                )
+    for module, statement in draft.statements(ast.PropertyDecl):
+        uri, local = module.names.types.get(statement.type, (None, ""))
+        if uri == XS and local in TYPES and local not in ATOMIC_TYPES:
+            yield error(
+                "DQ0307",
+                f"a property cannot be of type {statement.type}, which is not a single atomic type",
+                statement.type.at,
+                "such as xs:string, xs:integer, xs:dateTime, xs:boolean",
+            )
 
 
 def property_queues(draft: Draft) -> Iterator[Diagnostic]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if isinstance(statement, ast.PropertyDecl):
-                yield from _queues(module, statement)
+    for module, statement in draft.statements(ast.PropertyDecl):
+        yield from _queues(module, statement)
 
 
 def property_values(draft: Draft) -> Iterator[Diagnostic]:

@@ -31,19 +31,16 @@ def absent_properties(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def boolean_constants(draft: Draft) -> Iterator[Diagnostic]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if not isinstance(statement, ast.PropertyDecl):
-                continue
-            for part in statement.parts:
-                word = boolean_constant(statement, part, module.names)
-                if word is not None and part.value is not None:
-                    yield warning(
-                        "DQ1301",
-                        f"`{word}` is taken for the constant {word}(), not for an element of that name",
-                        part.value.at,
-                        f"write value {word}()",
-                    )
+    for module, statement in draft.statements(ast.PropertyDecl):
+        for part in statement.parts:
+            word = boolean_constant(statement, part, module.names)
+            if word is not None and part.value is not None:
+                yield warning(
+                    "DQ1301",
+                    f"`{word}` is taken for the constant {word}(), not for an element of that name",
+                    part.value.at,
+                    f"write value {word}()",
+                )
 
 
 def boolean_constant(statement: ast.PropertyDecl, part: ast.PropertyQueues, names: Names) -> str | None:

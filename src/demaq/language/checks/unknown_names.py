@@ -6,31 +6,24 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from demaq.language import ast
+from demaq.language.analysis.flow import find_timer_target
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.namespaces import FN, QS
 from demaq.language.program.bodies import DraftModule
 from demaq.language.program.draft import Draft
-from demaq.system_properties import (
-    ECHO_PROPERTIES,
-    GATEWAY_PROPERTIES,
-    HEADER,
-    SYSTEM_PROPERTIES,
-    is_system_property,
-)
+from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, HEADER, SYSTEM_PROPERTIES, is_system_property
 
 
 def unknown_queues(draft: Draft) -> Iterator[Diagnostic]:
     for module in draft.modules:
         for name in _queues_in_statements(module):
             yield from _queue(draft, module.part(name), name)
+    for queue, enqueue, names in draft.enqueues():
+        yield from _queue(draft, queue, enqueue.queue)
+        target = find_timer_target(enqueue, names) if draft.kind_of(queue) == "echo" else None
+        if target is not None:
+            yield from _queue(draft, target.value.strip(), target)
     for body in draft.bodies:
-        for enqueue in body.enqueues:
-            queue = body.names.parts.get(enqueue.queue)
-            yield from _queue(draft, queue, enqueue.queue)
-            if draft.kind_of(queue) == "echo":
-                for given in enqueue.properties:
-                    if body.names.parts.get(given.name) == "target" and isinstance(given.value, ast.StringLiteral):
-                        yield from _queue(draft, given.value.value.strip(), given.value)
         for call in body.calls_of(QS, "queue"):
             if call.literal is not None:
                 yield from _queue(draft, body.names.parts.get(call.literal), call.literal)
@@ -63,18 +56,16 @@ def unknown_slicings(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def unknown_properties(draft: Draft) -> Iterator[Diagnostic]:
-    for module in draft.modules:
-        for statement in module.tree.statements:
-            if isinstance(statement, ast.SlicingDecl):
-                yield from _property(draft, module.part(statement.property), statement.property, ())
+    for module, slicing in draft.statements(ast.SlicingDecl):
+        yield from _property(draft, module.part(slicing.property), slicing.property, ())
     readable = (*GATEWAY_PROPERTIES, *ECHO_PROPERTIES)
     for body in draft.bodies:
         for call in body.calls_of(QS, "property"):
             if call.literal is not None:
                 yield from _property(draft, body.names.parts.get(call.literal), call.literal, readable)
-        for enqueue in body.enqueues:
-            for given in enqueue.properties:
-                yield from _property(draft, body.names.parts.get(given.name), given.name, readable)
+    for _, enqueue, names in draft.enqueues():
+        for given in enqueue.properties:
+            yield from _property(draft, names.parts.get(given.name), given.name, readable)
 
 
 def unknown_collections(draft: Draft) -> Iterator[Diagnostic]:
@@ -93,15 +84,10 @@ def unknown_collections(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _queues_in_statements(module: DraftModule) -> Iterator[ast.Name]:
-    if module.tree.errorqueue is not None:
-        yield module.tree.errorqueue
+    yield from module.error_queues()
+    yield from module.reply_queues()
     for statement in module.tree.statements:
-        if isinstance(statement, (ast.QueueDecl, ast.RuleDecl)):
-            if statement.errorqueue is not None:
-                yield statement.errorqueue
-            if isinstance(statement, ast.QueueDecl) and statement.replyto is not None:
-                yield statement.replyto
-        elif isinstance(statement, ast.PropertyDecl):
+        if isinstance(statement, ast.PropertyDecl):
             for part in statement.parts:
                 yield from part.queues
 

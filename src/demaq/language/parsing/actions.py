@@ -104,19 +104,14 @@ class Actions(Grammar):
     def _copy(self, start: int) -> ast.Copy:
         draft = self.accept("transform")
         self.advance()
-        bindings = [self._copy_binding()]
-        while self.accept(","):
-            bindings.append(self._copy_binding())
+        bindings = self.several(self._copy_binding)
         self.expect("modify")
         updates, actions = self.updates_seen, self.actions_seen
         modify = self.expr_single()
-        self.updates_seen, self.actions_seen = (
-            updates,
-            actions,
-        )  # an expression that changes a copy is not updating
+        self.updates_seen, self.actions_seen = updates, actions  # an expression that changes a copy is not updating
         self.expect("return", hint="several updates stand in parentheses: modify (A, B)" if self.value == "," else None)
         result = self.branch("return", start)
-        return ast.Copy(self.since(start), tuple(bindings), modify, result, draft)
+        return ast.Copy(self.since(start), bindings, modify, result, draft)
 
     def _copy_binding(self) -> ast.CopyBinding:
         start = self.start

@@ -16,10 +16,7 @@ from demaq.source import SourceLocation
 _STRING_EDGE = re.compile(r"\]``|`\{")
 _STATEMENT_LINE = re.compile(r"\n\s*create\s+(?:queue|property|slicing|collection|rule)\s")
 _CONTENT_TEXT = re.compile(r"(?:[^{}<&]+|\{\{|\}\})+")
-_QUOTED_TEXT = {
-    '"': re.compile(r'(?:[^{}<&"]+|\{\{|\}\}|"")+'),
-    "'": re.compile(r"(?:[^{}<&']+|\{\{|\}\}|'')+"),
-}
+_QUOTED_TEXT = {'"': re.compile(r'(?:[^{}<&"]+|\{\{|\}\}|"")+'), "'": re.compile(r"(?:[^{}<&']+|\{\{|\}\}|'')+")}
 
 
 class Constructors(Grammar):

@@ -60,10 +60,8 @@ class Control(Types):
     def _for_clause(self) -> ast.ForClause:
         start = self.start
         self.advance()
-        bindings = [self._for_binding()]
-        while self.accept(","):
-            bindings.append(self._for_binding())
-        return ast.ForClause(self.since(start), tuple(bindings))
+        bindings = self.several(self._for_binding)
+        return ast.ForClause(self.since(start), bindings)
 
     def _for_binding(self) -> ast.ForBinding:
         start = self.start
@@ -81,10 +79,8 @@ class Control(Types):
     def _let_clause(self) -> ast.LetClause:
         start = self.start
         self.advance()
-        bindings = [self._let_binding()]
-        while self.accept(","):
-            bindings.append(self._let_binding())
-        return ast.LetClause(self.since(start), tuple(bindings))
+        bindings = self.several(self._let_binding)
+        return ast.LetClause(self.since(start), bindings)
 
     def _let_binding(self) -> ast.LetBinding:
         start = self.start
@@ -128,10 +124,8 @@ class Control(Types):
     def _group_by(self) -> ast.GroupByClause:
         start = self.start
         self.expect_words("group", "by")
-        specs = [self._group_spec()]
-        while self.accept(","):
-            specs.append(self._group_spec())
-        return ast.GroupByClause(self.since(start), tuple(specs))
+        specs = self.several(self._group_spec)
+        return ast.GroupByClause(self.since(start), specs)
 
     def _group_spec(self) -> ast.GroupSpec:
         start = self.start
@@ -151,10 +145,8 @@ class Control(Types):
         start = self.start
         stable = self.accept("stable")
         self.expect_words("order", "by")
-        specs = [self._order_spec()]
-        while self.accept(","):
-            specs.append(self._order_spec())
-        return ast.OrderByClause(self.since(start), stable, tuple(specs))
+        specs = self.several(self._order_spec)
+        return ast.OrderByClause(self.since(start), stable, specs)
 
     def _order_spec(self) -> ast.OrderSpec:
         start = self.start
@@ -175,12 +167,10 @@ class Control(Types):
         start = self.start
         kind = cast(Literal["some", "every"], self.value)
         self.advance()
-        bindings = [self._quantified_binding()]
-        while self.accept(","):
-            bindings.append(self._quantified_binding())
+        bindings = self.several(self._quantified_binding)
         self.expect("satisfies")
         condition = self.expr_single()
-        return ast.Quantified(self.since(start), kind, tuple(bindings), condition)
+        return ast.Quantified(self.since(start), kind, bindings, condition)
 
     def _quantified_binding(self) -> ast.QuantifiedBinding:
         start = self.start
@@ -263,12 +253,10 @@ class Control(Types):
         if self.value == "$":
             name = self.variable_name()
             self.expect("as")
-        types = [self.sequence_type()]
-        while self.accept("|"):
-            types.append(self.sequence_type())
+        types = self.several(self.sequence_type, "|")
         self.expect("return")
         result = self.branch("return", start)
-        return ast.TypeCase(self.since(start), name, tuple(types), result)
+        return ast.TypeCase(self.since(start), name, types, result)
 
     def try_catch(self) -> ast.Expr:
         start = self.start
@@ -282,8 +270,6 @@ class Control(Types):
     def _catch(self) -> ast.CatchClause:
         start = self.start
         self.expect("catch")
-        tests = [self.name_test()]
-        while self.accept("|"):
-            tests.append(self.name_test())
+        tests = self.several(self.name_test, "|")
         body = self.enclosed_expr()
-        return ast.CatchClause(self.since(start), tuple(tests), body)
+        return ast.CatchClause(self.since(start), tests, body)

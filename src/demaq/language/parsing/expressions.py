@@ -6,7 +6,6 @@ from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.actions import Actions
-from demaq.language.parsing.branches import Branches
 from demaq.language.parsing.characters import END_TAG, EQNAME, NAME_START, START_TAG
 from demaq.language.parsing.control import Control
 from demaq.language.parsing.primaries import Primaries
@@ -15,18 +14,8 @@ from demaq.language.parsing.types import KIND_TESTS
 
 AXES = frozenset(
     {
-        "child",
-        "descendant",
-        "attribute",
-        "self",
-        "descendant-or-self",
-        "following-sibling",
-        "following",
-        "parent",
-        "ancestor",
-        "preceding-sibling",
-        "preceding",
-        "ancestor-or-self",
+        *("child", "descendant", "attribute", "self", "descendant-or-self", "following-sibling", "following"),
+        *("parent", "ancestor", "preceding-sibling", "preceding", "ancestor-or-self"),
     }
 )
 
@@ -64,7 +53,7 @@ _AFTER_ROOT = frozenset({"into", "with", "value", "queue", "create", "as", "befo
 _STARTS_STEP = frozenset({"@", "..", ".", "*", "(", "$", "?", "[", "%", "<", "``["})
 
 
-class Expressions(Control, Primaries, Actions, Branches):
+class Expressions(Control, Primaries, Actions):
     # lists
 
     def expr(self) -> ast.Expr:
@@ -72,10 +61,9 @@ class Expressions(Control, Primaries, Actions, Branches):
         first = self.expr_single()
         if self.value != ",":
             return first
-        items = [first]
-        while self.accept(","):
-            items.append(self.expr_single())
-        return ast.Sequence(self.since(start), tuple(items))
+        self.advance()
+        others = self.several(self.expr_single)
+        return ast.Sequence(self.since(start), (first, *others))
 
     def enclosed_expr(self) -> ast.Expr | None:
         self.expect("{")
@@ -211,18 +199,14 @@ class Expressions(Control, Primaries, Actions, Branches):
         while self.value in ("-", "+"):
             signs.append(self.value)
             self.advance()
-        if self.value == "(#":
-            operand = self._extension()
-        elif self.value == "validate" and self.peek() in ("{", "lax", "strict", "type"):
+        if self.value == "validate":
             self._refuse_validate()
-            operand = self._simple_map()
-        else:
-            operand = self._simple_map()
+        operand = self._extension() if self.value == "(#" else self._simple_map()
         return ast.Unary(self.since(start), "".join(signs), operand) if signs else operand
 
     def _refuse_validate(self) -> None:
         following = self.peek()
-        if following == "{" or self.peek(2) == "{" or following == "type":
+        if following in ("{", "type") or (following in ("lax", "strict") and self.peek(2) == "{"):
             self.fail("validate is not supported", hint="give the queue a schema: create queue q schema order.xsd")
 
     def _extension(self) -> ast.Expr:
@@ -258,10 +242,9 @@ class Expressions(Control, Primaries, Actions, Branches):
         first = self._path()
         if self.value != "!":
             return first
-        operands = [first]
-        while self.accept("!"):
-            operands.append(self._path())
-        return ast.OperatorChain(self.since(start), ("!",) * (len(operands) - 1), tuple(operands))
+        self.advance()
+        others = self.several(self._path, "!")
+        return ast.OperatorChain(self.since(start), ("!",) * len(others), (first, *others))
 
     # paths
 
@@ -351,8 +334,7 @@ class Expressions(Control, Primaries, Actions, Branches):
         start, axis = self.start, self.value
         if axis not in AXES:
             self.fail(
-                f"`{axis}` is not an axis",
-                hint="axes are child, descendant, parent, ancestor, following-sibling …",
+                f"`{axis}` is not an axis", hint="axes are child, descendant, parent, ancestor, following-sibling …"
             )
         self.advance()
         self.advance()

@@ -5,26 +5,18 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from demaq.language import ast
-from demaq.language.parsing.branches import Branches
 from demaq.language.parsing.constructors import Constructors
 from demaq.language.parsing.scanner import BRACED, NAME, NUMBER, STRING
 from demaq.language.parsing.types import KIND_TESTS
 
 RESERVED_FUNCTION_NAMES = KIND_TESTS | {
-    "array",
-    "empty-sequence",
-    "function",
-    "if",
-    "item",
-    "map",
-    "switch",
-    "typeswitch",
+    *("array", "empty-sequence", "function", "if", "item", "map", "switch", "typeswitch")
 }
 
 ARITY_DIGITS_MAX = 1000
 
 
-class Primaries(Constructors, Branches):
+class Primaries(Constructors):
     def _predicate(self) -> ast.Predicate:
         start = self.start
         self.advance()
@@ -69,14 +61,7 @@ class Primaries(Constructors, Branches):
         return found
 
     def _arguments(self) -> tuple[ast.Expr, ...]:
-        self.expect("(")
-        args: list[ast.Expr] = []
-        if self.value != ")":
-            args.append(self._argument())
-            while self.accept(","):
-                args.append(self._argument())
-        self.expect(")")
-        return tuple(args)
+        return self.several_or_none("(", self._argument, ")")
 
     def _argument(self) -> ast.Expr:
         if self.value == "?" and self.peek() in (",", ")"):
@@ -123,13 +108,11 @@ class Primaries(Constructors, Branches):
         if following == "{":
             if value == "map":
                 return self._map_constructor()
-            if value == "array":
+            if value in ("array", "ordered", "unordered"):
                 self.advance()
                 content = self.enclosed_expr()
-                return ast.CurlyArray(self.since(start), content)
-            if value in ("ordered", "unordered"):
-                self.advance()
-                content = self.enclosed_expr()
+                if value == "array":
+                    return ast.CurlyArray(self.since(start), content)
                 return ast.Ordering(self.since(start), cast(Literal["ordered", "unordered"], value), content)
         if following == "(" and value == "function":
             return self._inline_function(start, ())
@@ -165,26 +148,14 @@ class Primaries(Constructors, Branches):
 
     def _square_array(self) -> ast.Expr:
         start = self.start
-        self.advance()
-        members: list[ast.Expr] = []
-        if self.value != "]":
-            members.append(self.expr_single())
-            while self.accept(","):
-                members.append(self.expr_single())
-        self.expect("]")
-        return ast.SquareArray(self.since(start), tuple(members))
+        members = self.several_or_none("[", self.expr_single, "]")
+        return ast.SquareArray(self.since(start), members)
 
     def _map_constructor(self) -> ast.Expr:
         start = self.start
         self.advance()
-        self.expect("{")
-        entries: list[ast.MapEntry] = []
-        if self.value != "}":
-            entries.append(self._map_entry())
-            while self.accept(","):
-                entries.append(self._map_entry())
-        self.expect("}")
-        return ast.MapConstructor(self.since(start), tuple(entries))
+        entries = self.several_or_none("{", self._map_entry, "}")
+        return ast.MapConstructor(self.since(start), entries)
 
     def _map_entry(self) -> ast.MapEntry:
         start = self.start

@@ -7,32 +7,15 @@ from typing import Literal, cast
 
 from demaq.language import ast
 from demaq.language.parsing.expressions import Expressions
-from demaq.language.parsing.primaries import RESERVED_FUNCTION_NAMES
 
 _ENCODING = re.compile("[A-Za-z][A-Za-z0-9._-]*")
 _FORMAT_PROPERTIES = (
-    "decimal-separator",
-    "grouping-separator",
-    "infinity",
-    "minus-sign",
-    "NaN",
-    "percent",
-    "per-mille",
-    "zero-digit",
-    "digit",
-    "pattern-separator",
-    "exponent-separator",
+    *("decimal-separator", "grouping-separator", "infinity", "minus-sign", "NaN", "percent", "per-mille", "zero-digit"),
+    *("digit", "pattern-separator", "exponent-separator"),
 )
 _HEAD = (
-    "boundary-space",
-    "default",
-    "base-uri",
-    "construction",
-    "ordering",
-    "copy-namespaces",
-    "decimal-format",
-    "namespace",
-    "revalidation",
+    *("boundary-space", "default", "base-uri", "construction", "ordering", "copy-namespaces", "decimal-format"),
+    *("namespace", "revalidation"),
 )
 _BODY = ("variable", "function", "%", "option", "context", "updating")
 _SETTERS = {
@@ -115,8 +98,7 @@ class Prolog(Expressions):
         self.advance()
         if self.value == "schema":
             self.fail(
-                "schema imports are not supported",
-                hint="give the queue a schema: create queue q schema order.xsd",
+                "schema imports are not supported", hint="give the queue a schema: create queue q schema order.xsd"
             )
         self.advance()
         prefix = None
@@ -124,12 +106,8 @@ class Prolog(Expressions):
             prefix = self.ncname()
             self.expect("=")
         uri = self.string_literal().value
-        locations: list[str] = []
-        if self.accept("at"):
-            locations.append(self.string_literal().value)
-            while self.accept(","):
-                locations.append(self.string_literal().value)
-        return ast.ModuleImport(self.since(start), prefix, uri, tuple(locations))
+        locations = self.several(self.string_literal) if self.accept("at") else ()
+        return ast.ModuleImport(self.since(start), prefix, uri, tuple([location.value for location in locations]))
 
     def _head_declaration(self) -> ast.Decl:
         start = self.start
@@ -212,13 +190,10 @@ class Prolog(Expressions):
 
     def _value_or_external(self) -> tuple[bool, ast.Expr | None]:
         external = self.accept("external")
-        value = None
-        if not external:
-            self.expect(":=")
-            value = self.expr_single()
-        elif self.accept(":="):
-            value = self.expr_single()
-        return external, value
+        if external and self.value != ":=":
+            return external, None
+        self.expect(":=")
+        return external, self.expr_single()
 
     def _variable(self, start: int, annotations: tuple[ast.Annotation, ...]) -> ast.Decl:
         name = self.variable_name()
@@ -228,8 +203,7 @@ class Prolog(Expressions):
 
     def _function(self, start: int, annotations: tuple[ast.Annotation, ...], updating: bool) -> ast.Decl:
         name = self.name("the function's name")
-        if name.prefix is None and name.uri is None and name.local in RESERVED_FUNCTION_NAMES:
-            self.fail_at(f"`{name}` cannot be the name of a function", name.at.start, name.at.end)
+        self._refuse_reserved(name)
         if updating or "updating" in [str(annotation.name) for annotation in annotations]:
             self.updating_functions.add(str(name))
         params = self.params()

@@ -28,15 +28,7 @@ from demaq.language.recursion import NESTING_MAX
 from demaq.source import Source, SourceLocation
 
 END = "end"
-NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = (
-    "name",
-    "braced",
-    "wild",
-    "string",
-    "number",
-    "symbol",
-    "bad",
-)
+NAME, BRACED, WILD, STRING, NUMBER, SYMBOL, BAD = "name", "braced", "wild", "string", "number", "symbol", "bad"
 
 _KINDS = {kind: kind for kind in (WILD, STRING, NUMBER, SYMBOL)}
 

@@ -98,7 +98,7 @@ class Statements(Prolog):
         name = self.ncname("the module's name")
         errorqueue = None
         if self.accept("errorqueue"):
-            errorqueue = self.name("a queue's name")
+            errorqueue = self._queue_name()
         self.expect(";", hint="module NAME errorqueue QUEUE;")
         return name, errorqueue
 
@@ -171,6 +171,9 @@ class Statements(Prolog):
             tuple(using),
         )
 
+    def _queue_name(self) -> ast.Name:
+        return self.name("a queue's name")
+
     def _clause_value(self, clause: str) -> object:
         match clause:
             case "kind":
@@ -182,7 +185,7 @@ class Statements(Prolog):
             case "priority":
                 return self._integer()
             case "errorqueue" | "replyto":
-                return self.name("a queue's name")
+                return self._queue_name()
             case "port":
                 return self.string_literal().value if self.kind == "string" else self.ncname("a port's name")
         if self.kind != "string":
@@ -249,11 +252,9 @@ class Statements(Prolog):
     def _property_queues(self) -> ast.PropertyQueues:
         start = self.start
         self.advance()
-        queues = [self.name("a queue's name")]
-        while self.accept(","):
-            queues.append(self.name("a queue's name"))
+        queues = self.several(self._queue_name)
         value = self.expr_single() if self.accept("value") else None
-        return ast.PropertyQueues(self.since(start), tuple(queues), value)
+        return ast.PropertyQueues(self.since(start), queues, value)
 
     def _rule(self, start: int) -> ast.RuleDecl:
         name = self.name("the rule's name")
@@ -262,7 +263,7 @@ class Statements(Prolog):
         errorqueue = None
         if self.value == "errorqueue" and self.peek_token()[0] in ("name", "braced"):
             self.advance()
-            errorqueue = self.name("a queue's name")
+            errorqueue = self._queue_name()
         self.fail_if_mistake(explain_comment(self.text, self.start))
         if self.value.lower() in ("if", "when", "where") and self.value != "if" and self.peek() == "(":
             self.fail(

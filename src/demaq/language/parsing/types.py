@@ -8,16 +8,8 @@ from demaq.language.parsing.scanner import BRACED, NAME, WILD
 
 KIND_TESTS = frozenset(
     {
-        "node",
-        "text",
-        "comment",
-        "document-node",
-        "element",
-        "attribute",
-        "schema-element",
-        "schema-attribute",
-        "processing-instruction",
-        "namespace-node",
+        *("node", "text", "comment", "document-node", "element", "attribute", "schema-element", "schema-attribute"),
+        *("processing-instruction", "namespace-node"),
     }
 )
 
@@ -68,28 +60,19 @@ class Types(Grammar):
                 return self._map_test()
             if value == "array":
                 return self._array_test()
-            self.fail(
-                f"`{value}(` is not a type",
-                hint="types are written like xs:string, element(a), map(*), item()*",
-            )
+            self.fail(f"`{value}(` is not a type", hint="types are written like xs:string, element(a), map(*), item()*")
         name = self.name("a type")
         return ast.AtomicType(name.at, name)
 
     def _function_test(self, start: int, annotations: tuple[ast.Annotation, ...]) -> ast.FunctionTest:
         self.advance()
-        self.expect("(")
-        if self.accept("*"):
-            self.expect(")")
+        if self.peek() == "*":
+            self.expect_words("(", "*", ")")
             return ast.FunctionTest(self.since(start), annotations, None, None)
-        params: list[ast.SequenceType] = []
-        if self.value != ")":
-            params.append(self.sequence_type())
-            while self.accept(","):
-                params.append(self.sequence_type())
-        self.expect(")")
+        params = self.several_or_none("(", self.sequence_type, ")")
         self.expect("as", hint="a function type says what it returns: function(item()) as item()*")
         returns = self.sequence_type()
-        return ast.FunctionTest(self.since(start), annotations, tuple(params), returns)
+        return ast.FunctionTest(self.since(start), annotations, params, returns)
 
     def _map_test(self) -> ast.MapTest:
         start = self.start

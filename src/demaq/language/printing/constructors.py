@@ -33,22 +33,6 @@ def direct_attribute(p: Printer, node: ast.DirectAttribute) -> None:
     p.put('"')
 
 
-def enclosed(p: Printer, node: ast.Enclosed) -> None:
-    p.braces(node.content)
-
-
-def cdata(p: Printer, node: ast.CData) -> None:
-    p.put(f"<![CDATA[{node.text}]]>")
-
-
-def direct_comment(p: Printer, node: ast.DirectComment) -> None:
-    p.put(f"<!--{node.text}-->")
-
-
-def direct_pi(p: Printer, node: ast.DirectPI) -> None:
-    p.put(f"<?{node.target} {node.text}?>" if node.text else f"<?{node.target}?>")
-
-
 def computed(p: Printer, node: ast.Computed) -> None:
     p.put(f"{node.kind} ")
     if isinstance(node.name, ast.Name):
@@ -74,10 +58,10 @@ def string_constructor(p: Printer, node: ast.StringConstructor) -> None:
 CONSTRUCTOR_WRITERS: Writers = {
     ast.DirectElement: direct_element,
     ast.DirectAttribute: direct_attribute,
-    ast.Enclosed: enclosed,
-    ast.CData: cdata,
-    ast.DirectComment: direct_comment,
-    ast.DirectPI: direct_pi,
+    ast.Enclosed: lambda p, node: p.braces(node.content),
+    ast.CData: lambda p, node: p.put(f"<![CDATA[{node.text}]]>"),
+    ast.DirectComment: lambda p, node: p.put(f"<!--{node.text}-->"),
+    ast.DirectPI: lambda p, node: p.put(f"<?{node.target} {node.text}?>" if node.text else f"<?{node.target}?>"),
     ast.Computed: computed,
     ast.StringConstructor: string_constructor,
 }

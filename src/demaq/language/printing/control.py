@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from demaq.language import ast
 from demaq.language.printing import words
-from demaq.language.printing.precedence import OR, begins_with_word, ends_in_bare_reset, ends_without_else
+from demaq.language.printing.precedence import begins_with_word, ends_in_bare_reset, ends_without_else
 from demaq.language.printing.stream import DEDENT, END_GROUP, GROUP, HARD_BREAK, INDENT, SPACE_OR_BREAK
 from demaq.language.printing.writer import Printer, Writers
 
@@ -16,91 +16,54 @@ def flwor(p: Printer, node: ast.Flwor) -> None:
     for clause in node.clauses:
         p.node(clause)
         p.put(SPACE_OR_BREAK)
-    p.put("return")
-    p.after_keyword(node.result)
+    p.keyword("return", node.result)
     p.put(END_GROUP)
 
 
-def for_clause(p: Printer, node: ast.ForClause) -> None:
-    write_list(p, "for", node.bindings)
-
-
 def for_binding(p: Printer, node: ast.ForBinding) -> None:
-    p.put(words.variable(node.name))
-    p.as_type(node.type)
+    p.variable(node)
     if node.allowing_empty:
         p.put(" allowing empty")
     if node.position is not None:
         p.put(f" at {words.variable(node.position)}")
-    p.put(" in")
-    p.after_keyword(node.expr, p.clause)
-
-
-def let_clause(p: Printer, node: ast.LetClause) -> None:
-    write_list(p, "let", node.bindings)
+    p.keyword(" in", node.expr, p.clause)
 
 
 def let_binding(p: Printer, node: ast.LetBinding) -> None:
-    p.put(words.variable(node.name))
-    p.as_type(node.type)
-    p.put(" :=")
-    p.after_keyword(node.expr, p.clause)
+    p.variable(node)
+    p.keyword(" :=", node.expr, p.clause)
 
 
 def window_clause(p: Printer, node: ast.WindowClause) -> None:
-    p.put(GROUP)
-    p.put(f"for {node.kind} window {words.variable(node.name)}")
+    p.put(GROUP, f"for {node.kind} window {words.variable(node.name)}")
     p.as_type(node.type)
-    p.put(" in")
-    p.after_keyword(node.expr, p.clause)
-    p.put(INDENT)
-    p.put(SPACE_OR_BREAK)
+    p.keyword(" in", node.expr, p.clause)
+    p.put(INDENT, SPACE_OR_BREAK)
     _window_condition(p, "start", node.start)
     if node.end is not None:
         p.put(SPACE_OR_BREAK)
         if node.only_end:
             p.put("only ")
         _window_condition(p, "end", node.end)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def _window_condition(p: Printer, keyword: str, node: ast.WindowCondition) -> None:
     p.mark(node.at)
     p.put(keyword)
-    if node.current is not None:
-        p.put(f" {words.variable(node.current)}")
-    if node.position is not None:
-        p.put(f" at {words.variable(node.position)}")
-    if node.previous is not None:
-        p.put(f" previous {words.variable(node.previous)}")
-    if node.next is not None:
-        p.put(f" next {words.variable(node.next)}")
-    p.put(" when")
-    p.after_keyword(node.when, p.clause)
+    variables = ((" ", node.current), (" at ", node.position), (" previous ", node.previous), (" next ", node.next))
+    for word, name in variables:
+        if name is not None:
+            p.put(f"{word}{words.variable(name)}")
+    p.keyword(" when", node.when, p.clause)
     p.end_mark(node.at)
 
 
-def where_clause(p: Printer, node: ast.WhereClause) -> None:
-    p.put("where")
-    p.after_keyword(node.condition, p.clause)
-
-
-def group_by_clause(p: Printer, node: ast.GroupByClause) -> None:
-    write_list(p, "group by", node.specs)
-
-
 def group_spec(p: Printer, node: ast.GroupSpec) -> None:
-    p.put(words.variable(node.name))
-    p.as_type(node.type)
+    p.variable(node)
     if node.expr is not None:
-        p.put(" :=")
-        p.after_keyword(node.expr, p.clause)
+        p.keyword(" :=", node.expr, p.clause)
     p.collation(node.collation)
-
-
-def order_by_clause(p: Printer, node: ast.OrderByClause) -> None:
-    write_list(p, "stable order by" if node.stable else "order by", node.specs)
 
 
 def order_spec(p: Printer, node: ast.OrderSpec) -> None:
@@ -112,25 +75,18 @@ def order_spec(p: Printer, node: ast.OrderSpec) -> None:
     p.collation(node.collation)
 
 
-def count_clause(p: Printer, node: ast.CountClause) -> None:
-    p.put(f"count {words.variable(node.name)}")
-
-
 def write_list(p: Printer, keyword: str, nodes: tuple[ast.Node, ...]) -> None:
     """Write a keyword and the nodes it introduces, separated by commas."""
     p.put(f"{keyword} ")
     if len(nodes) == 1:
         p.node(nodes[0])
         return
-    p.put(GROUP)
-    p.put(INDENT)
+    p.put(GROUP, INDENT)
     for index, node in enumerate(nodes):
         if index:
-            p.put(",")
-            p.put(SPACE_OR_BREAK)
+            p.put(",", SPACE_OR_BREAK)
         p.node(node)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 # others
@@ -139,17 +95,14 @@ def write_list(p: Printer, keyword: str, nodes: tuple[ast.Node, ...]) -> None:
 def quantified(p: Printer, node: ast.Quantified) -> None:
     p.put(GROUP)
     write_list(p, node.kind, node.bindings)
-    p.put(SPACE_OR_BREAK)
-    p.put("satisfies")
+    p.put(SPACE_OR_BREAK, "satisfies")
     p.after_keyword(node.condition)
     p.put(END_GROUP)
 
 
 def quantified_binding(p: Printer, node: ast.QuantifiedBinding) -> None:
-    p.put(words.variable(node.name))
-    p.as_type(node.type)
-    p.put(" in")
-    p.after_keyword(node.expr, p.clause)
+    p.variable(node)
+    p.keyword(" in", node.expr, p.clause)
 
 
 def if_expr(p: Printer, node: ast.If) -> None:
@@ -173,16 +126,14 @@ def _branches(p: Printer, node: ast.If, always_broken: bool = False) -> None:
         p.put(" ")
         p.parentheses(node.then)
     elif always_broken and not isinstance(node.then, ast.Sequence):
-        p.put(INDENT)
-        p.put(HARD_BREAK)
+        p.put(INDENT, HARD_BREAK)
         p.node(node.then)
         p.put(DEDENT)
     else:
         p.after_keyword(node.then)
     if node.otherwise is None:
         return
-    p.put(HARD_BREAK if always_broken else SPACE_OR_BREAK)
-    p.put("else")
+    p.put(HARD_BREAK if always_broken else SPACE_OR_BREAK, "else")
     if isinstance(node.otherwise, ast.If):
         p.put(" ")
         p.mark(node.otherwise.at)
@@ -197,24 +148,22 @@ def _misread(then: ast.Expr, otherwise: ast.Expr) -> bool:
     return ends_in_bare_reset(then) and begins_with_word(otherwise, "key")
 
 
-def switch(p: Printer, node: ast.Switch) -> None:
+def _cases(p: Printer, keyword: str, node: ast.Switch | ast.Typeswitch, *default: str) -> None:
     p.put(GROUP)
-    p.condition("switch (", node.operand, ")")
+    p.condition(f"{keyword} (", node.operand, ")")
     p.put(INDENT)
     for case in node.cases:
         p.put(SPACE_OR_BREAK)
         p.node(case)
-    p.put(SPACE_OR_BREAK)
-    p.put("default return")
+    p.put(SPACE_OR_BREAK, *default)
     p.after_keyword(node.default)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def switch_case(p: Printer, node: ast.SwitchCase) -> None:
     for value in node.values:
         p.put("case ")
-        p.operand(value, OR)
+        p.part(value)
         p.put(" ")
     p.put("return")
     _case_result(p, node.result)
@@ -230,20 +179,8 @@ def _case_result(p: Printer, result: ast.Expr) -> None:
 
 
 def typeswitch(p: Printer, node: ast.Typeswitch) -> None:
-    p.put(GROUP)
-    p.condition("typeswitch (", node.operand, ")")
-    p.put(INDENT)
-    for case in node.cases:
-        p.put(SPACE_OR_BREAK)
-        p.node(case)
-    p.put(SPACE_OR_BREAK)
-    p.put("default ")
-    if node.default_name is not None:
-        p.put(f"{words.variable(node.default_name)} ")
-    p.put("return")
-    p.after_keyword(node.default)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    name = () if node.default_name is None else (f"{words.variable(node.default_name)} ",)
+    _cases(p, "typeswitch", node, "default ", *name, "return")
 
 
 def type_case(p: Printer, node: ast.TypeCase) -> None:
@@ -273,21 +210,21 @@ def catch_clause(p: Printer, node: ast.CatchClause) -> None:
 
 CONTROL_WRITERS: Writers = {
     ast.Flwor: flwor,
-    ast.ForClause: for_clause,
+    ast.ForClause: lambda p, node: write_list(p, "for", node.bindings),
     ast.ForBinding: for_binding,
-    ast.LetClause: let_clause,
+    ast.LetClause: lambda p, node: write_list(p, "let", node.bindings),
     ast.LetBinding: let_binding,
     ast.WindowClause: window_clause,
-    ast.WhereClause: where_clause,
-    ast.GroupByClause: group_by_clause,
+    ast.WhereClause: lambda p, node: p.keyword("where", node.condition, p.clause),
+    ast.GroupByClause: lambda p, node: write_list(p, "group by", node.specs),
     ast.GroupSpec: group_spec,
-    ast.OrderByClause: order_by_clause,
+    ast.OrderByClause: lambda p, node: write_list(p, "stable order by" if node.stable else "order by", node.specs),
     ast.OrderSpec: order_spec,
-    ast.CountClause: count_clause,
+    ast.CountClause: lambda p, node: p.put(f"count {words.variable(node.name)}"),
     ast.Quantified: quantified,
     ast.QuantifiedBinding: quantified_binding,
     ast.If: if_expr,
-    ast.Switch: switch,
+    ast.Switch: lambda p, node: _cases(p, "switch", node, "default return"),
     ast.SwitchCase: switch_case,
     ast.Typeswitch: typeswitch,
     ast.TypeCase: type_case,

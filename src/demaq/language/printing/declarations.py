@@ -46,14 +46,6 @@ def version_decl(p: Printer, node: ast.VersionDecl) -> None:
     p.put(";")
 
 
-def namespace_decl(p: Printer, node: ast.NamespaceDecl) -> None:
-    p.put(f"declare namespace {node.prefix} = {words.string(node.uri)}")
-
-
-def default_namespace_decl(p: Printer, node: ast.DefaultNamespaceDecl) -> None:
-    p.put(f"declare default {node.kind} namespace {words.string(node.uri)}")
-
-
 def setter(p: Printer, node: ast.Setter) -> None:
     value = words.string(node.value) if node.kind in ("default collation", "base-uri") else node.value
     p.put(f"declare {node.kind} {value}")
@@ -95,8 +87,7 @@ def _value(p: Printer, external: bool, value: ast.Expr | None) -> None:
     if external:
         p.put(" external")
     if value is not None:
-        p.put(" :=")
-        p.after_keyword(value)
+        p.keyword(" :=", value)
 
 
 def function_decl(p: Printer, node: ast.FunctionDecl) -> None:
@@ -112,19 +103,15 @@ def function_decl(p: Printer, node: ast.FunctionDecl) -> None:
         p.braces(node.body)
 
 
-def option_decl(p: Printer, node: ast.OptionDecl) -> None:
-    p.put(f"declare option {words.name(node.name)} {words.string(node.value)}")
-
-
 DECLARATION_WRITERS: Writers = {
     ast.VersionDecl: version_decl,
-    ast.NamespaceDecl: namespace_decl,
-    ast.DefaultNamespaceDecl: default_namespace_decl,
+    ast.NamespaceDecl: lambda p, node: p.put(f"declare namespace {node.prefix} = {words.string(node.uri)}"),
+    ast.DefaultNamespaceDecl: lambda p, node: p.put(f"declare default {node.kind} namespace {words.string(node.uri)}"),
     ast.Setter: setter,
     ast.DecimalFormatDecl: decimal_format_decl,
     ast.ModuleImport: module_import,
     ast.ContextItemDecl: context_item_decl,
     ast.VarDecl: var_decl,
     ast.FunctionDecl: function_decl,
-    ast.OptionDecl: option_decl,
+    ast.OptionDecl: lambda p, node: p.put(f"declare option {words.name(node.name)} {words.string(node.value)}"),
 }

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from demaq.language import ast
+from demaq.language.parsing.expressions import ARROW, CAST, CASTABLE, CONCAT, TREAT
 from demaq.language.printing import words
-from demaq.language.printing.precedence import (
-    ARROW,
-    CAST,
-    CASTABLE,
-    CONCATENATION,
-    OR,
-    PRIMARY,
-    STEP,
-    TREAT,
-    UNARY,
-    VALUE,
-    level,
-)
+from demaq.language.printing.precedence import PRIMARY, STEP, UNARY, VALUE, level
 from demaq.language.printing.stream import DEDENT, END_GROUP, GROUP, INDENT, SPACE_OR_BREAK
 from demaq.language.printing.types import write_annotations, write_params
 from demaq.language.printing.writer import Printer, Writers
@@ -35,38 +24,6 @@ _OPERAND_OF_TYPE = {"instance of": TREAT, "treat as": CASTABLE, "castable as": C
 # primaries
 
 
-def string_literal(p: Printer, node: ast.StringLiteral) -> None:
-    p.put(words.string(node.value))
-
-
-def numeric_literal(p: Printer, node: ast.NumericLiteral) -> None:
-    p.put(node.text)
-
-
-def var_ref(p: Printer, node: ast.VarRef) -> None:
-    p.put(words.variable(node.name))
-
-
-def context_item(p: Printer, node: ast.ContextItem) -> None:
-    p.put(".")
-
-
-def placeholder(p: Printer, node: ast.Placeholder) -> None:
-    p.put("?")
-
-
-def empty_sequence(p: Printer, node: ast.Sequence) -> None:
-    p.put("()")  # others are written by Printer.expr, with or without parentheses
-
-
-def function_call(p: Printer, node: ast.FunctionCall) -> None:
-    p.brackets(f"{words.name(node.name)}(", node.args, ")")
-
-
-def named_function_ref(p: Printer, node: ast.NamedFunctionRef) -> None:
-    p.put(f"{words.name(node.name)}#{node.arity}")
-
-
 def inline_function(p: Printer, node: ast.InlineFunction) -> None:
     write_annotations(p, node.annotations)
     p.put("function")
@@ -80,28 +37,19 @@ def map_constructor(p: Printer, node: ast.MapConstructor) -> None:
     if not node.entries:
         p.put("map {}")
         return
-    p.put("map {")
-    p.put(GROUP)
-    p.put(INDENT)
+    p.put("map {", GROUP, INDENT)
     for index, entry in enumerate(node.entries):
         if index:
             p.put(",")
         p.put(SPACE_OR_BREAK)
         p.node(entry)
-    p.put(DEDENT)
-    p.put(SPACE_OR_BREAK)
-    p.put(END_GROUP)
-    p.put("}")
+    p.put(DEDENT, SPACE_OR_BREAK, END_GROUP, "}")
 
 
 def map_entry(p: Printer, node: ast.MapEntry) -> None:
-    p.operand(node.key, OR)
+    p.part(node.key)
     p.put(" :")  # with a space: `a:b` would be one name
     p.after_keyword(node.value, p.clause)
-
-
-def square_array(p: Printer, node: ast.SquareArray) -> None:
-    p.brackets("[", node.members, "]")
 
 
 def curly_array(p: Printer, node: ast.CurlyArray) -> None:
@@ -132,14 +80,6 @@ def template(p: Printer, node: ast.Template) -> None:
 # postfixes
 
 
-def unary_lookup(p: Printer, node: ast.UnaryLookup) -> None:
-    _key(p, node.key)
-
-
-def lookup(p: Printer, node: ast.Lookup) -> None:
-    _key(p, node.key)
-
-
 def _key(p: Printer, key: ast.Expr) -> None:
     if isinstance(key, ast.KeyName):
         p.put(f"?{key.value}")
@@ -154,14 +94,6 @@ def _key(p: Printer, key: ast.Expr) -> None:
         p.parentheses(key)
 
 
-def predicate(p: Printer, node: ast.Predicate) -> None:
-    p.condition("[", node.condition, "]")
-
-
-def arguments(p: Printer, node: ast.Arguments) -> None:
-    p.brackets("(", node.args, ")")
-
-
 def postfix(p: Printer, node: ast.Postfix) -> None:
     p.operand(node.base, PRIMARY)
     for suffix in node.suffixes:
@@ -169,10 +101,6 @@ def postfix(p: Printer, node: ast.Postfix) -> None:
 
 
 # paths
-
-
-def axis_step(p: Printer, node: ast.AxisStep) -> None:
-    _step(p, node, first=True)
 
 
 def _step(p: Printer, node: ast.AxisStep, first: bool) -> None:
@@ -225,17 +153,14 @@ def operation(p: Printer, node: ast.OperatorChain) -> None:
     _operand(p, node.operands[0], own)
     p.put(INDENT)
     for operator, operand in zip(node.operators, node.operands[1:], strict=True):
-        p.put(SPACE_OR_BREAK)
-        p.put(operator)
-        p.put(" ")
+        p.put(SPACE_OR_BREAK, operator, " ")
         _operand(p, operand, own)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def _operand(p: Printer, operand: ast.Expr, own: int) -> None:
     # The `+` of `1 treat as xs:integer + 2` would be parsed as an occurrence indicator.
-    if isinstance(operand, ast.TypeOperation) and own >= CONCATENATION:
+    if isinstance(operand, ast.TypeOperation) and own >= CONCAT:
         p.parentheses(operand)
     else:
         p.operand(operand, own + 1)
@@ -257,11 +182,9 @@ def arrow(p: Printer, node: ast.Arrow) -> None:
     p.operand(node.operand, UNARY)
     p.put(INDENT)
     for call in node.calls:
-        p.put(SPACE_OR_BREAK)
-        p.put("=> ")
+        p.put(SPACE_OR_BREAK, "=> ")
         p.node(call)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def arrow_call(p: Printer, node: ast.ArrowCall) -> None:
@@ -275,28 +198,28 @@ def arrow_call(p: Printer, node: ast.ArrowCall) -> None:
 
 
 EXPRESSION_WRITERS: Writers = {
-    ast.StringLiteral: string_literal,
-    ast.NumericLiteral: numeric_literal,
-    ast.VarRef: var_ref,
-    ast.ContextItem: context_item,
-    ast.Placeholder: placeholder,
-    ast.Sequence: empty_sequence,
-    ast.FunctionCall: function_call,
-    ast.NamedFunctionRef: named_function_ref,
+    ast.StringLiteral: lambda p, node: p.put(words.string(node.value)),
+    ast.NumericLiteral: lambda p, node: p.put(node.text),
+    ast.VarRef: lambda p, node: p.put(words.variable(node.name)),
+    ast.ContextItem: lambda p, node: p.put("."),
+    ast.Placeholder: lambda p, node: p.put("?"),
+    ast.Sequence: lambda p, node: p.put("()"),  # others are written by Printer.expr, with or without parentheses
+    ast.FunctionCall: lambda p, node: p.brackets(f"{words.name(node.name)}(", node.args, ")"),
+    ast.NamedFunctionRef: lambda p, node: p.put(f"{words.name(node.name)}#{node.arity}"),
     ast.InlineFunction: inline_function,
     ast.MapConstructor: map_constructor,
     ast.MapEntry: map_entry,
-    ast.SquareArray: square_array,
+    ast.SquareArray: lambda p, node: p.brackets("[", node.members, "]"),
     ast.CurlyArray: curly_array,
     ast.Ordering: ordering,
     ast.Extension: extension,
     ast.Template: template,
-    ast.UnaryLookup: unary_lookup,
-    ast.Lookup: lookup,
-    ast.Predicate: predicate,
-    ast.Arguments: arguments,
+    ast.UnaryLookup: lambda p, node: _key(p, node.key),
+    ast.Lookup: lambda p, node: _key(p, node.key),
+    ast.Predicate: lambda p, node: p.condition("[", node.condition, "]"),
+    ast.Arguments: lambda p, node: p.brackets("(", node.args, ")"),
     ast.Postfix: postfix,
-    ast.AxisStep: axis_step,
+    ast.AxisStep: lambda p, node: _step(p, node, first=True),
     ast.Path: path,
     ast.OperatorChain: operation,
     ast.Unary: unary,

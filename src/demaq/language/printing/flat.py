@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from demaq.language.printing.source_map import SourceMap
+from bisect import bisect_right
+
 from demaq.language.printing.stream import (
     DEDENT,
     END_GROUP,
@@ -14,7 +15,27 @@ from demaq.language.printing.stream import (
     Spot,
     Stream,
 )
-from demaq.source import NOWHERE, Source
+from demaq.source import NOWHERE, Source, SourceLocation
+
+
+class SourceMap:
+    """The source location of each position in printed text; lines and columns count from 1."""
+
+    def __init__(self) -> None:
+        self._positions: list[tuple[int, int]] = []
+        self._places: list[SourceLocation] = []
+
+    def add(self, line: int, column: int, place: SourceLocation) -> None:
+        self._positions.append((line, column))
+        self._places.append(place)
+
+    def place(self, line: int, column: int) -> SourceLocation | None:
+        """Return the location of the innermost construct at the position, else of the nearest one before it."""
+        index = bisect_right(self._positions, (line, column))
+        return self._places[index - 1] if index else None
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def lay_out_flat(stream: Stream) -> str:

@@ -9,46 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from demaq.language import ast
+from demaq.language.parsing.expressions import ARROW, LEVEL
 from demaq.language.printing import words
 
-(
-    SINGLE,
-    OR,
-    AND,
-    COMPARISON,
-    CONCATENATION,
-    RANGE,
-    ADDITION,
-    MULTIPLICATION,
-    UNION,
-    INTERSECTION,
-    INSTANCE,
-    TREAT,
-    CASTABLE,
-    CAST,
-    ARROW,
-    UNARY,
-    VALUE,
-    PATH,
-    STEP,
-    PRIMARY,
-) = range(20)
-
-_OPERATORS: Final = {
-    "or": OR,
-    "and": AND,
-    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="), COMPARISON),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "is", "<<", ">>"), COMPARISON),
-    "||": CONCATENATION,
-    "to": RANGE,
-    **dict.fromkeys(("+", "-"), ADDITION),
-    **dict.fromkeys(("*", "div", "idiv", "mod"), MULTIPLICATION),
-    **dict.fromkeys(("union", "|"), UNION),
-    **dict.fromkeys(("intersect", "except"), INTERSECTION),
-    "!": VALUE,
-}
-
-_TYPE_OPERATORS: Final = {"instance of": INSTANCE, "treat as": TREAT, "castable as": CASTABLE, "cast as": CAST}
+SINGLE = 0
+"""The level of expressions that begin with a keyword. The parser has the levels of operators, from 1 to ARROW."""
+UNARY, VALUE, PATH, STEP, PRIMARY = range(ARROW + 1, ARROW + 6)
 
 _LEVELS: Final[dict[type[ast.Expr], int]] = {
     **dict.fromkeys((ast.Flwor, ast.Quantified, ast.Switch, ast.Typeswitch, ast.If, ast.TryCatch), SINGLE),
@@ -66,9 +32,9 @@ _LEVELS: Final[dict[type[ast.Expr], int]] = {
 def level(expr: ast.Expr) -> int:
     """Return the precedence level of an expression. A Sequence has its own parentheses."""
     if isinstance(expr, ast.OperatorChain):
-        return _OPERATORS[expr.operators[0]]
+        return LEVEL.get(expr.operators[0], VALUE)  # `!` binds tighter than unary operators
     if isinstance(expr, ast.TypeOperation):
-        return _TYPE_OPERATORS[expr.operator]
+        return LEVEL[expr.operator.partition(" ")[0]]
     return _LEVELS.get(type(expr), PRIMARY)
 
 

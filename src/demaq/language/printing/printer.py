@@ -8,9 +8,8 @@ from demaq.language.printing.constructors import CONSTRUCTOR_WRITERS
 from demaq.language.printing.control import CONTROL_WRITERS
 from demaq.language.printing.declarations import DECLARATION_WRITERS, query
 from demaq.language.printing.expressions import EXPRESSION_WRITERS
-from demaq.language.printing.flat import lay_out_flat, lay_out_mapped
+from demaq.language.printing.flat import SourceMap, lay_out_flat, lay_out_mapped
 from demaq.language.printing.layout import WIDTH, lay_out_pretty
-from demaq.language.printing.source_map import SourceMap
 from demaq.language.printing.statements import STATEMENT_WRITERS, module
 from demaq.language.printing.stream import Stream
 from demaq.language.printing.types import TYPE_WRITERS

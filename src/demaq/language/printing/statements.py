@@ -40,9 +40,7 @@ def module(p: Printer, node: ast.Module) -> None:
 
 
 def queue_decl(p: Printer, node: ast.QueueDecl) -> None:
-    p.put(GROUP)
-    p.put(f"create queue {words.name(node.name)}")
-    p.put(INDENT)
+    p.put(GROUP, f"create queue {words.name(node.name)}", INDENT)
     _clause(p, "kind", node.kind)
     _clause(p, "mode", node.mode)
     _clause(p, "schema", _file(node.schema))
@@ -56,14 +54,12 @@ def queue_decl(p: Printer, node: ast.QueueDecl) -> None:
     for using in node.using:
         policy = f" policy {_file(using.policy)}" if using.policy is not None else ""
         _clause(p, "using", f"{using.extension}{policy}")
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def _clause(p: Printer, keyword: str, value: str | None) -> None:
     if value is not None:
-        p.put(SPACE_OR_BREAK)
-        p.put(f"{keyword} {value}")
+        p.put(SPACE_OR_BREAK, f"{keyword} {value}")
 
 
 def _file(file: ast.File | None) -> str | None:
@@ -75,34 +71,22 @@ def _file(file: ast.File | None) -> str | None:
 def property_decl(p: Printer, node: ast.PropertyDecl) -> None:
     p.put(GROUP)
     variant = f" {node.variant}" if node.variant is not None else ""
-    p.put(f"create property {words.name(node.name)} as {words.name(node.type)}{variant}")
-    p.put(INDENT)
+    p.put(f"create property {words.name(node.name)} as {words.name(node.type)}{variant}", INDENT)
     for part in node.parts:
         p.put(SPACE_OR_BREAK)
         p.node(part)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def property_queues(p: Printer, node: ast.PropertyQueues) -> None:
     p.put(f"queue {', '.join([words.name(queue) for queue in node.queues])}")
     if node.value is not None:
-        p.put(" value")
-        p.after_keyword(node.value, p.part)
-
-
-def slicing_decl(p: Printer, node: ast.SlicingDecl) -> None:
-    p.put(f"create slicing {words.name(node.name)} on {words.name(node.property)}")
-
-
-def collection_decl(p: Printer, node: ast.CollectionDecl) -> None:
-    p.put(f"create collection {words.name(node.name)}")
+        p.keyword(" value", node.value, p.part)
 
 
 def rule_decl(p: Printer, node: ast.RuleDecl) -> None:
     errorqueue = f" errorqueue {words.name(node.errorqueue)}" if node.errorqueue is not None else ""
-    p.put(f"create rule {words.name(node.name)} for {words.name(node.target)}{errorqueue}")
-    p.put(INDENT)
+    p.put(f"create rule {words.name(node.name)} for {words.name(node.target)}{errorqueue}", INDENT)
     p.put(HARD_BREAK)
     if isinstance(node.body, ast.If):
         rule_body(p, node.body)
@@ -115,7 +99,7 @@ STATEMENT_WRITERS: Writers = {
     ast.QueueDecl: queue_decl,
     ast.PropertyDecl: property_decl,
     ast.PropertyQueues: property_queues,
-    ast.SlicingDecl: slicing_decl,
-    ast.CollectionDecl: collection_decl,
+    ast.SlicingDecl: lambda p, node: p.put(f"create slicing {words.name(node.name)} on {words.name(node.property)}"),
+    ast.CollectionDecl: lambda p, node: p.put(f"create collection {words.name(node.name)}"),
     ast.RuleDecl: rule_decl,
 }

@@ -23,18 +23,6 @@ def sequence_type(p: Printer, node: ast.SequenceType) -> None:
             p.put(node.occurrence)
 
 
-def single_type(p: Printer, node: ast.SingleType) -> None:
-    p.put(words.name(node.name) + ("?" if node.optional else ""))
-
-
-def any_item_test(p: Printer, node: ast.AnyItemTest) -> None:
-    p.put("item()")
-
-
-def atomic_type(p: Printer, node: ast.AtomicType) -> None:
-    p.put(words.name(node.name))
-
-
 def kind_test(p: Printer, node: ast.KindTest) -> None:
     p.put(f"{node.kind}(")
     if node.inner is not None:
@@ -94,16 +82,15 @@ def write_params(p: Printer, nodes: Sequence[ast.Param]) -> None:
     for index, node in enumerate(nodes):
         if index:
             p.put(", ")
-        p.put(words.variable(node.name))
-        p.as_type(node.type)
+        p.variable(node)
     p.put(")")
 
 
 TYPE_WRITERS: Writers = {
     ast.SequenceType: sequence_type,
-    ast.SingleType: single_type,
-    ast.AnyItemTest: any_item_test,
-    ast.AtomicType: atomic_type,
+    ast.SingleType: lambda p, node: p.put(words.name(node.name) + ("?" if node.optional else "")),
+    ast.AnyItemTest: lambda p, node: p.put("item()"),
+    ast.AtomicType: lambda p, node: p.put(words.name(node.name)),
     ast.KindTest: kind_test,
     ast.FunctionTest: function_test,
     ast.MapTest: map_test,

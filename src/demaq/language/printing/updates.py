@@ -15,8 +15,7 @@ def insert(p: Printer, node: ast.Insert) -> None:
 
 
 def delete(p: Printer, node: ast.Delete) -> None:
-    p.put("do delete" if node.draft else "delete node")
-    p.after_keyword(node.target, p.part)
+    p.keyword("do delete" if node.draft else "delete node", node.target, p.part)
 
 
 def replace(p: Printer, node: ast.Replace) -> None:
@@ -33,32 +32,21 @@ def rename(p: Printer, node: ast.Rename) -> None:
 
 
 def _update(p: Printer, keyword: str, first: ast.Expr, between: str, second: ast.Expr) -> None:
-    p.put(GROUP)
-    p.put(keyword)
+    p.put(GROUP, keyword)
     p.after_keyword(first, p.part)
-    p.put(INDENT)
-    p.put(SPACE_OR_BREAK)
-    p.put(between)
+    p.put(INDENT, SPACE_OR_BREAK, between)
     p.after_keyword(second, p.part)
-    p.put(DEDENT)
-    p.put(END_GROUP)
+    p.put(DEDENT, END_GROUP)
 
 
 def copy(p: Printer, node: ast.Copy) -> None:
     p.put(GROUP)
     write_list(p, "transform copy" if node.draft else "copy", node.bindings)
-    p.put(SPACE_OR_BREAK)
-    p.put("modify")
+    p.put(SPACE_OR_BREAK, "modify")
     p.after_keyword(node.modify, p.modification)
-    p.put(SPACE_OR_BREAK)
-    p.put("return")
+    p.put(SPACE_OR_BREAK, "return")
     p.after_keyword(node.result)
     p.put(END_GROUP)
-
-
-def copy_binding(p: Printer, node: ast.CopyBinding) -> None:
-    p.put(f"{words.variable(node.name)} :=")
-    p.after_keyword(node.expr, p.clause)
 
 
 def transform_with(p: Printer, node: ast.TransformWith) -> None:
@@ -68,29 +56,19 @@ def transform_with(p: Printer, node: ast.TransformWith) -> None:
 
 
 def enqueue(p: Printer, node: ast.Enqueue) -> None:
-    p.put(GROUP)
-    p.put("do enqueue")
+    p.put(GROUP, "do enqueue")
     p.after_keyword(node.message, p.part)
-    p.put(INDENT)
-    p.put(SPACE_OR_BREAK)
-    p.put(f"into {words.name(node.queue)}")
+    p.put(INDENT, SPACE_OR_BREAK, f"into {words.name(node.queue)}")
     for setting in node.properties:
         p.put(SPACE_OR_BREAK)
         p.node(setting)
-    p.put(DEDENT)
-    p.put(END_GROUP)
-
-
-def with_property(p: Printer, node: ast.With) -> None:
-    p.put(f"with {words.name(node.name)} value")
-    p.after_keyword(node.value, p.part)
+    p.put(DEDENT, END_GROUP)
 
 
 def reset(p: Printer, node: ast.Reset) -> None:
     p.put("do reset")
     if node.slicing is not None and node.key is not None:
-        p.put(f" {words.name(node.slicing)} key")
-        p.after_keyword(node.key, p.part)
+        p.keyword(f" {words.name(node.slicing)} key", node.key, p.part)
 
 
 UPDATE_WRITERS: Writers = {
@@ -99,9 +77,9 @@ UPDATE_WRITERS: Writers = {
     ast.Replace: replace,
     ast.Rename: rename,
     ast.Copy: copy,
-    ast.CopyBinding: copy_binding,
+    ast.CopyBinding: lambda p, node: p.keyword(f"{words.variable(node.name)} :=", node.expr, p.clause),
     ast.TransformWith: transform_with,
     ast.Enqueue: enqueue,
-    ast.With: with_property,
+    ast.With: lambda p, node: p.keyword(f"with {words.name(node.name)} value", node.value, p.part),
     ast.Reset: reset,
 }

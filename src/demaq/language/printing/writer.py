@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from demaq.language import ast
+from demaq.language.parsing.expressions import OR
 from demaq.language.printing import words
-from demaq.language.printing.precedence import OR, SINGLE, ends_in_bare_reset, level, tail
+from demaq.language.printing.precedence import SINGLE, ends_in_bare_reset, level, tail
 from demaq.language.printing.stream import (
     DEDENT,
     END_GROUP,
@@ -44,13 +45,16 @@ _HUGGED = (
 """Expressions that begin with a bracket, so that they may begin on a line that they do not fit on."""
 
 _UPDATES = (ast.Insert, ast.Delete, ast.Replace, ast.Rename)
+_Typed: TypeAlias = ast.ForBinding | ast.LetBinding | ast.QuantifiedBinding | ast.GroupSpec | ast.Param
 
 
 class Printer:
     def __init__(self, writers: Writers) -> None:
         self.stream: Stream = []
-        self.put: Callable[[Instruction], None] = self.stream.append
         self._writers = writers
+
+    def put(self, *instructions: Instruction) -> None:
+        self.stream.extend(instructions)
 
     # nodes
 
@@ -115,9 +119,8 @@ class Printer:
         It gets parentheses if it could take these for its own, as `do reset` takes `return key` for a slicing and a
         key.
         """
-        if level(expr) != SINGLE or isinstance(expr, ast.TryCatch):
-            self.node(expr)
-        elif tail(expr) is None or ends_in_bare_reset(expr):
+        is_open = level(expr) == SINGLE and not isinstance(expr, ast.TryCatch)
+        if is_open and (tail(expr) is None or ends_in_bare_reset(expr)):
             self.parentheses(expr)
         else:
             self.node(expr)
@@ -139,19 +142,12 @@ class Printer:
         for index, item in enumerate(items):
             self.node(item)
             if index != last:
-                self.put(",")
-                self.put(SPACE_OR_BREAK)
+                self.put(",", SPACE_OR_BREAK)
 
     def parentheses(self, expr: ast.Expr) -> None:
-        self.put(GROUP)
-        self.put("(")
-        self.put(INDENT)
-        self.put(NOTHING_OR_BREAK)
+        self.put(GROUP, "(", INDENT, NOTHING_OR_BREAK)
         self.expr(expr)
-        self.put(DEDENT)
-        self.put(NOTHING_OR_BREAK)
-        self.put(")")
-        self.put(END_GROUP)
+        self.put(DEDENT, NOTHING_OR_BREAK, ")", END_GROUP)
 
     def after_keyword(self, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
         """Write an expression after a keyword: indented on the next line if it does not fit on this one."""
@@ -159,12 +155,13 @@ class Printer:
             self.put(" ")
             (write or self.node)(expr)
             return
-        self.put(GROUP)
-        self.put(INDENT)
-        self.put(SPACE_OR_BREAK)
+        self.put(GROUP, INDENT, SPACE_OR_BREAK)
         (write or self.node)(expr)
-        self.put(DEDENT)
-        self.put(END_GROUP)
+        self.put(DEDENT, END_GROUP)
+
+    def keyword(self, word: str, expr: ast.Expr, write: Callable[[ast.Expr], None] | None = None) -> None:
+        self.put(word)
+        self.after_keyword(expr, write)
 
     # brackets
 
@@ -173,42 +170,31 @@ class Printer:
         if content is None:
             self.put("{}")
             return
-        self.put("{")
-        self.put(GROUP)
-        self.put(INDENT)
-        self.put(SPACE_OR_BREAK)
+        self.put("{", GROUP, INDENT, SPACE_OR_BREAK)
         self.expr(content)
-        self.put(DEDENT)
-        self.put(SPACE_OR_BREAK)
-        self.put(END_GROUP)
-        self.put("}")
+        self.put(DEDENT, SPACE_OR_BREAK, END_GROUP, "}")
 
     def brackets(self, opening: str, items: Sequence[ast.Expr], closing: str) -> None:
         """Write expressions separated by commas between brackets."""
-        self.put(opening)
-        if items:
-            self.put(GROUP)
-            self.put(INDENT)
-            self.put(NOTHING_OR_BREAK)
-            self.items(items)
-            self.put(DEDENT)
-            self.put(NOTHING_OR_BREAK)
-            self.put(END_GROUP)
-        self.put(closing)
+        if not items:
+            self.put(opening, closing)
+            return
+        self.put(opening, GROUP, INDENT, NOTHING_OR_BREAK)
+        self.items(items)
+        self.put(DEDENT, NOTHING_OR_BREAK, END_GROUP, closing)
 
     def condition(self, opening: str, expr: ast.Expr, closing: str) -> None:
         """Write an Expr between brackets."""
-        self.put(opening)
-        self.put(GROUP)
-        self.put(INDENT)
-        self.put(NOTHING_OR_BREAK)
+        self.put(opening, GROUP, INDENT, NOTHING_OR_BREAK)
         self.expr(expr)
-        self.put(DEDENT)
-        self.put(NOTHING_OR_BREAK)
-        self.put(END_GROUP)
-        self.put(closing)
+        self.put(DEDENT, NOTHING_OR_BREAK, END_GROUP, closing)
 
     # words
+
+    def variable(self, node: _Typed) -> None:
+        """Write `$name`, and its type if there is one."""
+        self.put(words.variable(node.name))
+        self.as_type(node.type)
 
     def as_type(self, type_: ast.SequenceType | None) -> None:
         """Write ` as T`, if there is a type."""

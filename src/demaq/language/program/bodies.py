@@ -63,6 +63,18 @@ class DraftModule:
         """Return the canonical name of a part; None if its prefix is unknown."""
         return None if name is None else self.names.parts.get(name)
 
+    def error_queues(self) -> Iterator[ast.Name]:
+        """Yield the error queues that the module, its queues and its rules name."""
+        named = [item for item in self.tree.statements if isinstance(item, (ast.QueueDecl, ast.RuleDecl))]
+        for item in (self.tree, *named):
+            if item.errorqueue is not None:
+                yield item.errorqueue
+
+    def reply_queues(self) -> Iterator[ast.Name]:
+        for statement in self.tree.statements:
+            if isinstance(statement, ast.QueueDecl) and statement.replyto is not None:
+                yield statement.replyto
+
 
 @dataclass(slots=True, eq=False)
 class Call:

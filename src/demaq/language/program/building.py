@@ -111,12 +111,7 @@ def _property(declared: Declared[ast.PropertyDecl], constants: dict[ast.Node, Fu
         for queue in part.queues:
             values[_known(module.part(queue))] = value
     return Property(
-        name=declared.name,
-        type=decl.type.local,
-        variant=decl.variant,
-        values=values,
-        module=module.number,
-        decl=decl,
+        name=declared.name, type=decl.type.local, variant=decl.variant, values=values, module=module.number, decl=decl
     )
 
 
@@ -141,12 +136,7 @@ def _system_property(name: str, draft: Draft) -> Property:
 
 def _slicing(declared: Declared[ast.SlicingDecl]) -> Slicing:
     decl, module = _known(declared.decl), _known(declared.module)
-    return Slicing(
-        name=declared.name,
-        property=_known(module.part(decl.property)),
-        module=module.number,
-        decl=decl,
-    )
+    return Slicing(name=declared.name, property=_known(module.part(decl.property)), module=module.number, decl=decl)
 
 
 def _rule(number: int, rule: DraftRule) -> Rule:

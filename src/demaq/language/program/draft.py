@@ -6,17 +6,27 @@ its name only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from demaq.language import ast
 from demaq.language.program.bodies import Body, DraftModule, DraftRule, Effect, find_effects, read_body
 from demaq.language.program.program import SYSTEM_ERRORS, basic_if_mailbox
 from demaq.language.resolving.names import Names
-from demaq.language.resolving.suggestions import Suggestions
+from demaq.suggestions import Suggestions
 from demaq.system_properties import is_system_property
 
 D = TypeVar("D", bound=ast.Node)
+S = TypeVar("S", bound=ast.Statement)
+
+_KINDS: dict[type[ast.Node], str] = {
+    ast.QueueDecl: "queue",
+    ast.PropertyDecl: "property",
+    ast.SlicingDecl: "slicing",
+    ast.CollectionDecl: "collection",
+    ast.RuleDecl: "rule",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -106,38 +116,45 @@ class Draft:
         queues = self.queues_of(property_name)
         return None if queues is None else tuple(queues)
 
+    def statements(self, kind: type[S]) -> Iterator[tuple[DraftModule, S]]:
+        """Yield the statements of a kind, each with its module."""
+        for module in self.modules:
+            for statement in module.tree.statements:
+                if isinstance(statement, kind):
+                    yield module, statement
+
+    def prologs(self) -> Iterator[tuple[ast.Decl, ...]]:
+        """Yield the prologs of the modules and of the libraries they import."""
+        for module in self.modules:
+            yield module.tree.prolog
+            for library in module.libraries:
+                yield library.tree.prolog
+
+    def enqueues(self) -> Iterator[tuple[str | None, ast.Enqueue, Names]]:
+        """Yield all enqueues, each with the name of its queue (None if unknown) and the names around it."""
+        for body in self.bodies:
+            for enqueue in body.enqueues:
+                yield body.names.parts.get(enqueue.queue), enqueue, body.names
+
     # construction
 
     def _declare(self, module: DraftModule) -> None:
+        tables: dict[str, dict[str, Declared[Any]]] = {
+            "queue": self.queues,
+            "property": self.properties,
+            "slicing": self.slicings,
+            "collection": self.collections,
+        }
         for statement in module.tree.statements:
             name = module.part(statement.name)
             if name is None:
                 continue
-            match statement:
-                case ast.QueueDecl():
-                    self._add("queue", self.queues, Declared(name, module, statement, statement.name))
-                case ast.PropertyDecl():
-                    self._add("property", self.properties, Declared(name, module, statement, statement.name))
-                case ast.SlicingDecl():
-                    self._add("slicing", self.slicings, Declared(name, module, statement, statement.name))
-                case ast.CollectionDecl():
-                    self._add("collection", self.collections, Declared(name, module, statement, statement.name))
-                case ast.RuleDecl():
-                    self._add_rule(name, statement.name)
-                case ast.BrokenStatement():
-                    self._declare_broken(module, statement, name)
-
-    def _declare_broken(self, module: DraftModule, statement: ast.BrokenStatement, name: str) -> None:
-        match statement.kind:
-            case "queue":
-                self._add("queue", self.queues, Declared(name, module, None, statement.name))
-            case "property":
-                self._add("property", self.properties, Declared(name, module, None, statement.name))
-            case "slicing":
-                self._add("slicing", self.slicings, Declared(name, module, None, statement.name))
-            case "collection":
-                self._add("collection", self.collections, Declared(name, module, None, statement.name))
-            case _:
+            is_broken = isinstance(statement, ast.BrokenStatement)
+            kind = statement.kind if isinstance(statement, ast.BrokenStatement) else _KINDS[type(statement)]
+            if kind in tables:
+                declared = Declared(name, module, None if is_broken else statement, statement.name)
+                self._add(kind, tables[kind], declared)
+            else:
                 self._add_rule(name, statement.name)
 
     def _add(self, kind: str, table: dict[str, Declared[D]], declared: Declared[D]) -> None:

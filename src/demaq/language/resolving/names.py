@@ -5,12 +5,12 @@ A *part* of an application is a queue, property, slicing, collection or rule: wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic
-from demaq.language.namespaces import FN, XQUERY
+from demaq.language.namespaces import XQUERY
 
 FunctionKey = tuple[str, str, int]
 """Namespace, local name and number of arguments."""
@@ -38,21 +38,18 @@ class Names:
     types: Mapping[ast.Name, tuple[str, str]]
     parts: Mapping[ast.Node, str]
     """Name of a part, or a StringLiteral that stands for one in a call."""
-    focus_free: Set[ast.Node]
-    """Expressions that use the focus although it is absent."""
     declared: Mapping[FunctionKey, ast.FunctionDecl]
     """Functions the module declares or imports."""
     globals: Mapping[tuple[str, str], ast.VarDecl]
     """Variables the module declares or imports."""
     prefixes: Mapping[str, str]
     """The prefixes of the prolog; the empty one is the default element namespace."""
-    default_function: str
-    problems: tuple[Diagnostic, ...]
+    problems: Sequence[Diagnostic]
 
 
-@dataclass(slots=True, eq=False)
-class NamesBuilder:
-    """The names of a module while it is being resolved; `build` returns them as a value."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NamesBuilder(Names):
+    """The names of a module while it is being resolved. Only the resolver sees that the tables can be changed."""
 
     functions: dict[ast.Node, FunctionKey] = field(default_factory=dict)
     variables: dict[ast.VarRef, ast.Node | None] = field(default_factory=dict)
@@ -60,28 +57,10 @@ class NamesBuilder:
     attributes: dict[ast.Node, tuple[str | None, str]] = field(default_factory=dict)
     types: dict[ast.Name, tuple[str, str]] = field(default_factory=dict)
     parts: dict[ast.Node, str] = field(default_factory=dict)
-    focus_free: set[ast.Node] = field(default_factory=set)
     declared: dict[FunctionKey, ast.FunctionDecl] = field(default_factory=dict)
     globals: dict[tuple[str, str], ast.VarDecl] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
-    default_function: str = FN
     problems: list[Diagnostic] = field(default_factory=list)
-
-    def build(self) -> Names:
-        return Names(
-            functions=self.functions,
-            variables=self.variables,
-            elements=self.elements,
-            attributes=self.attributes,
-            types=self.types,
-            parts=self.parts,
-            focus_free=self.focus_free,
-            declared=self.declared,
-            globals=self.globals,
-            prefixes=self.prefixes,
-            default_function=self.default_function,
-            problems=tuple(self.problems),
-        )
 
 
 def merge_names(own: Names, others: Sequence[Names]) -> Names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 
 from demaq.language import ast, function_library
@@ -10,8 +9,8 @@ from demaq.language.diagnostics import error, warning
 from demaq.language.namespaces import ARRAY, FN, MAP, MATH, QS, XS, make_part_name
 from demaq.language.resolving.names import NamesBuilder
 from demaq.language.resolving.scope import DEFAULT_ELEMENT, Key, Scope
-from demaq.language.resolving.suggestions import Suggestions
 from demaq.source import SourceLocation
+from demaq.suggestions import Suggestions
 
 _NAMES_A_PART = {(QS, "queue"), (QS, "property"), (FN, "collection")}
 _WRITTEN = {FN: "", XS: "xs:", QS: "qs:", MAP: "map:", ARRAY: "array:", MATH: "math:"}
@@ -66,10 +65,6 @@ class References:
             hint or f'declare namespace {prefix} = "…"; in front of the statements',
         )
 
-    def _check_annotations(self, annotations: Sequence[ast.Annotation]) -> None:
-        for annotation in annotations:
-            self.uri_of(annotation.name, "")
-
     def part(self, name: ast.Name) -> None:
         """Resolve the name of a queue, property, slicing, collection or rule."""
         uri = self.uri_of(name, "")
@@ -92,7 +87,7 @@ class References:
         uri = self.uri_of(name, "")
         return None if uri is None else (uri, name.local)
 
-    def _bind(self, name: ast.Name | None, binder: ast.Node) -> None:
+    def _bind(self, name: ast.Name | None, binder: ast.Node | None) -> None:
         if name is None:
             return
         key = self._key(name)
@@ -108,14 +103,8 @@ class References:
     def _needs_focus(self, node: ast.Node) -> None:
         if self.focus is not Focus.ABSENT:
             return
-        self.names.focus_free.add(node)
         text = node.at.text if len(node.at.text) <= 30 else node.at.text[:27] + "…"
-        self.error(
-            "DQ0305",
-            f"`{text}` asks for the context item, and here is none",
-            node.at,
-            self._hint_without_focus,
-        )
+        self.error("DQ0305", f"`{text}` asks for the context item, and here is none", node.at, self._hint_without_focus)
 
     def _name_test(self, test: ast.NameTest, table: dict[ast.Node, tuple[str | None, str]], default: str) -> None:
         if test.prefix == "*":

@@ -14,13 +14,11 @@ from demaq.language.resolving.prolog_names import Declarations, read_default_fun
 from demaq.language.resolving.references import Focus
 from demaq.language.resolving.resolver import Resolver
 from demaq.language.resolving.scope import Scope
-from demaq.language.resolving.suggestions import Suggestions
+from demaq.suggestions import Suggestions
 
 
 def resolve_module(
-    module: ast.Module,
-    libraries: Sequence[ast.Query] = (),
-    suggestions: Suggestions | None = None,
+    module: ast.Module, libraries: Sequence[ast.Query] = (), suggestions: Suggestions | None = None
 ) -> Names:
     """Return the names of one file of an application; `libraries` holds the modules it imports, and perhaps others."""
     with deep_recursion():
@@ -29,13 +27,11 @@ def resolve_module(
             resolver.part(module.errorqueue)
         for statement in module.statements:
             _resolve_statement(resolver, statement)
-    return resolver.names.build()
+    return resolver.names
 
 
 def resolve_query(
-    query: ast.Query,
-    libraries: Sequence[ast.Query] = (),
-    suggestions: Suggestions | None = None,
+    query: ast.Query, libraries: Sequence[ast.Query] = (), suggestions: Suggestions | None = None
 ) -> Names:
     """Return the names of a main or library module of plain XQuery."""
     with deep_recursion():
@@ -43,7 +39,7 @@ def resolve_query(
         if query.body is not None:
             resolver.focus = Focus.INNER
             resolver.visit(query.body)
-    return resolver.names.build()
+    return resolver.names
 
 
 def _prepare(
@@ -59,8 +55,7 @@ def _prepare(
     if library is not None:
         scope.prefixes[library.prefix] = library.uri
     declarations.read_head(prolog)
-    names.prefixes = dict(scope.prefixes)
-    names.default_function = resolver.default_function
+    names.prefixes.update(scope.prefixes)
     resolver.unloaded = set(declarations.imported)
     for imported in libraries:
         if imported.library is not None and imported.library.uri in declarations.imported:

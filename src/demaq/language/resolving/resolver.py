@@ -6,7 +6,7 @@ traversed generically. Recursion is plain calls from method to method (see `recu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from demaq.language import ast
@@ -29,9 +29,19 @@ class Resolver(References):
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             handler(self, node)
-            return
+        else:
+            self._children(node)
+
+    def _children(self, node: ast.Node) -> None:
         for child in ast.children(node):
-            self.visit(child)
+            if type(child) is not ast.Name:  # the node that holds a name says what it refers to
+                self.visit(child)
+
+    def _scoped(self, node: ast.Node) -> None:
+        """Visit a node whose bindings are visible up to its end."""
+        mark = self.scope.enter()
+        self._children(node)
+        self.scope.leave(mark)
 
     def with_message(self, expr: ast.Expr) -> None:
         """Resolve an expression evaluated on a message: its document node is the context item."""
@@ -46,20 +56,20 @@ class Resolver(References):
 
     def function_body(self, declaration: ast.FunctionDecl) -> None:
         mark = self.scope.enter()
-        self._check_annotations(declaration.annotations)
-        self._function(declaration.params, declaration.returns, declaration.body)
+        self._function(declaration)
         self.scope.leave(mark)
 
     def global_variable(self, declaration: ast.VarDecl) -> None:
         """Resolve a global variable. Its value sees only the variables declared before it."""
-        self._check_annotations(declaration.annotations)
+        for annotation in declaration.annotations:
+            self.visit(annotation)
         if declaration.type is not None:
             self.visit(declaration.type)
         if declaration.value is not None:
             self.without_focus(declaration.value)
         self._bind(declaration.name, declaration)
 
-    def _pragma(self, node: ast.Pragma) -> None:
+    def _pragma_or_annotation(self, node: ast.Pragma | ast.Annotation) -> None:
         self.uri_of(node.name, "")
 
     # variables
@@ -86,7 +96,7 @@ class Resolver(References):
 
     def _unary_lookup(self, node: ast.UnaryLookup) -> None:
         self._needs_focus(node)
-        self.visit(node.key)
+        self._children(node)
 
     # paths
 
@@ -158,8 +168,7 @@ class Resolver(References):
 
     def _call(self, node: ast.FunctionCall) -> None:
         self._resolve_function(node, node.name, len(node.args), node.args[0] if node.args else None)
-        for argument in node.args:
-            self.visit(argument)
+        self._children(node)
 
     def _function_ref(self, node: ast.NamedFunctionRef) -> None:
         self._resolve_function(node, node.name, node.arity, None)
@@ -178,111 +187,73 @@ class Resolver(References):
 
     def _inline_function(self, node: ast.InlineFunction) -> None:
         mark, focus, hint = self.scope.enter(), self.focus, self._hint_without_focus
-        self._check_annotations(node.annotations)
-        self._function(node.params, node.returns, node.body)
+        self._function(node)
         self.focus, self._hint_without_focus = focus, hint
         self.scope.leave(mark)
 
-    def _function(self, params: Sequence[ast.Param], returns: ast.SequenceType | None, body: ast.Expr | None) -> None:
+    def _function(self, node: ast.FunctionDecl | ast.InlineFunction) -> None:
+        for annotation in node.annotations:
+            self.visit(annotation)
         seen: set[Key] = set()
-        for param in params:
+        for param in node.params:
             key = self._key(param.name)
             if key is not None and key in seen:
                 self.error("DQ0209", f"${param.name} is the name of two parameters", param.at)
             if key is not None:
                 seen.add(key)
-            if param.type is not None:
-                self.visit(param.type)
-        for param in params:
+            self._children(param)
+        for param in node.params:
             self._bind(param.name, param)
-        if returns is not None:
-            self.visit(returns)
+        if node.returns is not None:
+            self.visit(node.returns)
         self.focus = Focus.ABSENT
         self._hint_without_focus = "inside a function write qs:message()/… or pass the node as an argument"
-        if body is not None:
-            self.visit(body)
+        if node.body is not None:
+            self.visit(node.body)
 
     # binding expressions
 
-    def _flwor(self, node: ast.Flwor) -> None:
-        mark = self.scope.enter()
-        for clause in node.clauses:
-            self._clause(clause)
-        self.visit(node.result)
-        self.scope.leave(mark)
-
-    def _clause(self, clause: ast.Clause) -> None:
-        match clause:
-            case ast.ForClause():
-                for binding in clause.bindings:
-                    self._for_binding(binding)
-            case ast.LetClause():
-                for let in clause.bindings:
-                    self._typed(let.type, let.expr)
-                    self._bind(let.name, let)
-            case ast.WindowClause():
-                self._window(clause)
-            case ast.GroupByClause():
-                for spec in clause.specs:
-                    self._group_spec(spec)
-            case ast.CountClause():
-                self._bind(clause.name, clause)
-            case ast.WhereClause():
-                self.visit(clause.condition)
-            case ast.OrderByClause():
-                for order in clause.specs:
-                    self.visit(order.expr)
-
-    def _typed(self, type_: ast.SequenceType | None, expr: ast.Expr) -> None:
-        if type_ is not None:
-            self.visit(type_)
-        self.visit(expr)
+    def _binding(self, node: ast.LetBinding | ast.QuantifiedBinding | ast.CopyBinding | ast.CountClause) -> None:
+        self._children(node)
+        self._bind(node.name, node)
 
     def _for_binding(self, binding: ast.ForBinding) -> None:
-        self._typed(binding.type, binding.expr)
+        self._children(binding)
         if binding.position is not None and str(binding.position) == str(binding.name):
             self.error("DQ0209", f"${binding.name} is bound twice by one `for`", binding.position.at)
         self._bind(binding.name, binding)
-        if binding.position is not None:
-            self._bind(binding.position, binding.position)
+        self._bind(binding.position, binding.position)
 
     def _window(self, clause: ast.WindowClause) -> None:
-        self._typed(clause.type, clause.expr)
+        if clause.type is not None:
+            self.visit(clause.type)
+        self.visit(clause.expr)
         for condition in (clause.start, clause.end):
             if condition is None:
                 continue
             for name in (condition.current, condition.position, condition.previous, condition.next):
-                if name is not None:
-                    self._bind(name, name)
+                self._bind(name, name)
             self.visit(condition.when)
         self._bind(clause.name, clause)
 
     def _group_spec(self, spec: ast.GroupSpec) -> None:
-        if spec.expr is not None:
-            self._typed(spec.type, spec.expr)
-        else:
+        self._children(spec)
+        if spec.expr is None:
             key = self._key(spec.name)
             if key is not None and key not in self.scope.variables:
                 self._unknown_variable(spec.name, spec.name.at)
         self._bind(spec.name, spec)
 
-    def _quantified(self, node: ast.Quantified) -> None:
+    def _type_case(self, node: ast.TypeCase) -> None:
         mark = self.scope.enter()
-        for binding in node.bindings:
-            self._typed(binding.type, binding.expr)
-            self._bind(binding.name, binding)
-        self.visit(node.condition)
+        self._bind(node.name, node)
+        self._children(node)
         self.scope.leave(mark)
 
     def _typeswitch(self, node: ast.Typeswitch) -> None:
         self.visit(node.operand)
         for case in node.cases:
-            mark = self.scope.enter()
-            for type_ in case.types:
-                self.visit(type_)
-            self._bind(case.name, case)
-            self.visit(case.result)
-            self.scope.leave(mark)
+            self.visit(case)
         mark = self.scope.enter()
         self._bind(node.default_name, node)
         self.visit(node.default)
@@ -297,15 +268,6 @@ class Resolver(References):
             self.scope.bind((ERR, local), None)
         if node.body is not None:
             self.visit(node.body)
-        self.scope.leave(mark)
-
-    def _copy(self, node: ast.Copy) -> None:
-        mark = self.scope.enter()
-        for binding in node.bindings:
-            self.visit(binding.expr)
-            self._bind(binding.name, binding)
-        self.visit(node.modify)
-        self.visit(node.result)
         self.scope.leave(mark)
 
     def _transform_with(self, node: ast.TransformWith) -> None:
@@ -363,24 +325,13 @@ class Resolver(References):
 
     # types
 
-    def _atomic_type(self, node: ast.AtomicType) -> None:
-        self.type_name(node.name)
-
-    def _single_type(self, node: ast.SingleType) -> None:
+    def _named_type(self, node: ast.AtomicType | ast.SingleType) -> None:
         self.type_name(node.name)
 
     def _map_test(self, node: ast.MapTest) -> None:
         if node.key is not None:
             self.type_name(node.key)
-        if node.value is not None:
-            self.visit(node.value)
-
-    def _function_test(self, node: ast.FunctionTest) -> None:
-        self._check_annotations(node.annotations)
-        for param in node.params or ():
-            self.visit(param)
-        if node.returns is not None:
-            self.visit(node.returns)
+        self._children(node)
 
     def _kind_test(self, node: ast.KindTest) -> None:
         if node.kind in ("schema-element", "schema-attribute"):
@@ -409,17 +360,17 @@ class Resolver(References):
     # actions
 
     def _enqueue(self, node: ast.Enqueue) -> None:
-        self.visit(node.message)
+        self._children(node)
         self.part(node.queue)
-        for given in node.properties:
-            self.part(given.name)
-            self.visit(given.value)
+
+    def _with(self, node: ast.With) -> None:
+        self.part(node.name)
+        self.visit(node.value)
 
     def _reset(self, node: ast.Reset) -> None:
         if node.slicing is not None:
             self.part(node.slicing)
-        if node.key is not None:
-            self.visit(node.key)
+        self._children(node)
 
 
 def _mentions(node: ast.OperatorChain, step: ast.AxisStep) -> bool:
@@ -449,20 +400,29 @@ _HANDLERS: dict[type[ast.Node], Callable[[Resolver, Any], None]] = {
     ast.NamedFunctionRef: Resolver._function_ref,
     ast.Arrow: Resolver._arrow,
     ast.InlineFunction: Resolver._inline_function,
-    ast.Flwor: Resolver._flwor,
-    ast.Quantified: Resolver._quantified,
+    ast.Flwor: Resolver._scoped,
+    ast.ForBinding: Resolver._for_binding,
+    ast.LetBinding: Resolver._binding,
+    ast.WindowClause: Resolver._window,
+    ast.GroupSpec: Resolver._group_spec,
+    ast.CountClause: Resolver._binding,
+    ast.Quantified: Resolver._scoped,
+    ast.QuantifiedBinding: Resolver._binding,
     ast.Typeswitch: Resolver._typeswitch,
+    ast.TypeCase: Resolver._type_case,
     ast.CatchClause: Resolver._catch,
-    ast.Copy: Resolver._copy,
+    ast.Copy: Resolver._scoped,
+    ast.CopyBinding: Resolver._binding,
     ast.TransformWith: Resolver._transform_with,
     ast.DirectElement: Resolver._direct_element,
     ast.Computed: Resolver._computed,
-    ast.AtomicType: Resolver._atomic_type,
-    ast.SingleType: Resolver._single_type,
+    ast.AtomicType: Resolver._named_type,
+    ast.SingleType: Resolver._named_type,
     ast.MapTest: Resolver._map_test,
-    ast.FunctionTest: Resolver._function_test,
     ast.KindTest: Resolver._kind_test,
     ast.Enqueue: Resolver._enqueue,
+    ast.With: Resolver._with,
     ast.Reset: Resolver._reset,
-    ast.Pragma: Resolver._pragma,
+    ast.Pragma: Resolver._pragma_or_annotation,
+    ast.Annotation: Resolver._pragma_or_annotation,
 }

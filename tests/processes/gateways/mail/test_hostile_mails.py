@@ -211,7 +211,7 @@ def test_every_dialogue_ends_well(caplog_at_warning, lines: list[bytes]) -> None
 
 
 async def _dialogue(listener: MailListener, mails: list[bytes]) -> list[str]:
-    """What a sender that keeps to the rules hears at the end of each mail."""
+    """Return the reply that a well-behaved sender gets at the end of each mail."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
 
     async def heard() -> str:

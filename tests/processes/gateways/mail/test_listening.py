@@ -153,9 +153,9 @@ def test_addresses_with_other_letters_are_known() -> None:
 
 def test_every_queue_among_the_recipients_gets_the_mail_once() -> None:
     intake = FakeIntake()
-    everybody = [ORDERS, "bills@example.org", "invoices@example.org", "orders+x@example.org"]
+    recipients = [ORDERS, "bills@example.org", "invoices@example.org", "orders+x@example.org"]
 
-    assert listening(lambda port: send(port, to=everybody), intake) == (250, "")
+    assert listening(lambda port: send(port, to=recipients), intake) == (250, "")
     assert [received.queue for received in intake.stored] == ["orders", "bills"]
 
 
@@ -217,10 +217,10 @@ def test_a_mail_with_an_empty_envelope_sender_is_accepted() -> None:
 # --- refused ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_address_of_nobody_is_refused_at_once() -> None:
+def test_an_unknown_address_is_refused_at_once() -> None:
     code, reason = listening(lambda port: send(port, to=["sales@example.org"]))
 
-    assert (code, reason) == (550, "5.1.1 nobody here has the address sales@example.org")
+    assert (code, reason) == (550, "5.1.1 there is no mailbox with the address sales@example.org")
 
 
 def test_what_is_not_well_formed_is_refused_with_the_reason_and_kept() -> None:
@@ -265,7 +265,7 @@ def test_a_reason_is_one_line() -> None:
     assert len(reason) < 500
 
 
-def test_where_one_queue_refuses_the_author_is_told_which() -> None:
+def test_where_one_queue_refuses_the_reply_names_it() -> None:
     intake = FakeIntake(failures=[MessageError("schemaViolation", "no lines")])
     code, reason = listening(lambda port: send(port, to=[ORDERS, "bills@example.org"]), intake)
 
@@ -330,7 +330,7 @@ def test_a_mail_that_would_take_too_much_memory_beside_others_is_put_off() -> No
     assert held.trees == 0
 
 
-def test_our_own_mistake_is_told_to_the_log_and_not_to_the_sender(caplog) -> None:
+def test_an_internal_error_is_logged_and_not_sent_to_the_sender(caplog) -> None:
     code, reason = listening(send, FakeIntake(failures=[KeyError("secret")]))
 
     assert (code, "secret" in reason) == (451, False)
@@ -376,7 +376,7 @@ def test_a_mail_for_two_queues_is_put_off_until_both_have_it() -> None:
         ([b""], [500]),
     ],
 )
-def test_misuse_is_answered_and_the_dialogue_goes_on(lines: list[bytes], expected: list[int], caplog) -> None:
+def test_misuse_is_answered_and_the_dialogue_continues(lines: list[bytes], expected: list[int], caplog) -> None:
     assert codes(listening(lambda port: speak(port, *lines))) == [220, *expected, 221]
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
@@ -430,7 +430,7 @@ def test_a_connection_that_has_ended_makes_room() -> None:
     assert listening(one_after_another, connections_max=1) == [250] * 4
 
 
-def test_a_sender_who_hangs_up_leaves_nothing_behind(caplog) -> None:
+def test_a_sender_who_hangs_up_leaves_nothing(caplog) -> None:
     def hang_up(port: int) -> None:
         for said in (b"", b"EHLO a\r\n", b"EHLO a\r\nMAIL FROM:<a@b.c>\r\nRCPT TO:<orders@example.org>\r\nDATA\r\n<a"):
             connection = socket.create_connection(("127.0.0.1", port), timeout=SECONDS_MAX)
@@ -482,7 +482,7 @@ def test_a_port_that_is_taken_is_said_in_one_line() -> None:
     [
         ({"a": "mailto:a@b.c", "d": "mailto:A@B.C"}, "queues a and d have the same mail address a@b.c"),
         ({"a": "mailto:orders"}, 'queue a: "orders" is no mail address'),
-        ({"a": "mailto:"}, 'queue a: "mailto:" names nobody'),
+        ({"a": "mailto:"}, 'queue a: "mailto:" names no recipient'),
     ],
 )
 def test_wrong_endpoints_are_said_in_one_line(endpoints: dict[str, str], reason: str) -> None:

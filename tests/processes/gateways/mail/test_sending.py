@@ -115,7 +115,7 @@ def test_recipients_are_read_from_the_address() -> None:
         "mailto:%ff@example.org\ud800",
     ],
 )
-def test_an_address_that_nobody_can_be_written_to_is_refused(to: str) -> None:
+def test_an_address_that_cannot_be_written_to_is_refused(to: str) -> None:
     with pytest.raises(MessageError) as refused:
         written(to=to)
 
@@ -146,7 +146,7 @@ def test_no_value_can_begin_another_header(more: dict[str, Any]) -> None:
 
 
 class Receiver:
-    """A mail server that answers as it is told: a list of answers for each command."""
+    """A mail server that answers as configured: a list of answers for each command."""
 
     def __init__(self, **answers: list[str]) -> None:
         self.answers = answers
@@ -284,7 +284,7 @@ def test_a_relay_that_is_not_there_may_come_back() -> None:
 
 
 @pytest.mark.parametrize("host", ["relay.invalid", "a..b", "x" * 70 + ".example"])
-def test_a_relay_that_nobody_knows_is_said_so(host: str, monkeypatch) -> None:
+def test_an_unknown_relay_is_an_error_that_says_so(host: str, monkeypatch) -> None:
     async def unknown(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -367,8 +367,8 @@ def attempt(receiver: Receiver, relay: dict[str, Any], **server: Any) -> Deliver
 
 
 def test_a_password_is_sent_over_tls(authority: trustme.CA, relay_side: ssl.SSLContext) -> None:
-    def check(server: Any, session: Any, envelope: Any, mechanism: str, told: Any) -> AuthResult:
-        return AuthResult(success=told == (b"node", b"right"), handled=False, auth_data=told)
+    def check(server: Any, session: Any, envelope: Any, mechanism: str, credentials: Any) -> AuthResult:
+        return AuthResult(success=credentials == (b"node", b"right"), handled=False, auth_data=credentials)
 
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)

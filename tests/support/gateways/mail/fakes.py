@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 @dataclass
-class PropertyResult:
+class FakeReceived:
     queue: str
     body: bytes | str
     transport: Mapping[str, str]
@@ -28,12 +28,12 @@ class PropertyResult:
 
 @dataclass
 class FakeIntake:
-    """Accepts what is well-formed, knows requests by their names, and fails when it is told to."""
+    """Accepts what is well-formed, knows requests by their names, and fails when it is asked to."""
 
     failures: list[Exception] = field(default_factory=list)
     """What the next ones meet, whatever they bring."""
-    stored: list[PropertyResult] = field(default_factory=list)
-    refused: list[PropertyResult] = field(default_factory=list)
+    stored: list[FakeReceived] = field(default_factory=list)
+    refused: list[FakeReceived] = field(default_factory=list)
     delay_seconds: float = 0.0
     begun: int = 0
 
@@ -51,7 +51,7 @@ class FakeIntake:
         await asyncio.sleep(self.delay_seconds)
         if self.failures:
             raise self.failures.pop(0)
-        received = PropertyResult(queue, body, transport, properties or {}, request)
+        received = FakeReceived(queue, body, transport, properties or {}, request)
         try:
             parse_document(body)
         except MessageError:
@@ -67,7 +67,7 @@ class FakeIntake:
     ) -> MessageError:
         if self.failures:
             raise self.failures.pop(0)
-        self.refused.append(PropertyResult(queue, body, {}, {}, request, error.message))
+        self.refused.append(FakeReceived(queue, body, {}, {}, request, error.message))
         return error
 
 

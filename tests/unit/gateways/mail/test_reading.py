@@ -143,7 +143,7 @@ def test_a_document_that_names_another_encoding_than_the_mail_was_changed_to_is_
 
 
 @pytest.mark.parametrize("charset", ["klingon", "punycode", "base64", "a\x00b"])
-def test_a_character_set_that_nobody_knows_is_refused(charset: str) -> None:
+def test_an_unknown_character_set_is_refused(charset: str) -> None:
     data = f'Content-Type: text/xml; charset="{charset}"\r\n\r\n<o/>'.encode()
 
     assert "character set" in refusal(data)
@@ -152,7 +152,7 @@ def test_a_character_set_that_nobody_knows_is_refused(charset: str) -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_a_mail_without_xml_is_refused_and_told_what_it_has() -> None:
+def test_a_mail_without_xml_is_refused_and_the_error_says_what_it_has() -> None:
     data = with_attachments(("application/pdf", "order.pdf", b"%PDF"))
 
     assert refusal(data) == "the mail has no XML part: it has text/plain, application/pdf"
@@ -225,7 +225,8 @@ def test_headers_become_properties() -> None:
             "message-id: <1@example.org>",
             "Date: Mon, 16 Nov 2026 06:00:00 +0000",
             "x-order-NUMBER: 17",
-            "PropertyResult: from somewhere",
+            "Received: from somewhere",
+            "Received-SPF: pass",
             "Content-Type: text/xml",
             body=ORDER,
         )

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from demaq.gateways.security import authentication
 from demaq.gateways.security.authentication import (
+    ANONYMOUS,
     ANSWER_DELAY_SECONDS_MAX,
-    ANYBODY,
     HASHES_PER_ADDRESS_MAX,
     REMEMBERED_SECONDS,
     Authenticator,
@@ -100,6 +100,7 @@ def hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return hashed == _HASHED and password == PASSWORD
 
     monkeypatch.setattr(authentication, "password_matches", quick)
+    monkeypatch.setattr(authentication, "password_hash", lambda password: "nobody's")
     return computed
 
 
@@ -113,9 +114,9 @@ def node(tmp_path: Path, hashes: list[str]) -> Iterator[Node]:
 # --- who is let in ---------------------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_asked_everybody_may_send(node: Node):
-    assert node.check("open") == ANYBODY
-    assert node.check("open", "Bearer nonsense") == ANYBODY
+def test_without_authentication_all_clients_may_send(node: Node):
+    assert node.check("open") == ANONYMOUS
+    assert node.check("open", "Bearer nonsense") == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_where_nobody_is_asked_everybody_may_send(node: Node):
         ("any", bearer(TOKEN), PeerCertificate(("stranger",)), Identity(name="shop", kind="bearer")),
     ],
 )
-def test_whoever_shows_what_is_asked_for_may_send(node: Node, queue, header, certificate, identity):
+def test_a_client_with_valid_credentials_may_send(node: Node, queue, header, certificate, identity):
     assert node.check(queue, header, certificate) == identity
 
 
@@ -156,7 +157,9 @@ def test_whoever_shows_what_is_asked_for_may_send(node: Node, queue, header, cer
         ("any", bearer("wrong"), PeerCertificate(("stranger",)), 401, "wrong"),
     ],
 )
-def test_whoever_does_not_may_not_and_is_counted(node: Node, queue, header, certificate, status, reason):
+def test_a_client_without_valid_credentials_may_not_and_is_counted(
+    node: Node, queue, header, certificate, status, reason
+):
     found = node.check(queue, header, certificate)
 
     assert isinstance(found, Denied)
@@ -275,7 +278,7 @@ def test_one_address_does_not_keep_the_others_waiting(node: Node, hashes: list[s
 # --- failures are slowed ---------------------------------------------------------------------------------------------
 
 
-def test_whoever_guesses_is_answered_later_and_later_and_then_not_listened_to(node: Node, hashes: list[str]):
+def test_a_client_that_guesses_is_answered_later_and_later_and_then_not_listened_to(node: Node, hashes: list[str]):
     delays = [node.denied("basic", basic("joe", f"guess {n}")).delay_seconds for n in range(FREE_FAILURES + 1)]
     assert delays == [*[0.0] * FREE_FAILURES, 1.0]
     before = len(hashes)
@@ -327,7 +330,7 @@ def test_only_so_many_answers_are_held_back(node: Node, monkeypatch: pytest.Monk
     assert asyncio.run(two())
 
 
-# --- nothing is told ---
+# --- nothing is revealed ---
 
 
 def test_no_secret_is_in_what_is_said_or_logged(node: Node, caplog: pytest.LogCaptureFixture):

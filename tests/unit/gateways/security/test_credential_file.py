@@ -1,4 +1,4 @@
-"""Files of tokens and users: written whole, read again when they change, and for nobody else to see."""
+"""Files of tokens and users: written whole, read again when they change, and readable by their owner only."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_name_is_there_once_unless_it_is_replaced(file: Path):
     assert read_entries(file, TOKENS) == [other]
 
 
-def test_nobody_is_lost_when_many_are_added_at_once(file: Path):
+def test_no_entry_is_lost_when_many_are_added_at_once(file: Path):
     entries = [Entry(name=f"shop{number}", hash=token_hash(str(number))) for number in range(20)]
     threads = [threading.Thread(target=add_entry, args=(file, TOKENS, entry)) for entry in entries]
     for thread in threads:
@@ -99,9 +99,9 @@ def test_a_file_that_is_missing_is_one_line_with_the_way_forward(file: Path):
         ("sh:op HIDDEN", "line 2: it does not begin with the name of a token"),
         ("shop HIDDEN", "line 2: the second word is not a hash"),
         ("shop", "line 2: the second word is not a hash"),
-        (f"shop {token_hash('a')} until HIDDEN", "line 2: behind the hash stand at most"),
-        (f"shop {token_hash('a')} expires", "line 2: behind the hash stand at most"),
-        (f"shop {token_hash('a')} expires HIDDEN", "line 2: behind `expires` stands a time"),
+        (f"shop {token_hash('a')} until HIDDEN", "line 2: after the hash only"),
+        (f"shop {token_hash('a')} expires", "line 2: after the hash only"),
+        (f"shop {token_hash('a')} expires HIDDEN", "line 2: after `expires` there must be a time"),
         (f"bank {token_hash('a')}", "line 2: bank is there twice"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_changed_file_holds_within_a_second(file: Path):
     assert now.by_hash(BANK.hash) == BANK
 
 
-def test_a_file_that_cannot_be_read_any_more_lets_nobody_in(file: Path, caplog: pytest.LogCaptureFixture):
+def test_a_file_that_cannot_be_read_any_more_lets_no_client_in(file: Path, caplog: pytest.LogCaptureFixture):
     clock = HandClock()
     add_entry(file, TOKENS, SHOP)
     now = CredentialFile(file, TOKENS, clock)
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_any_more_lets_nobody_in(file: Path, caplog: 
     assert now.by_name("shop") == SHOP
 
 
-def test_a_line_that_becomes_wrong_lets_nobody_in_and_the_others_hold(file: Path, caplog: pytest.LogCaptureFixture):
+def test_a_line_that_becomes_wrong_lets_no_client_in_and_the_others_hold(file: Path, caplog: pytest.LogCaptureFixture):
     clock = HandClock()
     add_entry(file, TOKENS, SHOP)
     now = CredentialFile(file, TOKENS, clock)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from demaq.gateways.security.recipients import NOBODY, Recipients, WrongEntry, is_public, plain_address
+from demaq.gateways.security.recipients import NO_RECIPIENTS, Recipients, WrongEntry, is_public, plain_address
 
 SPECIAL = [
     "0.0.0.0",
@@ -48,15 +48,15 @@ PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "2002:0808:
 @pytest.mark.parametrize("address", SPECIAL)
 def test_an_address_that_is_special_is_not_reached_by_any_name(address: str):
     assert not is_public(plain_address(address))
-    everybody = Recipients.of(["*:*", "bank.example.org", "*.example.org"])
-    assert not everybody.may_connect("http", "bank.example.org", 80, address)
+    all_recipients = Recipients.of(["*:*", "bank.example.org", "*.example.org"])
+    assert not all_recipients.may_connect("http", "bank.example.org", 80, address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_a_public_address_is_reached_by_a_name_that_is_listed(address: str):
     assert Recipients.of(["bank.example.org"]).may_connect("https", "bank.example.org", 443, address)
     assert not Recipients.of(["bank.example.org"]).may_connect("https", "shop.example.org", 443, address)
-    assert not NOBODY.may_connect("https", "bank.example.org", 443, address)
+    assert not NO_RECIPIENTS.may_connect("https", "bank.example.org", 443, address)
 
 
 def test_no_private_address_of_ipv4_is_public_however_it_is_embedded():
@@ -129,4 +129,4 @@ def test_mails_are_allowed_by_address_and_domain():
     assert not some.may_mail("a@sub.shop.example")
     assert not some.may_mail("a@bank.example")
     assert Recipients.of(["mailto:*"]).may_mail("a@b.example")
-    assert not NOBODY.may_mail("a@b.example")
+    assert not NO_RECIPIENTS.may_mail("a@b.example")

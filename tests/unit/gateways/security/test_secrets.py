@@ -1,4 +1,4 @@
-"""A secret shows itself to nobody who does not ask for it."""
+"""A secret is shown only where it is asked for."""
 
 from __future__ import annotations
 

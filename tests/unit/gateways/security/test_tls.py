@@ -1,4 +1,4 @@
-"""TLS in both directions, and what operators are told about files that do not serve."""
+"""TLS in both directions, and what is reported about files that do not serve."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Connect both in memory. The answer is the client's end and the server's."""
+    """Connect both in memory. Return the client's end and the server's."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname="localhost"),
@@ -95,7 +95,7 @@ def test_a_client_that_shows_a_certificate_is_known_by_it(files: Files, must: bo
     assert PeerCertificate.of(end.getpeercert()) == PeerCertificate(("shop", "shop.example.org"))
 
 
-def test_a_client_without_a_certificate_is_nobody_or_refused(files: Files):
+def test_a_client_without_a_certificate_is_anonymous_or_refused(files: Files):
     client = client_context(ca=files.ca)
 
     _, end = shake_hands(server_context(files.server, files.ca), client)
@@ -201,7 +201,7 @@ def test_a_key_that_others_may_read_is_refused_with_the_way_forward(files: Files
     assert said == f"{key}: others may read or change it; chmod 600 '{key}'"
 
 
-def test_an_encrypted_key_needs_its_password_and_nobody_is_asked_for_it(files: Files, tmp_path: Path):
+def test_an_encrypted_key_needs_its_password_and_no_prompt_asks_for_it(files: Files, tmp_path: Path):
     assert files.server.key is not None
     key = tmp_path / "encrypted.key"
     key.touch(mode=0o600)

@@ -23,14 +23,11 @@ from demaq.compiler.emit.python.code import (
 )
 from demaq.compiler.emit.python.dependence import require_dependence_on_focus
 from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.trees import is_call_of
+from demaq.compiler.trees import asks_for_position, is_call_of
 from demaq.language import ast
-from demaq.language.namespaces import FN
 from demaq.language.resolving.names import Names
 
 Translate = Callable[[ast.Expr, FocusAndVariables], PythonCode]
-
-_POSITIONS = ((FN, "position", 0), (FN, "last", 0))
 
 
 class Paths:
@@ -193,7 +190,7 @@ class Paths:
         if is_call_of(condition, self._names, "last", arity=0):
             return replace(make_list(f"{found.list_text}[-1:]", found.type), is_single=True)
         require_dependence_on_focus(condition, self._names)
-        if not self._asks_for_position(condition):
+        if not asks_for_position(condition, self._names):
             loop = make_loop(found)
             inner = self._translate(condition, scope.with_focus(PythonCode(loop.item, found.type)))
             if inner.type in NUMBERS or inner.type is Type.DECIMAL:
@@ -217,11 +214,9 @@ class Paths:
         )
 
     def _is_by_position(self, predicate: ast.Predicate) -> bool:
-        return isinstance(predicate.condition, ast.NumericLiteral) or self._asks_for_position(predicate.condition)
-
-    def _asks_for_position(self, condition: ast.Expr) -> bool:
-        """Return whether a predicate, or one inside it, uses the position."""
-        return any([self._names.functions.get(node) in _POSITIONS for node in ast.walk(condition)])
+        return isinstance(predicate.condition, ast.NumericLiteral) or asks_for_position(
+            predicate.condition, self._names
+        )
 
 
 def root_of(scope: FocusAndVariables) -> PythonCode:

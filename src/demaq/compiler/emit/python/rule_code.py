@@ -22,6 +22,7 @@ from demaq.compiler.emit.python.focus import FocusAndVariables
 from demaq.compiler.emit.python.translation import MESSAGE, RUN, Translation
 from demaq.compiler.emit.xquery.lower import property_type
 from demaq.compiler.plan import Index, IndexLookup, RulePlan
+from demaq.compiler.trees import has_no_else
 from demaq.language import ast
 from demaq.language.program.program import Program, Property, Rule
 from demaq.language.resolving.names import Names
@@ -118,7 +119,7 @@ def _emit_body(node: ast.If, name: str, translation: Translation, scope: FocusAn
     """Return the statements of a rule. A rule fires if the conditions of all `if`s without else hold."""
     condition = to_condition(translation.code(node.condition, scope))
     inner = node.then
-    if isinstance(inner, ast.If) and _has_no_else(node) and _has_no_else(inner):
+    if isinstance(inner, ast.If) and has_no_else(node) and has_no_else(inner):
         return f"    if not ({condition}):\n        return\n{_emit_body(inner, name, translation, scope)}"
     otherwise = EMPTY if node.otherwise is None else translation.code(node.otherwise, scope)
     then = translation.code(inner, scope)
@@ -129,10 +130,6 @@ def _emit_body(node: ast.If, name: str, translation: Translation, scope: FocusAn
         f"    if {condition}:\n        {RUN}.fires({name!r})\n        {then.text}\n"
         f"    else:\n        {otherwise.text}\n"
     )
-
-
-def _has_no_else(node: ast.If) -> bool:
-    return node.otherwise is None or (isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items)
 
 
 def _emit_keys(lookup: IndexLookup, translation: Translation, scope: FocusAndVariables) -> str:

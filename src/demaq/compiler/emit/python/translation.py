@@ -86,9 +86,6 @@ class Translation:
 
     # primaries
 
-    def _string(self, node: ast.StringLiteral, scope: FocusAndVariables) -> PythonCode:
-        return PythonCode(repr(node.value), Type.STRING)
-
     def _number(self, node: ast.NumericLiteral, scope: FocusAndVariables) -> PythonCode:
         if _INTEGER.fullmatch(node.text):
             return PythonCode(str(int(node.text)), Type.INTEGER)
@@ -103,21 +100,6 @@ class Translation:
         if known is None:
             raise NotTranslatable("a variable that is bound elsewhere")
         return known
-
-    def _context(self, node: ast.ContextItem, scope: FocusAndVariables) -> PythonCode:
-        return scope.item()
-
-    def _root(self, node: ast.Root, scope: FocusAndVariables) -> PythonCode:
-        return root_of(scope)
-
-    def _path(self, node: ast.Path, scope: FocusAndVariables) -> PythonCode:
-        return self._paths.path(node, scope)
-
-    def _step(self, node: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
-        return self._paths.own_step(node, scope)
-
-    def _element(self, node: ast.DirectElement, scope: FocusAndVariables) -> PythonCode:
-        return self._constructors.element(node, scope)
 
     def _action(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
         if self._act is None:
@@ -287,14 +269,14 @@ class Translation:
         return make_list(source, Type.DOCUMENT, Order.FLAT)  # state is ordered by message number
 
     _HANDLERS: ClassVar[Mapping[type[ast.Node], Callable[[Translation, Any, FocusAndVariables], PythonCode]]] = {
-        ast.StringLiteral: _string,
+        ast.StringLiteral: lambda self, node, scope: PythonCode(repr(node.value), Type.STRING),
         ast.NumericLiteral: _number,
         ast.VarRef: _variable,
-        ast.ContextItem: _context,
-        ast.Root: _root,
-        ast.Path: _path,
-        ast.AxisStep: _step,
-        ast.DirectElement: _element,
+        ast.ContextItem: lambda self, node, scope: scope.item(),
+        ast.Root: lambda self, node, scope: root_of(scope),
+        ast.Path: lambda self, node, scope: self._paths.path(node, scope),
+        ast.AxisStep: lambda self, node, scope: self._paths.own_step(node, scope),
+        ast.DirectElement: lambda self, node, scope: self._constructors.element(node, scope),
         ast.Enqueue: _action,
         ast.Reset: _action,
         ast.Sequence: _sequence,

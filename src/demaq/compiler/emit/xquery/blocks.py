@@ -6,11 +6,11 @@ thousand. The value of a block is an array of functions, which the evaluator tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from demaq.compiler.containment import paths_from_message
 from demaq.compiler.context import CompilerContext
@@ -32,15 +32,16 @@ from demaq.compiler.emit.xquery.vocabulary import (
     runtime,
     xs,
 )
-from demaq.compiler.plan import Index, Plan, Read, RulePlan
+from demaq.compiler.plan import Index, Plan, RulePlan
+from demaq.compiler.trees import has_no_else
 from demaq.errors import ProgramError
 from demaq.language import ast
 from demaq.language.namespaces import PREFIXES
 from demaq.language.parser import parse_query
+from demaq.language.printing.flat import SourceMap
 from demaq.language.printing.printer import print_mapped
-from demaq.language.printing.source_map import SourceMap
 from demaq.language.program.bodies import NODE_UPDATES
-from demaq.language.program.program import Property, Rule
+from demaq.language.program.program import Property
 from demaq.language.recursion import deep_recursion
 from demaq.language.resolving.names import FunctionKey, Names
 from demaq.language.resolving.resolve import resolve_query
@@ -157,16 +158,8 @@ class BlockEmitter:
             locations=tuple([place for _, place, _ in functions]),
         )
 
-    def _lowering(
-        self,
-        context: CompilerContext,
-        rule: Rule | None = None,
-        reads: Mapping[ast.Node, Read] | None = None,
-        from_message: frozenset[ast.Path] | None = None,
-        in_property: bool = False,
-    ) -> Lowering:
-        names = self._names[context.number]
-        return Lowering(self.plan.program, context, names, self.sites, rule, reads, from_message, in_property)
+    def _lowering(self, context: CompilerContext, **options: Any) -> Lowering:
+        return Lowering(self.plan.program, context, self._names[context.number], self.sites, **options)
 
     # functions
 
@@ -190,11 +183,11 @@ class BlockEmitter:
         inside = from_message is not None
         # A rule that reads other messages may read its own: then it must be the same document everywhere.
         whole = None if plan.reads_other_messages else from_message
-        lowering = self._lowering(context, rule, plan.sites, whole)
+        lowering = self._lowering(context, rule=rule, reads=plan.sites, from_message=whole)
         number = str(rule.number)
         found: list[Function] = []
         if plan.needs_state:
-            first = self._lowering(context, rule, plan.sites, from_message)
+            first = self._lowering(context, rule=rule, reads=plan.sites, from_message=from_message)
             found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
         head = self._rule_head(plan, f"{STATE}?message" if plan.reads_other_messages else _message(inside))
         body = lowering.lower_expr(rule.body)
@@ -307,9 +300,7 @@ class BlockEmitter:
         for item in prolog:
             if isinstance(item, ast.FunctionDecl):
                 known = function_names.get(id(item))
-                made = (
-                    item if qualifier is None or known is None else qualifier.qualify_function(item, known[0], known[1])
-                )
+                made = item if qualifier is None or known is None else qualifier.qualify_function(item, *known[:2])
                 found.append(self._function(made, known, context, lowering))
             elif isinstance(item, ast.VarDecl):
                 name = variable_names.get(id(item))
@@ -343,14 +334,10 @@ _HIDDEN = ("record", "message", "state", "rule")
 def _mark_firing(body: ast.If, number: str) -> ast.If:
     """Return the rule's body with a record that it fires, if the conditions of all `if`s without else hold."""
     inner = body.then
-    if isinstance(inner, ast.If) and _has_no_else(body) and _has_no_else(inner):
+    if isinstance(inner, ast.If) and has_no_else(body) and has_no_else(inner):
         return ast.If(body.at, body.condition, _mark_firing(inner, number), body.otherwise)
     noted = ast.Template(NOWHERE, (f"({literal(SEPARATOR.join(['F', number]))}, ", inner, ")"))
     return ast.If(body.at, body.condition, noted, body.otherwise)
-
-
-def _has_no_else(node: ast.If) -> bool:
-    return isinstance(node.otherwise, ast.Sequence) and not node.otherwise.items
 
 
 def _message(inside: bool) -> str:

@@ -13,6 +13,7 @@ Everything else stays as it is, with its source location.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from demaq.compiler.context import CLOCK, CompilerContext
@@ -52,30 +53,20 @@ _COLLATION_AT = {
 """Functions that take a collation, and as which argument. Loading an unknown one would end Saxon's process."""
 
 
+@dataclass(slots=True, eq=False)
 class Lowering:
     """Lowers the expressions of one module. `rule` is None for properties, indexes and declared functions."""
 
-    def __init__(
-        self,
-        program: Program,
-        context: CompilerContext,
-        names: EmittedNames,
-        sites: Sites,
-        rule: Rule | None = None,
-        reads: Mapping[ast.Node, Read] | None = None,
-        from_message: frozenset[ast.Path] | None = None,
-        in_property: bool = False,
-    ) -> None:
-        self.program = program
-        self.context = context
-        self.names = names
-        self.sites = sites
-        self.rule = rule
-        self.reads = reads or {}
-        self.from_message = from_message or frozenset()
-        self.in_property = in_property
-        self.asks_known = False
-        """Whether the value of a property depends on more than the document."""
+    program: Program
+    context: CompilerContext
+    names: EmittedNames
+    sites: Sites
+    rule: Rule | None = None
+    reads: Mapping[ast.Node, Read] = field(default_factory=dict)
+    from_message: frozenset[ast.Path] | None = None
+    in_property: bool = False
+    asks_known: bool = False
+    """Whether the value of a property depends on more than the document."""
 
     # traversal
 
@@ -94,21 +85,8 @@ class Lowering:
         """Return the node with everything below it lowered; the node itself if nothing changed."""
         if not ast.node_fields(type(node)):
             return node
-        changed = False
-        values: list[object] = []
-        for name in ast.child_fields(type(node)):
-            value = getattr(node, name)
-            new = value
-            if isinstance(value, ast.Node):
-                new = self.lower(value)
-                changed = changed or new is not value
-            elif type(value) is tuple and value:
-                items = [self.lower(item) if isinstance(item, ast.Node) else item for item in value]
-                if any([a is not b for a, b in zip(items, value, strict=True)]):
-                    new = tuple(items)
-                    changed = True
-            values.append(new)
-        if not changed:
+        values, is_other = ast.change_children(node, self.lower)
+        if not is_other:
             return node
         made = type(node)(node.at, *values)
         self.names.copy_function(node, made)
@@ -268,7 +246,7 @@ class Lowering:
 
     def path(self, node: ast.Path) -> ast.Node:
         lowered = self.rebuild(node)
-        if node not in self.from_message:
+        if self.from_message is None or node not in self.from_message:
             return lowered
         assert isinstance(lowered, ast.Path)
         return ast.Path(node.at, ("", *lowered.separators), (self.template(node.at, MESSAGE), *lowered.steps))
@@ -390,23 +368,9 @@ _COLLATIONS = (
 )
 
 
-def _on_one_line(expr: ast.Expr) -> ast.Expr:
-    """Return the expression without source locations, which would be printed as line breaks."""
-    made = _drop_locations(expr)
-    assert isinstance(made, ast.Expr)
-    return made
-
-
-def _drop_locations(node: ast.Node) -> ast.Node:
-    values: list[object] = []
-    for name in ast.child_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, ast.Node):
-            value = _drop_locations(value)
-        elif type(value) is tuple:
-            value = tuple([_drop_locations(item) if isinstance(item, ast.Node) else item for item in value])
-        values.append(value)
-    return type(node)(NOWHERE, *values)
+def _on_one_line(node: ast.Node) -> Any:
+    """Return the node without source locations, which would be printed as line breaks."""
+    return type(node)(NOWHERE, *ast.change_children(node, _on_one_line)[0])
 
 
 def ambient_name(known: FunctionKey) -> str:

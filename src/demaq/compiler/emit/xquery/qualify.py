@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from demaq.compiler.emit.xquery.emitted_names import EmittedNames
 from demaq.language import ast
@@ -15,39 +16,28 @@ class Qualifier:
         self.prefixes = prefixes
 
     def qualify(self, node: ast.Node) -> ast.Node:
+        made: ast.Node
         match node:
             case ast.NameTest() if node.local != "*" or node.prefix != "*":
                 return self._name_test(node)
             case ast.FunctionCall():
-                known = self.names.function(node)
-                name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
-                made: ast.Node = ast.FunctionCall(node.at, name, tuple([self.qualify_expr(arg) for arg in node.args]))
-                return self._copy_function(node, made)
+                made = ast.FunctionCall(node.at, self._full_name(node, node.name), self._args(node.args))
             case ast.NamedFunctionRef():
-                known = self.names.function(node)
-                name = node.name if known is None else ast.Name(node.name.at, known[1], None, known[0])
-                return self._copy_function(node, ast.NamedFunctionRef(node.at, name, node.arity))
-            case ast.ArrowCall() if isinstance(node.function, ast.Name):
-                known = self.names.function(node)
-                name = node.function if known is None else ast.Name(node.function.at, known[1], None, known[0])
-                return self._copy_function(
-                    node, ast.ArrowCall(node.at, name, tuple([self.qualify_expr(arg) for arg in node.args]))
-                )
+                made = ast.NamedFunctionRef(node.at, self._full_name(node, node.name), node.arity)
+            case ast.ArrowCall(function=ast.Name() as name):
+                made = ast.ArrowCall(node.at, self._full_name(node, name), self._args(node.args))
             case ast.Name():
                 return self._name(node)
             case ast.DirectElement():
                 return self._direct(node)
-        return self._rebuild(node)
-
-    def qualify_expr(self, node: ast.Expr) -> ast.Expr:
-        made = self.qualify(node)
-        assert isinstance(made, ast.Expr)
+            case _:
+                made = self._rebuild(node)
+        self.names.copy_function(node, made)
         return made
 
     def qualify_function(self, declaration: ast.FunctionDecl, uri: str, local: str) -> ast.FunctionDecl:
         """Return a function declaration with its name qualified."""
         made = self._rebuild(declaration)
-        assert isinstance(made, ast.FunctionDecl)
         name = ast.Name(declaration.name.at, local, None, uri)
         return ast.FunctionDecl(
             declaration.at, (), False, name, made.params, made.returns, declaration.external, made.body
@@ -55,13 +45,16 @@ class Qualifier:
 
     def qualify_variable(self, declaration: ast.VarDecl, uri: str, local: str) -> ast.VarDecl:
         made = self._rebuild(declaration)
-        assert isinstance(made, ast.VarDecl)
         name = ast.Name(declaration.name.at, local, None, uri)
         return ast.VarDecl(declaration.at, (), name, made.type, declaration.external, made.value)
 
-    def _copy_function(self, old: ast.Node, new: ast.Node) -> ast.Node:
-        self.names.copy_function(old, new)
-        return new
+    def _full_name(self, node: ast.Node, name: ast.Name) -> ast.Name:
+        """Return the name of a called or referenced function with its namespace."""
+        known = self.names.function(node)
+        return name if known is None else ast.Name(name.at, known[1], None, known[0])
+
+    def _args(self, args: tuple[ast.Expr, ...]) -> Any:
+        return tuple([self.qualify(arg) for arg in args])
 
     def _name(self, name: ast.Name) -> ast.Name:
         known = self.names.resolved.types.get(name)
@@ -80,11 +73,7 @@ class Qualifier:
 
     def _direct(self, node: ast.DirectElement) -> ast.Node:
         """Return a direct constructor that declares the prefixes of the library's prolog which it uses."""
-        declared = {
-            attribute.name.local if attribute.name.prefix else ""
-            for attribute in node.attributes
-            if "xmlns" in (attribute.name.prefix, str(attribute.name))
-        }
+        declared = _find_declarations(node)
         needed: dict[str, str] = {}
         for name in [node.name, *[attribute.name for attribute in node.attributes]]:
             prefix = name.prefix or ""
@@ -101,32 +90,18 @@ class Qualifier:
             )
             for prefix, uri in needed.items()
         ]
-        outer = self.prefixes
-        if declared:
-            self.prefixes = {**outer, **_find_declarations(node)}
-        attributes = [ast.DirectAttribute(item.at, item.name, self._parts(item.parts)) for item in node.attributes]
+        outer, self.prefixes = self.prefixes, {**self.prefixes, **declared}
+        attributes = [
+            ast.DirectAttribute(item.at, item.name, tuple([self._rebuild(part) for part in item.parts]))
+            for item in node.attributes
+        ]
         content = [item if isinstance(item, (ast.RawText, ast.CData)) else self.qualify(item) for item in node.content]
         self.prefixes = outer
         return ast.DirectElement(node.at, node.name, (*extra, *attributes), tuple(content))  # type: ignore[arg-type]
 
-    def _parts(self, parts: tuple[ast.RawText | ast.Enclosed, ...]) -> tuple[ast.RawText | ast.Enclosed, ...]:
-        made: list[ast.RawText | ast.Enclosed] = []
-        for part in parts:
-            new = self._rebuild(part)
-            assert isinstance(new, (ast.RawText, ast.Enclosed))
-            made.append(new)
-        return tuple(made)
-
-    def _rebuild(self, node: ast.Node) -> ast.Node:
-        values: list[object] = []
-        for name in ast.child_fields(type(node)):
-            value = getattr(node, name)
-            if isinstance(value, ast.Node):
-                value = self.qualify(value)
-            elif type(value) is tuple:
-                value = tuple([self.qualify(item) if isinstance(item, ast.Node) else item for item in value])
-            values.append(value)
-        return self._copy_function(node, type(node)(node.at, *values))
+    def _rebuild(self, node: ast.Node) -> Any:
+        """Return a new node of the same class with everything below it qualified."""
+        return type(node)(node.at, *ast.change_children(node, self.qualify)[0])
 
 
 def _find_declarations(node: ast.DirectElement) -> dict[str, str]:

@@ -1,0 +1,88 @@
+"""Seeded runs of a whole node: threads, worker processes, pipeline, slow lanes and outbox, with faults and restarts.
+
+Each run draws an application, clients, faults, and the order in which threads take turns. More runs, or one again:
+
+    NODE_SEEDS=1000 ./test tests/saxon/simulation/test_whole_node.py
+    NODE_SEED=17 ./test tests/saxon/simulation/test_whole_node.py
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import Counter
+
+import pytest
+
+from tests.support.drawing import example_count, run_seed
+from tests.support.simulation.simulated_node import run_seed_in_memory
+
+SEEDS_FEW, SEEDS_MANY = 5, 24
+SEEDS_FOR_SHARES = 60
+SEEDS_PER_COLLECTION = 20
+"""So often garbage is collected: threads and stores of a run refer to each other."""
+NEEDED = (
+    "rounds ahead",
+    "evaluated again",
+    "worker: died",
+    "worker: hung",
+    "deferred",
+    "Spark: rounds",
+    "Spark: job failed",
+    "store: full",
+    "store: lost",
+    "retried deliveries",
+    "receiver: forgotten",
+    "crashes in flight",
+    "stops with drain",
+    "repeated requests",
+    "folded",
+)
+"""What must have happened in some of many runs for them to say anything."""
+
+
+def run_seeds(first: int, count: int) -> Counter[str]:
+    """Run so many seeds. Return how many runs each thing happened in."""
+    happened: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        print(f"to repeat it: NODE_SEED={seed}", flush=True)
+        happened.update([what for what, times in run_seed_in_memory(seed).counts.items() if times])
+        if seed % SEEDS_PER_COLLECTION == 0:
+            gc.collect()
+    return happened
+
+
+def chosen_seeds(usual: int) -> tuple[int, int]:
+    """Return the first seed, and how many there are."""
+    if "NODE_SEED" in os.environ:
+        return int(os.environ["NODE_SEED"]), 1
+    return run_seed(), example_count(usual, "NODE_SEEDS")
+
+
+@pytest.mark.draws
+def test_whatever_happens_a_node_does_what_a_serial_execution_does() -> None:
+    happened = run_seeds(*chosen_seeds(SEEDS_FEW))
+    print(dict(happened))
+
+
+@pytest.mark.slow
+@pytest.mark.draws
+def test_among_many_runs_everything_happens() -> None:
+    first, count = chosen_seeds(SEEDS_MANY)
+    happened = run_seeds(first + SEEDS_FEW, count)
+    print(dict(happened))
+    if count >= SEEDS_MANY:
+        missing = [needed for needed in NEEDED if not happened[needed]]
+        assert len(missing) <= 3, f"{missing}: {dict(happened)}"
+    if count >= SEEDS_FOR_SHARES:
+        for needed in NEEDED:
+            assert happened[needed] > count // 20, f"{needed}: {dict(happened)}"
+
+
+@pytest.mark.draws
+def test_a_seed_repeats_a_run_exactly() -> None:
+    seed = chosen_seeds(1)[0]
+    print(f"to repeat it: NODE_SEED={seed}")
+    first, second = run_seed_in_memory(seed), run_seed_in_memory(seed)
+    assert first.counts["switches"] > 0
+    assert (first.trace, first.counts) == (second.trace, second.counts)
