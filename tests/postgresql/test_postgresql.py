@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 
 import pytest
 
 from demaq.errors import StoreError
+from demaq.store import postgresql_database
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Postponed, Step
 from tests.support.store.contract import FOREVER, MORNING, Clock, StoreContract, new
+from tests.support.store.sequence_contract import FIRST, NEXT, DurableSequenceContract, everything
 from tests.support.store.server import Server
 
 
-class TestPostgresqlStore(StoreContract):
+class TestPostgresqlStore(StoreContract, DurableSequenceContract):
     @pytest.fixture
-    def store(self, server: Server, clock: Clock) -> Iterator[PostgresqlStore]:
-        store = PostgresqlStore(server.address(server.new_schema()), now=clock)
+    def where(self, server: Server) -> str:
+        return server.address(server.new_schema())
+
+    @pytest.fixture
+    def store(self, where: str, clock: Clock) -> Iterator[PostgresqlStore]:
+        store = PostgresqlStore(where, now=clock)
         yield store
         store.close()
+
+    @pytest.fixture
+    def before(self) -> tuple[ModuleType, int]:
+        return postgresql_database, 3
+
+    @pytest.fixture
+    def old(self, server: Server) -> str:
+        return server.address(server.new_schema())
 
     def test_a_removed_message_leaves_no_row(self, store: PostgresqlStore):
         slices = (("s", "k"), ("t", "k"))
@@ -43,6 +58,28 @@ class TestPostgresqlStore(StoreContract):
             change(store, "ALTER TABLE outbox DROP CONSTRAINT a_fault")
         assert store.send_again([1, 2, 3, 4], MORNING) == []
         assert [each.due for each in store.unsent(None, None, 9)] == [MORNING] * 4
+
+    @pytest.mark.parametrize(
+        ("table", "condition"),
+        [("sequences", "name <> 'u'"), ("sequence_messages", "number <> 5"), ("replay_keys", "key <> 'l'")],
+    )
+    def test_a_fault_at_one_sequence_leaves_messages_and_sequences_as_they_were(
+        self, store: PostgresqlStore, table: str, condition: str
+    ):
+        store.append([new()], FIRST)
+        before = everything(store), store.stored(None, 0, 9), store.snapshot()
+        change(store, f"ALTER TABLE {table} ADD CONSTRAINT a_fault CHECK ({condition})")
+        for refused in (
+            lambda: store.append([new()], NEXT),
+            lambda: store.commit([Step(processed=1)], changes=NEXT),
+            lambda: store.change_sequences(NEXT),
+        ):
+            with pytest.raises(StoreError, match="a_fault"):
+                refused()
+            assert (everything(store), store.stored(None, 0, 9), store.snapshot()) == before
+        change(store, f"ALTER TABLE {table} DROP CONSTRAINT a_fault")
+        store.commit([Step(processed=1)], changes=NEXT)
+        assert everything(store) != before[0]
 
 
 def change(store: PostgresqlStore, statement: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from demaq.store.postgresql import PostgresqlStore
-from demaq.store.protocol import Step, Timer
+from demaq.store.protocol import SequenceChanges, Step, Timer
 from tests.support.store.contract import FOREVER, MORNING, new
+from tests.support.store.sequence_contract import held, sequence
 from tests.support.store.server import Server
 
 VISITED_MAX = 60
@@ -53,6 +54,17 @@ STATEMENTS: dict[str, Any] = {
     "delete_message": [[9]],
     "mark_request_removed": [[NOW], ["r7"]],
     "garbage": [NOW, 5],
+    "sequences_in_queue": {"queue": "few"},
+    "known_sequence": ["in", "s7"],
+    "sequence_messages": {"direction": "in", "name": "s7"},
+    "known_replays": {"keys": '["s7", "none"]', "now": 0},
+    "write_sequence": [["in"], ["s7"], ["q"], ["p"], [0], ["{}"], [NOW], [0]],
+    "write_sequence_message": [["in"], ["s7"], [1], [None], ["<a/>"], [0]],
+    "delete_sequence_message": [["in"], ["s7"], [1]],
+    "write_replay_key": [["s7"], [NOW], [0]],
+    "forget_replay_keys": {"now": NOW, "limit": 5},
+    "forget_sequence_messages": {"before": NOW, "limit": 5},
+    "forget_sequences": {"before": NOW, "limit": 5},
 }
 
 
@@ -68,6 +80,16 @@ def store(server: Server) -> Iterator[PostgresqlStore]:
     kept = store.slice("s", "k", store.snapshot())[:3]
     store.commit([Step(processed=seq) for seq in gone])
     store.commit([Step(resets=(("s", "k"),), created=tuple([new("few", slices=(("s", "k"),)) for _ in kept]))])
+    names = [f"s{number}" for number in range(MANY)]
+    store.change_sequences(
+        SequenceChanges(
+            sequences=tuple(
+                [sequence(f"s{n}", queue="q" if n > 3 else "few", has_ended=n % 2 == 1) for n in range(MANY)]
+            ),
+            added=tuple([held(number, name) for name in names for number in (1, 2)]),
+            replay_keys=dict.fromkeys(names, MORNING),
+        )
+    )
     yield store
     store.close()
 

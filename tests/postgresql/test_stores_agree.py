@@ -16,8 +16,20 @@ from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.opening import open_store
-from demaq.store.protocol import Attempt, MigratedMessage, NewMessage, NextProgram, Postponed, Step, StoredAnswer, Timer
+from demaq.store.protocol import (
+    Attempt,
+    MigratedMessage,
+    NewMessage,
+    NextProgram,
+    Postponed,
+    SequenceChanges,
+    SequenceMessage,
+    Step,
+    StoredAnswer,
+    Timer,
+)
 from tests.support.store.contract import FOREVER, MORNING, Clock
+from tests.support.store.sequence_contract import DIRECTIONS, HIGHEST, sequence
 from tests.support.store.server import Server
 
 MEMORY = Path("/dev/shm")  # this is about answers, not about disks
@@ -56,6 +68,33 @@ migrated = st.builds(
     discarded=st.sampled_from([False, False, True]),
 )
 resets = st.lists(slices, max_size=2).map(tuple)
+SEQUENCES = tuple([(direction, name) for direction in DIRECTIONS for name in ("x", "y")])
+places = st.sampled_from(SEQUENCES)
+contents: tuple[dict[str, Any], ...] = ({"message": 3}, {"held": "<a>ü</a>"}, {"held": ""})
+message_numbers = st.sampled_from([1, 2, 3, HIGHEST])
+
+
+@st.composite
+def sequence_changes(draw: st.DrawFn) -> SequenceChanges:
+    """Changes of sequences; messages are added to those that are written."""
+    written = draw(st.lists(st.tuples(places, times, st.booleans(), st.sampled_from("ab")), max_size=3))
+    added = [
+        SequenceMessage(direction=direction, sequence=name, number=draw(message_numbers), **fields)
+        for (direction, name), *_ in written
+        for fields in draw(st.lists(st.sampled_from(contents), max_size=2))
+    ]
+    removed = draw(st.lists(st.tuples(places, message_numbers), max_size=2))
+    return SequenceChanges(
+        sequences=tuple(
+            [
+                sequence(name, direction, queue=queue, has_ended=has_ended, changed=changed)
+                for (direction, name), changed, has_ended, queue in written
+            ]
+        ),
+        added=tuple(added),
+        removed=tuple([(direction, name, number) for (direction, name), number in removed]),
+        replay_keys=draw(st.dictionaries(st.sampled_from("kl"), times, max_size=2)),
+    )
 
 
 class StoresAgree(RuleBasedStateMachine):
@@ -80,9 +119,18 @@ class StoresAgree(RuleBasedStateMachine):
     def start(self, first: list[NewMessage]) -> None:
         self.same("append", first)
 
-    @rule(messages=messages)
-    def append(self, messages: list[NewMessage]) -> None:
-        self.same("append", messages)
+    @rule(messages=messages, changes=st.none() | sequence_changes())
+    def append(self, messages: list[NewMessage], changes: SequenceChanges | None) -> None:
+        self.same("append", messages, changes)
+
+    @rule(changes=sequence_changes())
+    def change_sequences(self, changes: SequenceChanges) -> None:
+        self.same("change_sequences", changes)
+
+    @rule()
+    def begin_epoch(self) -> None:
+        self.plain.begin_epoch()
+        self.durable.begin_epoch()
 
     @rule(data=st.data(), count=st.integers(1, 4))
     def commit(self, data: st.DataObject, count: int) -> None:
@@ -94,20 +142,29 @@ class StoresAgree(RuleBasedStateMachine):
             processed, fired = data.draw(st.sampled_from([(seq, None), (None, seq)]))
             created = tuple(data.draw(messages))
             steps.append(Step(processed=processed, fired=fired, resets=data.draw(resets), created=created))
-        self.same("commit", steps)
+        self.same("commit", steps, data.draw(st.booleans()), data.draw(st.none() | sequence_changes()))
 
-    @rule(seqs=st.lists(st.none() | numbers, min_size=1, max_size=3), created=messages, resets=resets)
+    @rule(
+        seqs=st.lists(st.none() | numbers, min_size=1, max_size=3),
+        created=messages,
+        resets=resets,
+        changes=sequence_changes(),
+    )
     def commit_anything(
-        self, seqs: list[int | None], created: list[NewMessage], resets: tuple[tuple[str, str], ...]
+        self,
+        seqs: list[int | None],
+        created: list[NewMessage],
+        resets: tuple[tuple[str, str], ...],
+        changes: SequenceChanges,
     ) -> None:
         """Numbers out of the hat: processed before, not there, or made by an earlier step of the same commit."""
         steps = [Step(processed=seq, created=tuple(created), resets=resets) for seq in seqs]
         try:
-            expected: object = self.plain.commit(steps)
+            expected: object = self.plain.commit(steps, changes=changes)
         except AlreadyProcessed as error:
             expected = str(error)
         try:
-            answer: object = self.durable.commit(steps)
+            answer: object = self.durable.commit(steps, changes=changes)
         except AlreadyProcessed as error:
             answer = str(error)
         assert answer == expected
@@ -210,6 +267,12 @@ class StoresAgree(RuleBasedStateMachine):
         self.same("slicings")
         self.same("migrated_until", "d")
         self.same("next_properties", list(range(30)))
+        self.same("sequences")
+        self.same("sequences", "out", "a")
+        self.same("sequences", None, "b")
+        self.same("known_replays", ["k", "l", "m"], MORNING + timedelta(hours=2))
+        for direction, name in SEQUENCES:
+            self.same("sequence_messages", direction, name)
 
     def read(self, snapshot: int) -> None:
         for queue in QUEUES:

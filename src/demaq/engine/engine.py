@@ -26,7 +26,7 @@ from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
 from demaq.evaluation.round_request import PropertyEvaluator, RoundEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
-from demaq.store.protocol import Committed, NewMessage, Step, Store, StoredMessage
+from demaq.store.protocol import Committed, NewMessage, SequenceChanges, Step, Store, StoredMessage
 from demaq.store.request_names import digest_of, make_request
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Engine:
         """
         self.policy = policy
         self._begun: deque[Evaluation] = deque()
-        """Rounds that were begun ahead, in order."""
+        """Rounds that were begun and have not ended, in order."""
         self._is_last = False
         """Whether no message waits after those of the rounds that were begun, as far as is known."""
         self._rounds_alone = 0
@@ -155,13 +155,19 @@ class Engine:
         return [is_new for _, is_new in self.append_numbered(messages, hear)]
 
     def append_numbered(
-        self, messages: Sequence[NewMessage], hear: Callable[[Sequence[int]], None] = lambda numbers: None
+        self,
+        messages: Sequence[NewMessage],
+        hear: Callable[[Sequence[int]], None] = lambda numbers: None,
+        changes: SequenceChanges | None = None,
     ) -> list[tuple[int, bool]]:
-        """Store messages that were checked elsewhere, all or none. Return the seq of each, and whether it is new."""
+        """Store messages that were checked elsewhere, all or none. Return the seq of each, and whether it is new.
+
+        The changes of sequences are part of the same transaction, also if there are no messages.
+        """
         with self._rounds.changing:
             last = self.store.snapshot()
             stored: list[tuple[int, bool]] = []
-            numbers = self._append(messages)
+            numbers = self._append(messages, changes)
             for number in numbers:
                 stored.append((number, number > last))
                 last = max(last, number)
@@ -186,10 +192,10 @@ class Engine:
         """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
         return self._append(self.receive_all(queue, sent))
 
-    def _append(self, messages: Sequence[NewMessage]) -> list[int]:
+    def _append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
         with self._rounds.changing:
             try:
-                return self.store.append(messages)
+                return self.store.append(messages, changes)
             finally:
                 self._rounds.note_arrived(messages)  # also where it is in doubt whether they were stored
                 self._is_last = False
@@ -221,11 +227,12 @@ class Engine:
         """
         done = self._finish_slow()
         while True:
-            begun = self._begun.popleft() if self._begun else self._begin()
+            if not self._begun:
+                self._begin()
             self.slow_messages.start()
-            if begun is None:
+            if not self._begun:
                 return done
-            done += self._run(begun)
+            done += self._run(self._begun.popleft())
             if done or not self._rounds.has_left_out:
                 return done
 
@@ -256,24 +263,27 @@ class Engine:
             self._defer()
 
     def _defer(self) -> None:
-        """Hand messages over that a round has left out because they take too long."""
+        """Hand messages over that a round has left out because they take too long.
+
+        No read that could fail comes before: their slices are held until they are handed over. One that was processed
+        meanwhile is dropped before it is evaluated.
+        """
         deferred, self._rounds.deferred = self._rounds.deferred, []
         if deferred:
-            self.slow_messages.defer(
-                [(message, reason) for message, reason in deferred if not self._is_processed(message.seq)]
-            )
+            self.slow_messages.defer(deferred)
             self.slow_messages.start()
 
-    def _begin(self) -> Evaluation | None:
+    def _begin(self) -> None:
+        """Begin the next rounds, if any message waits; only those after the first one in the background."""
         batch, all_of_them = self._next_batch()
         if not batch:
-            return None
+            return
         self._is_last = all_of_them
         first, *others = self._divide(batch, self._rounds_at_once())
-        begun = self._rounds.begin(first, deep=all_of_them or not self.policy.exact, fold=self.policy.fold)
+        deep = all_of_them or not self.policy.exact
+        self._begun.append(self._rounds.begin(first, deep, fold=self.policy.fold))
         for part in others:
             self._start(part)
-        return begun
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
         """Begin the rounds after the one with these messages."""
@@ -351,11 +361,11 @@ class Engine:
         fitting = int(messages * ROUND_SECONDS / max(seconds, 1e-6))
         self._round_messages = max(1, min(fitting, 2 * self._round_messages, self.evaluator.messages_max))
 
-    def _commit(self, steps: Sequence[Step]) -> None:
-        if not steps:
+    def _commit(self, steps: Sequence[Step], changes: SequenceChanges | None = None) -> None:
+        if not steps and changes is None:
             return
-        committed = self.store.commit(steps, self.policy.elide)
-        if self._observe is not None:
+        committed = self.store.commit(steps, self.policy.elide, changes)
+        if self._observe is not None and steps:
             self._observe(steps, committed)
 
     def _step(self, message: StoredMessage, outcome: Outcome, now: datetime, number: int) -> tuple[Step, list[int]]:
@@ -455,20 +465,25 @@ class Engine:
             for message in due
         ]
         with self._rounds.changing:
-            self._commit(steps)
-            self._rounds.note_taken(due)
-            self._rounds.note_arrived([message for step in steps for message in step.created])
+            try:
+                self._commit(steps)
+            finally:  # also where it is in doubt whether they have fired
+                self._rounds.note_taken(due)
+                self._rounds.note_arrived([message for step in steps for message in step.created])
         return len(due)
 
     # gateways
 
-    def deliver(self, ended: Sequence[Ended]) -> None:
-        """Commit the results of deliveries, with the replies and errors that follow from them."""
+    def deliver(self, ended: Sequence[Ended], changes: SequenceChanges | None = None) -> None:
+        """Commit the results of deliveries, with the replies and errors that follow from them.
+
+        The changes of sequences are part of the same transaction, also if no delivery has ended.
+        """
         now = self.clock()
         steps = [self._deliveries.make_step(each, now) for each in ended]
         with self._rounds.changing:
             try:
-                self._commit(steps)
+                self._commit(steps, changes)
             finally:
                 self._rounds.note_taken([each.message for each in ended])
                 self._rounds.note_arrived([message for step in steps for message in step.created])

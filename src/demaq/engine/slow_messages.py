@@ -241,9 +241,10 @@ class SlowMessages:
     def _begin(self, chosen: list[_Entry], lane: int) -> _SlowRun:
         evaluator = self.lanes[lane]
         evaluate = evaluator.sift if lane == 0 else evaluator.evaluate_alone
-        for entry in chosen:
+        evaluation = self.rounds.begin_slow([entry.message for entry in chosen], evaluate)
+        for entry in chosen:  # not before: one that is running and has no run would never be chosen again
             entry.is_running = True
-        return _SlowRun(chosen, self.rounds.begin_slow([entry.message for entry in chosen], evaluate), lane == 0)
+        return _SlowRun(chosen, evaluation, lane == 0)
 
     def finish(self) -> tuple[int, list[EvaluationFault]]:
         """Commit the outcomes that hold. Return how many messages, and the errors of evaluations. Raises StoreError."""

@@ -24,6 +24,9 @@ ROW_TABLES: dict[str, tuple[str, ...]] = {
     "restated": ("seq", "properties", "slices", "entries", "discarded"),
     "complete_indexes": ("name",),
     "epochs": ("first", "name"),
+    "sequences": ("direction", "name", "queue", "peer", "has_ended", "content", "changed"),
+    "sequence_messages": ("direction", "sequence", "number", "seq", "held"),
+    "replay_keys": ("key", "until"),
 }  # fmt: skip
 """Tables whose rows have the checksum of these columns. The outbox leaves out the queue, which is the message's.
 

@@ -52,7 +52,13 @@ def next_name(current: str) -> str:
 
 
 def begin_epoch(tables: Tables) -> str:
-    """Begin an epoch after the newest number and return its name. Within a transaction."""
+    """Begin an epoch after the newest number and return its name. Within a transaction.
+
+    Outgoing sequences end with the old epoch, because the next numbers of a sequence may have been used by a store that
+    this one is a copy of. Incoming ones stay, with what is held back in them.
+    """
+    tables.execute(tables.sql["delete_outgoing_sequence_messages"])
+    tables.execute(tables.sql["delete_outgoing_sequences"])
     newest = int(tables.rows(tables.sql["newest_number"])[0][0])
     name = next_name(Epochs(tables.rows(tables.sql["epochs"])).current)
     write_epoch(tables, newest + 1, name)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store.epochs import Epochs, new_name, next_name
+from demaq.store.memory_sequences import MemorySequences
 from demaq.store.protocol import (
     Attempt,
     Committed,
@@ -22,10 +23,14 @@ from demaq.store.protocol import (
     NewMessage,
     NextProgram,
     Postponed,
+    SequenceChanges,
+    SequenceDirection,
+    SequenceMessage,
     SliceKey,
     Step,
     StoredAnswer,
     StoredMessage,
+    StoredSequence,
     ToSend,
     Unsent,
     as_stored,
@@ -114,6 +119,7 @@ class MemoryStore:
         self._programs: list[tuple[int, str, dict[str, str]]] = []
         self._attempts: list[Attempt] = []
         self._answers: dict[str, tuple[datetime, StoredAnswer]] = {}
+        self._sequences = MemorySequences()
         self._epochs = [(0, new_name())]
         self._indexes: frozenset[str] = frozenset()
         self._migrated: dict[int, MigratedMessage] = {}
@@ -122,11 +128,15 @@ class MemoryStore:
 
     # writing
 
-    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+    def append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
+        self.change_sequences(changes or SequenceChanges())
         return [self._store(message) for message in messages]
 
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+    def commit(
+        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+    ) -> list[Committed]:
         self._check(steps)
+        self.change_sequences(changes or SequenceChanges())
         committed = [self._apply(step) for step in steps]
         if elide:
             for seq in [seq for each in committed for seq in each.retired]:
@@ -151,6 +161,9 @@ class MemoryStore:
                 row = self._rows[seq]
                 row.send_due, row.attempts = due, 0
         return gone
+
+    def change_sequences(self, changes: SequenceChanges) -> None:
+        self._sequences.apply(changes)
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         version = self.collection(name)[0] + 1
@@ -180,6 +193,7 @@ class MemoryStore:
         return len(self._programs)
 
     def begin_epoch(self) -> str:
+        self._sequences.remove_outgoing()
         name = next_name(self.identity())
         self._epochs = [*[each for each in self._epochs if each[0] <= self._number], (self._number + 1, name)]
         return name
@@ -189,11 +203,13 @@ class MemoryStore:
         garbage = sorted((at, seq) for at, seq in found if at < retired_before and not self._is_to_send(seq))[:limit]
         for _, seq in garbage:
             self._remove(seq)
-        forget_before = self._now() - timedelta(seconds=REQUEST_MEMORY_SECONDS)
+        now = self._now()
+        forget_before = now - timedelta(seconds=REQUEST_MEMORY_SECONDS)
         for request in [r for r, at in self._removed_requests.items() if at < forget_before]:
             del self._requests[request], self._removed_requests[request], self._by_name[name_of(request)]
         self._attempts = [a for a in self._attempts if a.at >= forget_before or self._is_to_send(a.message)]
         self._answers = {name: known for name, known in self._answers.items() if known[0] >= forget_before}
+        self._sequences.forget(now, forget_before)
         return len(garbage)
 
     # reading, at a snapshot
@@ -289,6 +305,15 @@ class MemoryStore:
     def answer(self, connection: str) -> StoredAnswer | None:
         known = self._answers.get(connection)
         return None if known is None else known[1]
+
+    def sequences(self, direction: SequenceDirection | None = None, queue: str | None = None) -> list[StoredSequence]:
+        return self._sequences.find(direction, queue)
+
+    def sequence_messages(self, direction: SequenceDirection, name: str) -> list[SequenceMessage]:
+        return self._sequences.messages(direction, name)
+
+    def known_replays(self, keys: Sequence[str], now: datetime) -> frozenset[str]:
+        return self._sequences.known_replays(keys, now)
 
     def identity(self) -> str:
         return self.epochs().current

@@ -23,7 +23,7 @@ from demaq.errors import StoreDamaged, StoreError, StoreHeld, StoreMissing, Stor
 from demaq.store.address import Address
 from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
-MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 4)])
+MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 5)])
 """The script at position n upgrades version n to n + 1."""
 COPY_ROWS_MIN = 20
 """From so many rows on, COPY is used: it takes more round trips but costs less for each row."""

@@ -12,7 +12,7 @@ processing takes a number too. So a snapshot is a number S. These invariants hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -26,6 +26,8 @@ OWN_NUMBER = "\0"
 """As the key of a slice in a new message: stands for the number under which the message will be stored."""
 IndexEntry = tuple[str, str]
 """The name of an index (its queue and path) and a value."""
+SequenceDirection = Literal["in", "out"]
+"""Whether the messages of a sequence are received or sent."""
 
 
 def resolve_own_number(seq: int, slices: Iterable[SliceKey]) -> list[SliceKey]:
@@ -163,6 +165,57 @@ class StoredAnswer:
 
 
 @record
+class StoredSequence:
+    """What a gateway knows of a sequence of WS-ReliableMessaging."""
+
+    direction: SequenceDirection
+    name: str
+    """The Identifier of an incoming sequence, the MessageID of CreateSequence of an outgoing one: unique in its
+    direction."""
+    queue: str
+    """The gateway."""
+    peer: str
+    """The address that an outgoing sequence goes to, or who created an incoming one."""
+    has_ended: bool
+    """Whether nothing will change any more: it is removed after a while."""
+    content: str
+    """Its state, in a form that the store does not read."""
+    changed: datetime
+
+
+@record
+class SequenceMessage:
+    """A message in a sequence, as long as it is not acknowledged (outgoing) or waits for others (incoming)."""
+
+    direction: SequenceDirection
+    sequence: str
+    """The name of the sequence."""
+    number: int
+    """Its message number in the sequence, from 1 to 2^63 - 1."""
+    message: int | None = None
+    """Of an outgoing one, its number in the store."""
+    held: str | None = None
+    """Of an incoming one that waits for those before it, the message as text."""
+
+
+@record
+class SequenceChanges:
+    """Changes of sequences and of the replay cache of WS-Security, which are part of one transaction.
+
+    They are applied in this order. A message number that was removed is not added again.
+    """
+
+    sequences: tuple[StoredSequence, ...] = ()
+    """Written; each replaces the earlier one of its direction and name."""
+    added: tuple[SequenceMessage, ...] = ()
+    """Of sequences that are stored, or written by these changes. They replace earlier ones of the same number."""
+    removed: tuple[tuple[SequenceDirection, str, int], ...] = ()
+    """Direction, sequence and number of messages. Unknown ones are ignored."""
+    replay_keys: Mapping[str, datetime] = field(default_factory=dict)
+    """Keys to be remembered until a time. A known key keeps the later time."""
+
+
+@record
 class Step:
     """The effects of processing one message, of a timer, or of a client that takes a message from a mailbox.
 
@@ -249,16 +302,20 @@ class Store(Protocol):
 
     # writing
 
-    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+    def append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
         """Store messages from outside, all or none, and return their numbers. Durable on return, but for transient
         ones.
+
+        The changes of sequences are part of the same transaction, also if there are no messages; they take no number.
 
         A message with a known `request` is not stored again: its number is that of the first one. Requests are equal if
         their names are, whatever their digests: `requested` returns the digest that is remembered.
         """
 
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
-        """Apply steps in order, in one transaction. Durable on return.
+    def commit(
+        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+    ) -> list[Committed]:
+        """Apply steps in order, then the changes of sequences, in one transaction. Durable on return.
 
         With `elide` a message that retires is removed at once; one that is created and retires within these steps takes
         its number and is not stored at all.
@@ -275,6 +332,9 @@ class Store(Protocol):
 
         Return those that are no longer stored, in order. If there are any, nothing is changed.
         """
+
+    def change_sequences(self, changes: SequenceChanges) -> None:
+        """Apply changes of sequences in one transaction. Durable on return."""
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         """Replace a collection. Return its new version, counted from 1."""
@@ -294,10 +354,19 @@ class Store(Protocol):
         """
 
     def begin_epoch(self) -> str:
-        """Begin a new epoch, because numbers may be reused. Return the new identity, valid from the next number on."""
+        """Begin a new epoch, because numbers may be reused. Return the new identity, valid from the next number on.
+
+        Outgoing sequences are removed with their messages: the destination may have received other messages under the
+        numbers that would follow, from the store that this one is a copy of. What is still in the outbox goes into new
+        sequences. Incoming sequences stay: what is held back in them was acknowledged, and no one will send it again.
+        """
 
     def collect_garbage(self, retired_before: datetime, limit: int) -> int:
-        """Remove up to `limit` messages that retired before a time. Return how many there were."""
+        """Remove up to `limit` messages that retired before a time. Return how many there were.
+
+        Also forget some of what was remembered long enough: requests, attempts, responses, replay keys, and sequences
+        that have ended, with their messages.
+        """
 
     # reading, at a snapshot
 
@@ -355,6 +424,15 @@ class Store(Protocol):
 
     def answer(self, connection: str) -> StoredAnswer | None:
         """Return the response on a connection, as long as it is remembered."""
+
+    def sequences(self, direction: SequenceDirection | None = None, queue: str | None = None) -> list[StoredSequence]:
+        """Return the sequences, of one direction, one gateway or all, ordered by direction, queue and name."""
+
+    def sequence_messages(self, direction: SequenceDirection, name: str) -> list[SequenceMessage]:
+        """Return the messages of a sequence, in the order of their numbers."""
+
+    def known_replays(self, keys: Sequence[str], now: datetime) -> frozenset[str]:
+        """Return those of the keys that are remembered and whose time is not before `now`."""
 
     def identity(self) -> str:
         """Return the unique name by which other nodes know the store: 32 characters, part of new messages' names."""

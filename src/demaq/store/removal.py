@@ -7,6 +7,7 @@ from typing import Any
 
 from demaq.store.deliveries import forget_old
 from demaq.store.encoding import decode_list
+from demaq.store.sequences import forget_expired
 from demaq.store.tables import Tables
 
 REQUEST_MEMORY_SECONDS = 24 * 60 * 60
@@ -20,6 +21,7 @@ def remove_garbage(tables: Tables, retired_before: int, now: int, limit: int) ->
     mark_removed(tables, [row[4] for row in rows if row[4] is not None], now)
     tables.execute(tables.sql["forget_requests"], [now - REQUEST_MEMORY_SECONDS * 1_000_000])
     forget_old(tables, now)
+    forget_expired(tables, now)
     return len(rows)
 
 

@@ -94,6 +94,8 @@ def _remove_rows(database: Database) -> int:
             places = ", ".join("?" * (len(columns) + 1))
             database.execute(f"DELETE FROM {table}")
             database.execute_many(f"INSERT INTO {table} ({key}, checksum) VALUES ({places})", intact)
+    removed += len(database.rows(database.sql["verify_sequence_messages_alone"]))
+    database.execute(_SQL["delete_sequence_messages_alone"])
     if not database.rows(database.sql["epochs"]):
         write_epoch(database, 0, new_name())
     return removed

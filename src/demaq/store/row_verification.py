@@ -39,6 +39,9 @@ _COSTS = {
     "restated": "a change of the application would be wrong; it is computed anew by the next run",
     "complete_indexes": "rules may not find what they look up",
     "epochs": "other nodes may not know again what was sent to them",
+    "sequences": "messages of a reliable sequence may be processed twice or not at all",
+    "sequence_messages": "messages of a reliable sequence may be lost",
+    "replay_keys": "a repeated message may be taken for a new one",
 }
 
 
@@ -115,6 +118,7 @@ class _Verification:
             self._verify("requests", self._known_requests, "a repeated request may be taken for a new one")
             self._verify("counts of queues", self._counts, "what is shown of queues is wrong")
             self._verify("outbox", self._outbox, "messages may not be sent")
+            self._verify("sequence_messages", self._sequence_messages, _COSTS["sequence_messages"])
             for table in ROW_TABLES:
                 self._verify(table, lambda table=table: self._rows(table), _COSTS[table])  # type: ignore[misc]
         except _NoTimeLeft:
@@ -238,6 +242,11 @@ class _Verification:
             )
         for _, _, _, _, priorities in self._stream("migration"):
             json.loads(priorities or "{}")
+
+    def _sequence_messages(self) -> None:
+        alone = len(list(self._stream("verify_sequence_messages_alone")))
+        if alone:
+            self._report.find(f"{alone:,} rows of sequence_messages without a sequence", _COSTS["sequence_messages"])
 
     def _rows(self, table: str) -> None:
         columns = ROW_TABLES[table]

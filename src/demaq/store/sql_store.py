@@ -13,7 +13,7 @@ from typing import Any
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
-from demaq.store import deliveries, migration
+from demaq.store import deliveries, migration, sequences
 from demaq.store.checksums import body_checksum, checksum_of
 from demaq.store.commit import CommitBuilder
 from demaq.store.encoding import (
@@ -33,9 +33,13 @@ from demaq.store.protocol import (
     NewMessage,
     NextProgram,
     Postponed,
+    SequenceChanges,
+    SequenceDirection,
+    SequenceMessage,
     Step,
     StoredAnswer,
     StoredMessage,
+    StoredSequence,
     Timer,
     ToSend,
     Unsent,
@@ -65,16 +69,19 @@ class SqlStore:
 
     # writing
 
-    def append(self, messages: Sequence[NewMessage]) -> list[int]:
+    def append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
         with self._database.lock:
             with self._writing():
                 builder = self._begin_commit()
                 numbers = [builder.append(message) for message in messages]
                 builder.write()
+                sequences.write_changes(self._database, changes)
             self._newest = builder.number
         return numbers
 
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+    def commit(
+        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+    ) -> list[Committed]:
         with self._database.lock:
             with self._writing():
                 builder = self._begin_commit()
@@ -82,6 +89,7 @@ class SqlStore:
                 builder.read_outbox([step.delivered for step in steps if step.delivered is not None])
                 committed = [builder.apply(step) for step in steps]
                 builder.write(elide)
+                sequences.write_changes(self._database, changes)
             self._newest = builder.number
         return committed
 
@@ -92,6 +100,10 @@ class SqlStore:
     def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
         with self._writing():
             return deliveries.send_again(self._database, seqs, due)
+
+    def change_sequences(self, changes: SequenceChanges) -> None:
+        with self._writing():
+            sequences.write_changes(self._database, changes)
 
     def load_collection(self, name: str, documents: Sequence[str]) -> int:
         with self._writing():
@@ -208,6 +220,15 @@ class SqlStore:
 
     def answer(self, connection: str) -> StoredAnswer | None:
         return deliveries.read_answer(self._database, connection)
+
+    def sequences(self, direction: SequenceDirection | None = None, queue: str | None = None) -> list[StoredSequence]:
+        return sequences.read_sequences(self._database, direction, queue)
+
+    def sequence_messages(self, direction: SequenceDirection, name: str) -> list[SequenceMessage]:
+        return sequences.read_sequence_messages(self._database, direction, name)
+
+    def known_replays(self, keys: Sequence[str], now: datetime) -> frozenset[str]:
+        return sequences.find_replays(self._database, keys, now)
 
     def identity(self) -> str:
         return self.epochs().current

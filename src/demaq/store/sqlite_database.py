@@ -27,7 +27,7 @@ from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
 """SQLite's write-ahead log."""
-MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 5)])
+MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 6)])
 """The script at position n upgrades version n to n + 1 and sets the user version."""
 COUNTING_VERSION = 4
 """The first version that counts commits."""

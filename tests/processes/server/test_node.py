@@ -127,7 +127,7 @@ def test_a_node_waits_while_its_store_cannot_write_and_continues(
         commit = node.store.commit
         broken = True
 
-        def sometimes(steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+        def sometimes(steps: Sequence[Step], elide: bool, *_: object) -> list[Committed]:
             if broken:
                 raise StoreError("there is no room left")
             return commit(steps, elide)

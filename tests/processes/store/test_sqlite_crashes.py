@@ -49,7 +49,13 @@ def check(folder: Path, acknowledged: list[str]) -> None:
     store = SqliteStore(folder)
     stored = {message.seq: message for message in store.stored(None, 0, 1_000_000)}
     processed = {int(line.split()[1]) for line in acknowledged if line.startswith("processed")}
+    received = [int(line.split()[1]) for line in acknowledged if line.startswith("received")]
+    [sequence] = store.sequences()
+    assert received[-1] <= int(sequence.content) <= received[-1] + 1
+    assert [each.number for each in store.sequence_messages("in", "s")] == [int(sequence.content)]
     for line in acknowledged:
+        if line.startswith("received"):
+            continue
         _, seq, body = line.split(" ", 2)
         message = stored.get(int(seq))
         if message is None:  # only what was processed and released may be collected

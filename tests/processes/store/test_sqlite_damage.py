@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ ALL = 1_000_000
 ROUNDS = 12
 TABLES = (
     "messages", "bodies", "slice_members", "index_entries", "requests", "outbox", "attempts", "answers", "collections",
-    "collection_documents", "programs", "complete_indexes", "queue_counts",
+    "collection_documents", "programs", "complete_indexes", "queue_counts", "replay_keys",
+    "sequences WHERE direction = 'in'", "sequence_messages WHERE direction = 'in'",
 )  # fmt: skip
+"""What a copy has, too: it begins an epoch, which outgoing sequences do not survive."""
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +148,10 @@ def test_an_undamaged_store_is_intact(left: Path):
         ("programs", "UPDATE programs SET files = '{}'"),
         ("complete_indexes", "UPDATE complete_indexes SET name = 'i'"),
         ("epochs", "UPDATE epochs SET name = 'x'"),
+        ("sequences", "UPDATE sequences SET content = '{}' WHERE name = 'in 3'"),
+        ("sequences", "DELETE FROM sequences WHERE direction = 'out' AND name = 'out 3'"),
+        ("sequence_messages", "UPDATE sequence_messages SET seq = seq + 1 WHERE number = 7"),
+        ("replay_keys", "UPDATE replay_keys SET until = until - 1"),
         ("counts", "UPDATE queue_counts SET visible = visible + 1"),
         ("newest number", "UPDATE numbers SET newest = newest + 1"),
         ("tables", "DROP INDEX messages_pending"),
@@ -285,6 +292,28 @@ def test_a_store_works_without_the_messages_that_are_damaged(left: Path):
     assert not {message.seq for message in store.stored(None, 0, ALL)} & set(seqs)
     assert store.sendings()
     store.close()
+
+
+def test_a_store_works_without_the_sequences_that_are_damaged(left: Path):
+    copy = copy_of(left, "changed")
+    connection = sqlite3.connect(copy / FILE_NAME, isolation_level=None)
+    connection.execute("UPDATE sequences SET content = '{}' WHERE name IN ('in 1', 'out 1')")
+    connection.execute("UPDATE sequence_messages SET held = NULL WHERE sequence = 'in 2' AND number = 3")
+    messages = connection.execute(
+        "SELECT count(*) FROM sequence_messages WHERE sequence IN ('in 1', 'out 1')"
+    ).fetchone()
+    connection.execute("UPDATE replay_keys SET until = 0 WHERE key LIKE '%5'")
+    [keys] = connection.execute("SELECT count(*) FROM replay_keys WHERE until = 0").fetchone()
+    assert keys == 3
+    connection.close()
+    said = list(accept_loss(copy))
+    assert said[-1] == f"removed 0 damaged messages and {2 + messages[0] + 1 + keys:,} other rows"
+    assert verify_store(copy).findings == []
+    with closing(SqliteStore(copy)) as store:  # begins an epoch, in which the outgoing sequences are gone
+        assert [each.name for each in store.sequences()] == [f"in {n}" for n in range(7) if n != 1]
+        assert [each.number for each in store.sequence_messages("in", "in 2")] == [10, 17, 24]
+        assert store.sequence_messages("in", "in 1") == []
+        assert len(store.sequence_messages("in", "in 3")) == 4
 
 
 def test_accepting_no_loss_changes_nothing(tmp_path: Path):

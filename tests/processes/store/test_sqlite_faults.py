@@ -34,6 +34,7 @@ from tests.support.store.faults import (
 )
 from tests.support.store.history import Act, acts, state, states
 from tests.support.store.refused_calls import NOT_HERE
+from tests.support.store.sequence_contract import FIRST, NEXT, everything
 
 SEED = 11
 ACTS = 16
@@ -265,6 +266,34 @@ def test_a_fault_at_one_message_of_several_leaves_all_of_them_as_they_were(tmp_p
             other.execute(f"DROP TRIGGER no_{change}")
     assert store.send_again([1, 2, 3, 4], MORNING) == []
     assert [each.due for each in store.unsent(None, None, 9)] == [MORNING] * 4
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "condition"),
+    [("sequences", "NEW.name = 'u'"), ("sequence_messages", "NEW.number = 5"), ("replay_keys", "NEW.key = 'l'")],
+)
+def test_a_fault_at_one_sequence_leaves_messages_and_sequences_as_they_were(tmp_path: Path, table: str, condition: str):
+    store = open_store(tmp_path)
+    store.append([new()], FIRST)
+    before = everything(store), store.stored(None, 0, 9), store.snapshot()
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        other.execute(
+            f"CREATE TRIGGER no BEFORE INSERT ON {table} WHEN {condition} BEGIN SELECT RAISE(ABORT, 'a fault'); END"
+        )
+        for change in (
+            lambda: store.append([new()], NEXT),
+            lambda: store.commit([Step(processed=1)], changes=NEXT),
+            lambda: store.change_sequences(NEXT),
+        ):
+            with pytest.raises(StoreError, match="a fault"):
+                change()
+            assert (everything(store), store.stored(None, 0, 9), store.snapshot()) == before
+            assert_consistent(store)
+        other.execute("DROP TRIGGER no")
+    store.commit([Step(processed=1)], changes=NEXT)
+    assert everything(store) != before[0]
+    assert_consistent(store)
     store.close()
 
 

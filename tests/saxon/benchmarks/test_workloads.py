@@ -107,7 +107,7 @@ def test_w1_makes_messages_of_about_300_bytes():
     assert 250 <= sum([len(body) for body in made]) / len(made) <= 350
 
 
-@pytest.mark.parametrize("name", ["w1", "w2", "w3", "chain", "retained", "crash"])
+@pytest.mark.parametrize("name", ["w1", "w2", "w3", "chain", "retained", "crash", "gateways", "soap"])
 def test_the_applications_have_no_problems(name):
     file = APPLICATIONS / f"{name}.dmq"
 

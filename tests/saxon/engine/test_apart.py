@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,14 @@ from tests.support.engines import read_request
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PROGRAM = """
 create queue in create queue other create queue urgent priority 9 create queue log create queue out create queue made
+create queue later kind echo
 create property k as xs:string fixed queue in, other, made value /*/@k
 create slicing s on k
 create rule answer for in if (/m) then do enqueue <a n="{/m/@n}" log="{count(qs:queue("log"))}"/> into out
 create rule write for other if (/m) then (do enqueue <a n="{/m/@n}"/> into out, do enqueue <l/> into log)
 create rule make for other if (/make) then do enqueue <m n="made" k="{/make/@to}"/> into made
+create rule wait for other if (/wait) then do enqueue <l/> into later with timeout value 0 with target value "log"
+create rule look for in if (/look) then do enqueue <a n="later" later="{count(qs:queue("later"))}"/> into out
 create rule first for urgent if (/m) then do enqueue <a n="{/m/@n}"/> into out
 create rule follow for made if (/m) then do enqueue <a n="{/m/@n}"/> into out
 create rule members for s if (qs:slice()/none) then do enqueue <never/> into out
@@ -318,7 +322,7 @@ def test_a_message_whose_commit_failed_and_took_place_is_not_evaluated_again(
     running.engine.run_round()
     commit = running.store.commit
 
-    def fail_afterwards(steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+    def fail_afterwards(steps: Sequence[Step], *_: object) -> list[Committed]:
         commit(steps, elide=True)
         raise StoreError("the disk has failed")
 
@@ -332,3 +336,86 @@ def test_a_message_whose_commit_failed_and_took_place_is_not_evaluated_again(
     running.drain()
     assert running.answers == ["slow", "quick"]
     assert not running.engine.slow_messages
+
+
+@pytest.mark.parametrize("losses", [0, LOSSES_MAX])
+def test_a_message_whose_evaluation_could_not_begin_is_evaluated_when_the_store_can_be_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch, losses: int
+) -> None:
+    snapshot = running.store.snapshot
+
+    def fail_if_apart() -> int:
+        if running.engine.slow_messages:
+            raise StoreError("the disk has failed")
+        return snapshot()
+
+    monkeypatch.setattr(running.store, "snapshot", fail_if_apart)
+    running.send("in", slow("slow", "A"))
+    with pytest.raises(StoreError):
+        running.engine.run_round()
+    for entry in running.engine.slow_messages._entries.values():
+        entry.losses = losses
+    with pytest.raises(StoreError):
+        running.engine.run_round()
+    monkeypatch.setattr(running.store, "snapshot", snapshot)
+    running.send("in", quick("quick", "A"))
+    running.drain()
+    assert running.answers == ["slow", "quick"]
+    assert not running.engine.slow_messages
+
+
+def test_a_round_that_was_begun_is_not_left_behind_if_what_is_apart_cannot_be_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(seqs: Sequence[int]) -> list[StoredMessage]:
+        raise StoreError("the disk has failed")
+
+    running.send("in", slow("slow"))
+    running.send("other", quick("other"))
+    with monkeypatch.context() as failing:
+        failing.setattr(running.store, "messages", fail)
+        for _ in range(3):
+            with suppress(StoreError):
+                running.engine.run_round()
+            running.send("other", quick("more"))
+    running.drain()
+    assert sorted(running.answers) == ["more", "more", "more", "other", "slow"]
+    assert running.engine._rounds._views == []
+
+
+def test_timers_whose_firing_failed_and_took_place_are_seen_by_what_is_evaluated_apart(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.send("other", "<wait/>")
+    running.drain()
+    running.send("in", "<look><slow/></look>")
+    running.engine.run_round()  # deferred, and evaluated on a snapshot with a timer
+    commit: Any = running.store.commit
+
+    def fail_afterwards(*given: Any) -> list[Committed]:
+        commit(*given)
+        raise StoreError("the disk has failed")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(running.store, "commit", fail_afterwards)
+        with pytest.raises(StoreError):
+            running.engine.fire_timers()
+    running.drain()
+    assert [message.body for message in running.store.stored("out", 0, 10)] == ['<a n="later" later="0"/>']
+
+
+def test_members_of_a_slice_do_not_wait_for_a_message_that_could_not_be_set_apart(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(seqs: object) -> StoredMessage:
+        raise StoreError("the disk has failed")
+
+    running.send("in", slow("slow", "A"), quick("quick", "A"))
+    with monkeypatch.context() as failing:
+        failing.setattr(running.store, "message", fail)
+        failing.setattr(running.store, "messages", fail)
+        with pytest.raises(StoreError):
+            running.engine.run_round()
+    monkeypatch.setattr(f"{__name__}.is_slow", lambda message: False)  # a round takes it the next time
+    running.drain()
+    assert running.answers == ["slow", "quick"]

@@ -15,7 +15,7 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
-from demaq.store.protocol import Committed, Step
+from demaq.store.protocol import Committed, SequenceChanges, Step
 from demaq.testing.lab import load_text
 from tests.support.engines import local_engine
 
@@ -108,11 +108,13 @@ class FullNowAndThen(MemoryStore):
         super().__init__()
         self.calls = 0
 
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+    def commit(
+        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+    ) -> list[Committed]:
         self.calls += 1
         if self.calls % 2:
             raise StoreError("the disk is full")
-        return super().commit(steps, elide)
+        return super().commit(steps, elide, changes)
 
 
 def test_a_commit_that_fails_is_done_again_and_only_once() -> None:

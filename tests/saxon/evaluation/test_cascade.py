@@ -19,7 +19,7 @@ from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
-from demaq.store.protocol import Committed, Step
+from demaq.store.protocol import Committed, SequenceChanges, Step
 from demaq.testing.lab import load_text
 from tests.support.engines import local_engine
 
@@ -54,9 +54,11 @@ class Commits(MemoryStore):
         super().__init__()
         self.commits = 0
 
-    def commit(self, steps: Sequence[Step], elide: bool = False) -> list[Committed]:
+    def commit(
+        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+    ) -> list[Committed]:
         self.commits += 1
-        return super().commit(steps, elide)
+        return super().commit(steps, elide, changes)
 
 
 def engine_for(program: str, elide: bool = False) -> tuple[Engine, Counting, Commits]:

@@ -14,6 +14,8 @@ from collections import Counter
 
 import pytest
 
+from demaq.errors import StoreError
+from demaq.server.gateways import Gateways
 from tests.support.drawing import example_count, run_seed
 from tests.support.simulation.simulated_node import run_seed_in_memory
 
@@ -86,3 +88,19 @@ def test_a_seed_repeats_a_run_exactly() -> None:
     first, second = run_seed_in_memory(seed), run_seed_in_memory(seed)
     assert first.counts["switches"] > 0
     assert (first.trace, first.counts) == (second.trace, second.counts)
+
+
+@pytest.mark.draws
+def test_a_node_whose_gateways_have_not_started_leaves_its_store_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = Gateways.start
+
+    def fail_once(gateways: Gateways) -> None:
+        monkeypatch.setattr(Gateways, "start", start)
+        raise StoreError("the epochs cannot be read")
+
+    monkeypatch.setattr(Gateways, "start", fail_once)
+    seed = chosen_seeds(1)[0]
+    print(f"to repeat it: NODE_SEED={seed}")
+    assert run_seed_in_memory(seed).counts["gateways not started"]

@@ -61,6 +61,8 @@ def _check_tables(store: SqliteStore, messages: list[Row]) -> None:
     assert sorted(rows("SELECT request, seq FROM requests WHERE removed IS NULL")) == sorted(requests)
     to_send = [(m["seq"],) for m in messages if m["undelivered"]]
     assert rows("SELECT seq FROM outbox ORDER BY seq") == to_send
+    owners = rows("SELECT DISTINCT direction, sequence FROM sequence_messages")
+    assert {*owners} <= {*rows("SELECT direction, name FROM sequences")}
     visible = Counter([m["queue"] for m in messages if m["retired"] is None])
     waiting = Counter([m["queue"] for m in messages if m["processed"] is None])
     counted = {queue: counts for queue, *counts in rows("SELECT queue, visible, unprocessed FROM queue_counts")}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.store import SqliteStore
-from demaq.store.protocol import NewMessage, Step
+from demaq.store.protocol import NewMessage, SequenceChanges, SequenceMessage, Step, StoredSequence
 
 
 def message(queue: str, body: str, trigger: int | None = None) -> NewMessage:
@@ -29,12 +29,28 @@ def message(queue: str, body: str, trigger: int | None = None) -> NewMessage:
     )
 
 
+def changes(number: int) -> SequenceChanges:
+    """The sequence says what it holds back, which is the message of this number alone."""
+    sequence = StoredSequence(
+        direction="in", name="s", queue="q", peer="p", has_ended=False, content=str(number), changed=datetime.now(UTC)
+    )
+    return SequenceChanges(
+        sequences=(sequence,),
+        added=(SequenceMessage(direction="in", sequence="s", number=number, held=f"<held>{'x' * number}</held>"),),
+        removed=(("in", "s", number - 1),),
+    )
+
+
 def main(folder: Path, acknowledged: int) -> None:
     store = SqliteStore(folder)
     chance = random.Random()
+    number = max([int(each.content) for each in store.sequences()], default=0)
     while True:
         bodies = [f"<order>{chance.random()}{'x' * chance.choice([0, 500, 9000])}</order>" for _ in range(3)]
-        for seq, body in zip(store.append([message("orders", body) for body in bodies]), bodies, strict=True):
+        number += 1
+        stored = store.append([message("orders", body) for body in bodies], changes(number))
+        os.write(acknowledged, f"received {number} in a sequence\n".encode())
+        for seq, body in zip(stored, bodies, strict=True):
             os.write(acknowledged, f"appended {seq} {body}\n".encode())
         waiting = store.pending(chance.randint(1, 5))
         store.commit([step(waiting.seq, waiting.body) for waiting in waiting])

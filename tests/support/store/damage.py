@@ -17,8 +17,9 @@ from datetime import timedelta
 from pathlib import Path
 from demaq.messages import PropertyValue
 from demaq.store import SqliteStore
-from demaq.store.protocol import StoredAnswer, Postponed, Step, Timer
+from demaq.store.protocol import StoredAnswer, Postponed, SequenceChanges, Step, Timer
 from tests.support.store.contract import MORNING, attempt, new, next_program
+from tests.support.store.sequence_contract import held, pending, sequence
 
 folder, seed, checkpoint = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 chance = random.Random(seed)
@@ -43,7 +44,13 @@ def message(number):
 store.load_collection("prices", ["<p>Wednesday's secret price</p>"])
 store.activate(next_program(files={"a.dmq": "(: Wednesday's secret :)"}, indexes=("orders/name",)), MORNING)
 for turn in range(30):
-    store.append([message(f"{turn}-{n}") for n in range(10)])
+    secret = "Wednesday's secret"
+    changes = SequenceChanges(
+        sequences=(sequence(f"in {turn % 7}", content=secret), sequence(f"out {turn % 7}", "out", content=secret)),
+        added=(held(turn + 1, f"in {turn % 7}", secret), pending(turn + 1, turn + 1, f"out {turn % 7}")),
+        replay_keys={f"{secret} {turn}": MORNING + timedelta(days=9999)},
+    )
+    store.append([message(f"{turn}-{n}") for n in range(10)], changes)
     waiting = store.pending(4)
     resets = (("order", str(chance.randrange(9))),)
     store.commit([Step(processed=m.seq, resets=resets) for m in waiting], elide=chance.random() < 0.5)

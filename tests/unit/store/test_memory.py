@@ -6,9 +6,10 @@ import pytest
 
 from demaq.store import MemoryStore
 from tests.support.store.contract import Clock, StoreContract
+from tests.support.store.sequence_contract import SequenceContract
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(StoreContract, SequenceContract):
     @pytest.fixture
     def store(self, clock: Clock) -> MemoryStore:
         return MemoryStore(now=clock)

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from demaq.store import SqliteStore
+from demaq.store import SqliteStore, sqlite_database
 from demaq.store.protocol import Step
 from tests.support.store.contract import FOREVER, Clock, StoreContract, new
+from tests.support.store.sequence_contract import DurableSequenceContract
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(StoreContract, DurableSequenceContract):
     @pytest.fixture
-    def store(self, tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
-        store = SqliteStore(tmp_path / "store", now=clock)
+    def where(self, tmp_path: Path) -> Path:
+        return tmp_path / "store"
+
+    @pytest.fixture
+    def store(self, where: Path, clock: Clock) -> Iterator[SqliteStore]:
+        store = SqliteStore(where, now=clock)
         yield store
         store.close()
+
+    @pytest.fixture
+    def before(self) -> tuple[ModuleType, int]:
+        return sqlite_database, 4
+
+    @pytest.fixture
+    def old(self, tmp_path: Path) -> Path:
+        return tmp_path / "old"
 
     def test_a_removed_message_leaves_no_row(self, store: SqliteStore):
         slices = (("s", "k"), ("t", "k"))

@@ -34,3 +34,8 @@ SELECT queue, sum(retired IS NULL), sum(processed IS NULL) FROM messages GROUP B
 -- name: rebuild_outbox
 INSERT INTO outbox (seq, queue, due, attempts)
 SELECT seq, queue, created, 0 FROM messages WHERE undelivered = 1 AND seq NOT IN (SELECT seq FROM outbox)
+
+-- Of sequences that were damaged.
+-- name: delete_sequence_messages_alone
+DELETE FROM sequence_messages
+WHERE NOT EXISTS (SELECT 1 FROM sequences AS s WHERE s.direction = sequence_messages.direction AND s.name = sequence)
