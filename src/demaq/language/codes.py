@@ -363,8 +363,8 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ0609": DiagnosticCode(
         "policy of another kind",
-        "The policy asks for nothing of the extension it is given for, or for another extension; or the interface asks "
-        "for something else of the same extension.",
+        "The policy asks for nothing of the extension it is given for, or for another extension; or the interface, or "
+        "another policy of the gateway, asks for something else.",
         "using WS-ReliableMessaging policy wsrmpol.xml using WS-Security policy wssecpol.xml",
     ),
     "DQ0702": DiagnosticCode(
@@ -499,10 +499,11 @@ CODES: dict[str, DiagnosticCode] = {
     ),
     "DQ1505": DiagnosticCode(
         "gateway that is not started",
-        "The gateway asks for an extension that this version does not have, and is not run without: it takes "
-        "no messages, and messages that it should send wait. `demaq run` says so too. What depends on how a node is "
-        "run, such as the address at which it gets mail, only `demaq run` can tell.",
-        'create queue supplier kind outgoingGateway endpoint "https://supplier.invalid/"',
+        "The gateway asks for an extension of SOAP that it cannot have, because it exchanges mails or sends without "
+        "an interface, and is not run without: it takes no messages, and messages that it should send wait. "
+        "`demaq run` says so too. What depends on how a node is run, such as the address at which it gets mail, only "
+        "`demaq run` can tell.",
+        "create queue supplier kind outgoingGateway interface supplier.wsdl using WS-ReliableMessaging",
     ),
     "DQ1506": DiagnosticCode(
         "mailbox with a rule",

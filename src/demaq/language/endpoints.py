@@ -9,8 +9,11 @@ from urllib.parse import unquote, urlsplit
 
 from demaq.masking import mask_address
 
-HEALTH, READINESS, METRICS = RESERVED_PATHS = ("/healthz", "/readyz", "/metrics")
+HEALTH, READINESS, METRICS = ("/healthz", "/readyz", "/metrics")
 """The paths at which a node answers about itself."""
+SOAP_ANSWERS = "/soap-answers"
+"""The path for SOAP answers that come by themselves, as requests of the other side."""
+RESERVED_PATHS = (HEALTH, READINESS, METRICS, SOAP_ANSWERS)
 
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;:\\\"()\[\]\x00-\x1f\x7f]+@[^\s@<>,;:\\\"()\[\]/?#\x00-\x1f\x7f]+")
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f<>\"{}|\\^`]")
@@ -32,7 +35,8 @@ class InboundAddress:
 class Destination:
     """Where messages of an outgoing gateway go."""
 
-    kind: Literal["http", "mail"]
+    kind: Literal["http", "mail", "answer"]
+    """`answer` is one to a request that wants it there, and not on its connection."""
     address: str
     """The whole address as written."""
     peer: str

@@ -9,6 +9,7 @@ from demaq.language.program.program import Gateway, Program
 
 if TYPE_CHECKING:
     from demaq.soap.policy import GatewayPolicy
+    from demaq.soap.policy_attachments import PortPolicies
 
 
 def read_gateway_policy(gateway: Gateway) -> GatewayPolicy:
@@ -21,6 +22,19 @@ def read_gateway_policy(gateway: Gateway) -> GatewayPolicy:
     }
     interface = read_interface_policy(gateway.interface, gateway.port) if gateway.interface is not None else None
     return combine_policies(own, interface)
+
+
+def collect_published_policies(gateway: Gateway) -> PortPolicies:
+    """Return what the published WSDL of a gateway has to say of its policies besides what it says itself.
+
+    `Interface.with_policies` takes it. Raises ProgramError and OSError.
+    """
+    from demaq.soap.policy import collect_port_policies
+    from demaq.soap.policy_attachments import PortPolicies
+
+    if gateway.interface is None:
+        return PortPolicies()
+    return collect_port_policies(dict(gateway.extensions), gateway.interface, gateway.port)
 
 
 def describe_gateway_policies(program: Program) -> Mapping[str, Sequence[str]]:

@@ -55,10 +55,12 @@ class Definitions:
 
     def find_service(self, service: etree._Element | None) -> tuple[Path, str]:
         """Return the file that declares a service, and its name there; without services the WSDL itself."""
-        if service is None:
-            return self.path, ""
-        root = service.getroottree().getroot()
-        return next(iter([path for path in self.read if self.files.root(path) is root])), service.get("name", "")
+        return self.find_file(service) if service is not None else (self.path, "")
+
+    def find_file(self, component: etree._Element) -> tuple[Path, str]:
+        """Return the file that declares a component, and its name there."""
+        root = component.getroottree().getroot()
+        return next(iter([path for path in self.read if self.files.root(path) is root])), component.get("name", "")
 
     def element(self, part: etree._Element) -> str:
         """Return the qualified name of the element of a part. Without prefix it is never in the namespace of WSDL."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from lxml import etree
@@ -199,6 +200,16 @@ SECRET_BLOCKS = frozenset(
     ]
 )
 """Blocks that may hold passwords; they become no properties."""
+
+
+def remove_secret_blocks(tree: etree._ElementTree) -> str:
+    """Return the text of an envelope without blocks that may hold passwords, as it may be kept in an error message."""
+    copy = deepcopy(tree)
+    for block in [found for name in SECRET_BLOCKS for found in copy.iter(name)]:
+        parent = block.getparent()
+        if parent is not None:
+            parent.remove(block)
+    return etree.tostring(copy, encoding="unicode")
 
 
 def read_block_properties(blocks: Iterable[Header]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from lxml import etree
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.soap.envelope import Envelope, detect_version, read_envelope, write_envelope
+from demaq.soap.envelope import UNDERSTOOD, Envelope, detect_version, read_envelope, write_envelope
 from demaq.soap.escaping import quoteattr
 from demaq.soap.faults import Fault, convert_fault, fault_status, read_fault, write_fault, write_refusal
 from demaq.soap.interface import Interface, Operation, SoapBody
@@ -84,14 +84,14 @@ def make_answer(
     return SoapAnswer(data=data, content_type=content_type(version), status=HTTPStatus.OK)
 
 
-def make_fault_answer(version: str, error: MessageError) -> SoapAnswer:
+def make_fault_answer(version: str, error: MessageError, headers: Iterable[str] = ()) -> SoapAnswer:
     """Return the fault for a refused request, in this version unless the envelope has its own."""
     code = CLIENT
     if isinstance(error, SoapRefusal):
         version, code = error.version or version, error.fault
-        data = write_refusal(error, version)
+        data = write_refusal(error, version, headers)
     else:
-        data = write_fault(version, code, error.message)
+        data = write_fault(version, code, error.message, headers=headers)
     return SoapAnswer(data=data, content_type=content_type(version), status=fault_status(version, code))
 
 
@@ -111,11 +111,17 @@ def make_request(interface: Interface, message_text: str, headers: Iterable[str]
 
 
 def read_response(
-    interface: Interface, operation: Operation, status: int, content_type: str | None, data: bytes
+    interface: Interface,
+    operation: Operation,
+    status: int,
+    content_type: str | None,
+    data: bytes,
+    understood: frozenset[str] = UNDERSTOOD,
 ) -> str | Fault | None:
     """Return the content of a response: the document for the reply queue, a fault, or None if there is neither.
 
-    Raises MessageError if it is no SOAP response, or not the one that the WSDL declares.
+    `understood` are names of header blocks. Raises MessageError if it is no SOAP response, or not the one that the WSDL
+    declares.
     """
     if not data.strip():
         if operation.is_one_way or status == HTTPStatus.ACCEPTED:
@@ -127,7 +133,7 @@ def read_response(
     fault = read_fault(tree)
     if fault is not None:
         return fault
-    envelope = read_envelope(tree)
+    envelope = read_envelope(tree, understood)
     if operation.output is None:
         return None
     message = envelope.body

@@ -88,9 +88,7 @@ def write_refusal(refusal: SoapRefusal, version: str = SOAP_1_1, headers: Iterab
         blocks += [_not_understood(name) for name in refusal.not_understood]
         if refusal.fault == VERSION_MISMATCH:
             blocks.append(_upgrade())
-    code = refusal.subcodes[-1] if refusal.subcodes and version == SOAP_1_1 else refusal.fault
-    fault = Fault(version=version, code=code, reasons=[("", refusal.message)], subcodes=refusal.subcodes)
-    return convert_fault(fault, version, blocks)
+    return write_fault(version, refusal.fault, refusal.message, headers=blocks)
 
 
 def write_protocol_fault(fault: ProtocolFault, version: str, headers: Iterable[str] = ()) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lxml import etree
 
 from demaq.errors import MessageError
 from demaq.soap.addressing.wsdl_actions import OperationActions
 from demaq.soap.message_schema import PARTS, Schema
+from demaq.soap.policy_attachments import PortPolicies
 from demaq.soap.published_wsdl import WsdlSource
 from demaq.soap.qualified_names import ENVELOPES, child_elements, clark, shorten
 from demaq.soap.standalone import cut_out
@@ -95,8 +96,15 @@ class Interface:
                 return one
         return self.operation(element, action)
 
+    def with_policies(self, policies: PortPolicies) -> Interface:
+        """Return the interface of a gateway with these policies, which are in what is published of it."""
+        return replace(self, source=replace(self.source, policies=policies))
+
     def publish(self, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes:
-        """Return the WSDL for clients at `?wsdl`: its port at our address, other served ports at theirs."""
+        """Return the WSDL for clients at `?wsdl`: its port at our address, other served ports at theirs.
+
+        Each port has its policies.
+        """
         return self.source.publish(address, [(other.source, place) for other, place in others])
 
     def publish_file(self, name: str, address: str, others: Sequence[tuple[Interface, str]] = ()) -> bytes | None:

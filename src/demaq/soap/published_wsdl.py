@@ -1,4 +1,4 @@
-"""The WSDL as published to clients: served ports at the node's address, no other ports, and the files it references.
+"""The WSDL as published to clients: served ports with their policies, no other ports, and the files it references.
 
 ?wsdl              the WSDL
 ?wsdl=common.wsdl  a WSDL that it imports
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from lxml import etree
 
 from demaq.soap.interface_files import Files
 from demaq.soap.message_schema import XML_ATTRIBUTES
+from demaq.soap.policy_attachments import PortPolicies, attach_policies, embed_policies_beside
 from demaq.soap.qualified_names import BINDINGS, SOAP_1_1, WSDL, XML, XML_SCHEMA, clark, local_name
 
 _SOAP_OVER_HTTP = "http://schemas.xmlsoap.org/soap/http"
@@ -37,11 +38,14 @@ class WsdlSource:
     version: str
     port_in: tuple[Path, str]
     """The file that declares the port, and the name of its service."""
+    binding_in: tuple[Path, str]
+    """The file that declares the binding, and its name; for a portType without one, where it is added."""
     port_type: str | None = None
     """The portType to serve if the WSDL has no service."""
     binding: str | None = None
     """The binding of that portType, if any."""
     operations: Sequence[str]
+    policies: PortPolicies = field(default_factory=PortPolicies)
 
     @property
     def key(self) -> tuple[Path, str, str]:
@@ -73,7 +77,42 @@ class WsdlSource:
                 if source.port_type is not None and source.path == path:
                     binding = source.binding or source._add_binding(root, source.port_type)
                     source._add_service(root, binding, place)
+        embed_policies_beside(root, [beside for beside in self.policies.beside if beside.file == path])
+        self._attach_policies(root, path, [source for source, _ in ports.values()])
         return etree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+    def _attach_policies(self, root: etree._Element, path: Path, sources: Sequence[WsdlSource]) -> None:
+        """Attach the policies of ports in the published files to their bindings.
+
+        A binding is the same for all its ports, so where they have different policies, these are attached to the ports.
+        """
+        shown = [source for source in sources if self._shows(source)]
+        for source in shown:
+            policies = source.policies.attached
+            sharing = [other for other in shown if other.binding_in == source.binding_in]
+            owner: etree._Element | None = None
+            if any([other.policies.attached != policies for other in sharing]):
+                owner = source._find_port(root, path)
+            elif sharing[0] is source:
+                owner = source._find_binding(root, path)
+            if owner is not None:
+                attach_policies(owner, policies)
+
+    def _shows(self, other: WsdlSource) -> bool:
+        """Return whether a served port is in the files of this interface."""
+        if other.port_type is not None:
+            return other.path == self.path
+        return other.port_in[0] == self.path or other.port_in[0] in self.names
+
+    def _find_port(self, root: etree._Element, path: Path) -> etree._Element | None:
+        file, service = self.port_in
+        services = [one for one in root.iterchildren(clark(WSDL, "service")) if one.get("name", "") == service]
+        ports = [port for one in services for port in one.iterchildren(clark(WSDL, "port"))]
+        return next(iter([port for port in ports if file == path and port.get("name", "") == self.port]), None)
+
+    def _find_binding(self, root: etree._Element, path: Path) -> etree._Element | None:
+        bindings = root.iterchildren(clark(WSDL, "binding"))
+        return next(iter([one for one in bindings if (path, one.get("name", "")) == self.binding_in]), None)
 
     def _turn(self, reference: etree._Element, attribute: str, path: Path, address: str) -> None:
         place = reference.get(attribute)
@@ -102,7 +141,7 @@ class WsdlSource:
     def _add_binding(self, root: etree._Element, port_type: str) -> str:
         """Add a binding for SOAP 1.1 in document style; return its qualified name."""
         soap = BINDINGS[SOAP_1_1]
-        name = f"{self.port}Binding"
+        name = self.binding_in[1]
         reference, declared = _reference(port_type)
         binding = etree.SubElement(
             root, clark(WSDL, "binding"), {"name": name, "type": reference}, {"soap": soap, **declared}

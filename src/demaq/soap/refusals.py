@@ -15,7 +15,10 @@ MUST_UNDERSTAND = "MustUnderstand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolFault:
-    """A fault that a protocol in the header defines, such as WS-Addressing, in the form of either version of SOAP."""
+    """A fault that a protocol in the header defines, for either version of SOAP.
+
+    The protocols are WS-Addressing, WS-ReliableMessaging and WS-Security.
+    """
 
     code: str
     """Client or Server."""
@@ -43,7 +46,6 @@ class SoapRefusal(MessageError):
         version: str | None = None,
         not_understood: Sequence[str] = (),
         kind: str = "schemaViolation",
-        subcodes: Sequence[str] = (),
         protocol: ProtocolFault | None = None,
     ) -> None:
         super().__init__(kind, message)
@@ -53,19 +55,16 @@ class SoapRefusal(MessageError):
         """The version of SOAP of the envelope; None if it is unknown."""
         self.not_understood = tuple(not_understood)
         """Names of mandatory header blocks that are not understood."""
-        self.subcodes = tuple(subcodes)
-        """The most general one first, each as `Q{namespace}name`. In SOAP 1.1 the last one is the code of the fault."""
         self.protocol = protocol
         """The fault, if a protocol in the header defines it."""
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:  # type: ignore[override]  # it has other arguments
-        given = (self.fault, self.message, self.version, self.not_understood, self.kind, self.subcodes, self.protocol)
-        return _refusal, given
+        return _refusal, (self.fault, self.message, self.version, self.not_understood, self.kind, self.protocol)
 
 
-def refuse(fault: ProtocolFault, version: str | None = None) -> SoapRefusal:
-    """Return the error for an envelope that a protocol in its header refuses."""
-    return SoapRefusal(fault.code, fault.reason, version=version, protocol=fault)
+def refuse(fault: ProtocolFault, version: str | None = None, *, kind: str = "schemaViolation") -> SoapRefusal:
+    """Return the error for an envelope that a protocol in its header refuses; `kind` is that of the error message."""
+    return SoapRefusal(fault.code, fault.reason, version=version, kind=kind, protocol=fault)
 
 
 def _refusal(
@@ -74,15 +73,6 @@ def _refusal(
     version: str | None,
     not_understood: Sequence[str],
     kind: str,
-    subcodes: Sequence[str],
     protocol: ProtocolFault | None,
 ) -> SoapRefusal:
-    return SoapRefusal(
-        fault,
-        message,
-        version=version,
-        not_understood=not_understood,
-        kind=kind,
-        subcodes=subcodes,
-        protocol=protocol,
-    )
+    return SoapRefusal(fault, message, version=version, not_understood=not_understood, kind=kind, protocol=protocol)

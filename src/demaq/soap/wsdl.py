@@ -164,12 +164,22 @@ class _BindingReader:
                 names=assign_names(definitions.path, others),
                 port=port,
                 port_in=definitions.find_service(service),
+                binding_in=self._find_binding(port),
                 version=self._version,
                 port_type=abstract,
                 binding=self._binding_name() if abstract is not None else None,
                 operations=tuple([operation.name for operation in operations]),
             ),
         )
+
+    def _find_binding(self, port: str) -> tuple[Path, str]:
+        """Return the file and the name of the binding; a portType without one gets one with a name that is free."""
+        if self._binding is not None:
+            return self._definitions.find_file(self._binding)
+        name = f"{port}Binding"
+        while clark(self._definitions.namespace, name) in self._definitions.all("binding"):
+            name = f"{name}_"
+        return self._definitions.path, name
 
     def _binding_name(self) -> str | None:
         named = [name for name, one in self._definitions.all("binding").items() if one is self._binding]

@@ -348,14 +348,20 @@ WARNING_CASES: list[tuple[str, str, str]] = [
         "create slicing s on k create rule clean for s if (qs:slice()/done) then do reset",
     ),
     (
-        "a gateway that asks for what this version does not have",
+        "a gateway without an interface that asks for an extension of SOAP",
         "DQ1505",
         Q + "create queue o kind outgoingGateway ¦using WS-ReliableMessaging",
     ),
     (
-        "an incoming gateway that asks for what this version does not have",
+        "an incoming gateway for mails that asks for an extension of SOAP",
         "DQ1505",
-        "create queue in kind incomingGateway ¦using WS-ReliableMessaging create queue out kind outgoingGateway\n"
+        'create queue in kind incomingGateway endpoint "mailto:a@example.org" ¦using WS-ReliableMessaging\n'
+        "create queue out kind outgoingGateway create rule r for in if (/a) then do enqueue <b/> into out",
+    ),
+    (
+        "an incoming gateway that needs no interface for an extension of SOAP",
+        "",
+        "create queue in kind incomingGateway using WS-ReliableMessaging create queue out kind outgoingGateway\n"
         "create rule r for in if (/a) then do enqueue <b/> into out",
     ),
     (

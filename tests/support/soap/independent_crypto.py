@@ -13,6 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from lxml import etree
 
@@ -28,7 +29,9 @@ def sign(root: Any, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> None
     for reference in signed_info.iterfind("ds:Reference", NAMESPACES):
         wanted = reference.get("URI")[1:]
         (target,) = root.xpath("//*[@wsu:Id=$id or @Id=$id]", namespaces=NAMESPACES, id=wanted)
-        digest = hashlib.sha256(canonicalize(target, reference.find("ds:Transforms/ds:Transform", NAMESPACES))).digest()
+        digest = hashlib.sha256(
+            canonicalize(target, reference.find("ds:Transforms/ds:Transform[last()]", NAMESPACES))
+        ).digest()
         reference.find("ds:DigestValue", NAMESPACES).text = encode(digest)
     data = canonicalize(signed_info, signed_info[0])
     if isinstance(key, rsa.RSAPrivateKey):
@@ -61,6 +64,16 @@ def encrypt(plain: bytes, secret: bytes) -> str:
 def encrypt_key(secret: bytes, key: rsa.RSAPublicKey, digest: hashes.HashAlgorithm, mask: hashes.HashAlgorithm) -> str:
     """Return a CipherValue of RSA-OAEP."""
     return encode(key.encrypt(secret, padding.OAEP(padding.MGF1(mask), digest, None)))
+
+
+def decrypt_cbc(root: Any, key: rsa.RSAPrivateKey) -> bytes:
+    """Return the padded text of the only EncryptedData, which is in AES-CBC, with a key in RSA 1.5."""
+    encrypted, data = [
+        base64.b64decode(root.xpath(f"string(//xenc:{name}/xenc:CipherData)", namespaces=NAMESPACES))
+        for name in ("EncryptedKey", "EncryptedData")
+    ]
+    decryptor = Cipher(algorithms.AES(key.decrypt(encrypted, padding.PKCS1v15())), modes.CBC(data[:16])).decryptor()
+    return decryptor.update(data[16:]) + decryptor.finalize()
 
 
 def encode(data: bytes) -> str:

@@ -9,11 +9,11 @@ import pytest
 
 from demaq.cli import main as cli
 from demaq.errors import ProgramError
-from demaq.language.gateway_policies import read_gateway_policy
+from demaq.language.gateway_policies import collect_published_policies, read_gateway_policy
 from demaq.soap.policy.gateway_policy import DEFAULT_RELIABILITY
 from demaq.soap.reliability.delivery_assurance import EXACTLY_ONCE_IN_ORDER
 from tests.support.language.checking import check, found
-from tests.support.soap.policies import RELIABLE, SIGNED_BODY, declare, policy, suite, transport
+from tests.support.soap.policies import RELIABLE, SIGNED_BODY, declare, nested, policy, suite, transport
 from tests.support.soap.wsdls import document_wsdl
 
 RELIABLE_OTHERWISE = RELIABLE.replace("<wsrmp:InOrder/>", "")
@@ -31,6 +31,10 @@ FILES = {
     "reliable.xml": RELIABLE,
     "unordered.xml": RELIABLE_OTHERWISE,
     "both.xml": RELIABLE.replace("\n<wsrmp", "\n<sp:SignedParts><sp:Body/></sp:SignedParts><wsrmp", 1),
+    "addressed.xml": policy(f"<sp:SignedParts><sp:Body/></sp:SignedParts>{nested('wsam:Addressing')}"),
+    "old.xml": RELIABLE.replace(
+        "\n<wsrmp", '\n<a:UsingAddressing xmlns:a="http://schemas.xmlsoap.org/ws/2004/08/addressing/policy"/><wsrmp', 1
+    ),
     "empty.xml": policy(""),
     "symmetric.xml": policy("  <sp:SymmetricBinding/>\n <x:b/>"),
     "plain.xml": "<plain/>",
@@ -110,6 +114,13 @@ def test_policies_that_are_implemented_are_no_problem(tmp_path, clauses, kind):
             ["DQ0609 app.dmq:1:95 the policy of WS-ReliableMessaging is not that of the interface"],
         ),
         (
+            "using WS-Security policy addressed.xml using WS-ReliableMessaging policy old.xml",
+            [
+                "DQ0609 app.dmq:1:110 the policy of WS-ReliableMessaging is of another version of WS-Addressing than "
+                "another policy of the gateway"
+            ],
+        ),
+        (
             "interface reliable.wsdl using WS-Security",
             [
                 "DQ0511 app.dmq:1:61 WS-Security needs a policy, which says what is signed and encrypted",
@@ -151,7 +162,7 @@ def test_a_policy_of_the_interface_that_is_neither_applied_nor_implemented_is_wa
     assert said.endswith("sp:SymmetricBinding is not supported")
 
 
-def test_a_gateway_with_a_policy_is_still_not_started(tmp_path):
+def test_a_gateway_with_a_policy_and_without_an_interface_is_not_started(tmp_path):
     checked = check(tmp_path, "create queue c kind outgoingGateway ¦using WS-Security policy signed.xml", FILES)
     assert ("DQ1505", "1:37") in found(checked.warnings)
 
@@ -165,6 +176,27 @@ def test_a_program_has_the_policies_of_its_gateways(tmp_path):
     assert policy_.reliability == DEFAULT_RELIABILITY
     assert (DEFAULT_RELIABILITY.version.name, DEFAULT_RELIABILITY.assurance) == ("1.1", EXACTLY_ONCE_IN_ORDER)
     assert policy_.security is None
+
+
+@pytest.mark.parametrize(
+    ("clauses", "names"),
+    [
+        ("interface shop.wsdl", []),
+        ("interface shop.wsdl using WS-ReliableMessaging", ["WS-ReliableMessaging"]),
+        (
+            "interface shop.wsdl using WS-Security policy signed.xml using WS-ReliableMessaging policy reliable.xml",
+            ["WS-Security", "WS-ReliableMessaging"],
+        ),
+        ("interface signed.wsdl using WS-Security policy signed.xml", []),
+        ("using WS-Security policy signed.xml", []),
+    ],
+)
+def test_a_gateway_has_policies_to_publish_that_its_interface_has_not(tmp_path, clauses, names):
+    program = check(tmp_path, f"create queue c kind incomingGateway {clauses}", FILES).program
+    assert program is not None
+    gateway = program.queues["c"].gateway
+    assert gateway is not None
+    assert [one.name for one in collect_published_policies(gateway).attached] == names
 
 
 def test_the_command_line_checks_and_explains_policies(tmp_path, capsys):

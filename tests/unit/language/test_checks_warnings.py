@@ -70,7 +70,7 @@ def test_the_definitions_of_the_paper_are_right():
     checked = check_application(PAPER / "section-2.dmq")
 
     assert checked.errors == []
-    assert {item.code for item in checked.warnings} == {"DQ1301", "DQ1402", "DQ1501", "DQ1505"}
+    assert {item.code for item in checked.warnings} == {"DQ1301", "DQ1402", "DQ1501"}
     assert checked.program is not None
     assert len(checked.program.queues) == 1 + 8
 

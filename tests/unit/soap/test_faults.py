@@ -22,6 +22,9 @@ from demaq.soap import (
     write_fault,
     write_refusal,
 )
+from demaq.soap.refusals import ProtocolFault, refuse
+from demaq.soap.security.security_faults import failed_authentication
+from demaq.soap.security.wss_names import WSSE
 
 VERSIONS = ["1.1", "1.2"]
 CODES = ["Client", "Server", "VersionMismatch", "MustUnderstand"]
@@ -198,11 +201,35 @@ def test_any_header_at_all_can_be_looked_at(text):
     read_action(f"application/soap+xml; {text}", None)
 
 
+GENERAL, SPECIAL = "Q{urn:f}General", "Q{urn:f}Special"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_with_subcodes_has_them_in_soap_1_2_and_the_last_as_code_in_soap_1_1(version):
-    subcodes = ["Q{urn:f}General", "Q{urn:f}Special"]
-    refusal = SoapRefusal("Client", "no", version=version, kind="authentication", subcodes=subcodes)
+def test_a_refusal_of_a_protocol_has_its_subcodes_in_soap_1_2_and_its_own_code_in_soap_1_1(version):
+    protocol = ProtocolFault(
+        code="Client", subcodes=(GENERAL, SPECIAL), reason="no", action="urn:f", code_of_1_1=SPECIAL
+    )
+    refusal = refuse(protocol, version, kind="authentication")
     fault = back(write_refusal(refusal))
-    assert (fault.code, list(fault.subcodes)) == (("Q{urn:f}Special", []) if version == "1.1" else ("Client", subcodes))
+    assert (fault.code, list(fault.subcodes)) == ((SPECIAL, []) if version == "1.1" else ("Client", [GENERAL, SPECIAL]))
     again = pickle.loads(pickle.dumps(refusal))
-    assert (again.kind, again.subcodes, again.version) == ("authentication", tuple(subcodes), version)
+    assert (again.kind, again.protocol, again.version) == ("authentication", protocol, version)
+
+
+FAULTS_OF_SECURITY = {
+    "1.1": '<faultcode xmlns:c="{wsse}">c:FailedAuthentication</faultcode>'
+    "<faultstring>the user or the password is wrong</faultstring>",
+    "1.2": "<soapenv:Code><soapenv:Value>soapenv:Sender</soapenv:Value><soapenv:Subcode>"
+    '<soapenv:Value xmlns:c="{wsse}">c:FailedAuthentication</soapenv:Value></soapenv:Subcode></soapenv:Code>'
+    '<soapenv:Reason><soapenv:Text xml:lang="en">the user or the password is wrong</soapenv:Text></soapenv:Reason>',
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fault_of_ws_security_has_its_code_where_each_version_has_it_and_no_detail(version):
+    refusal = failed_authentication()
+    expected = f"<soapenv:Fault>{FAULTS_OF_SECURITY[version].format(wsse=WSSE)}</soapenv:Fault></soapenv:Body>"
+    assert expected in write_refusal(refusal, version).decode()
+    assert refusal.kind == "authentication"
+    assert refusal.protocol is not None
+    assert refusal.protocol.action == "http://www.w3.org/2005/08/addressing/soap/fault"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from lxml import etree
 
-from demaq.soap import Interface, read_interface
+from demaq.soap import read_interface
 from tests.support.soap import wsdls
+from tests.support.soap.published_files import HERE, fetch_all
 from tests.support.soap.wsdls import HEAD, MESSAGES, PORT_TYPE, TAIL, TYPES, interface_of
 
-HERE = "http://here.invalid/q"
 XS = 'xmlns:xs="http://www.w3.org/2001/XMLSchema"'
 
 
@@ -22,26 +21,6 @@ def ports(text: bytes | None) -> dict[str | None, str]:
     return {
         port.get("name"): port[0].get("location", "") for port in root.iter("{http://schemas.xmlsoap.org/wsdl/}port")
     }
-
-
-def fetched(interface: Interface, address: str = HERE) -> dict[str, bytes]:
-    """All that a client finds that follows every reference."""
-    found: dict[str, bytes] = {}
-    waiting = [f"{address}?wsdl"]
-    while waiting:
-        place = waiting.pop()
-        if place in found:
-            continue
-        assert place.startswith(f"{address}?"), place
-        query = parse_qs(urlsplit(place).query, keep_blank_values=True)
-        [name] = query.get("wsdl") or query.get("xsd") or []
-        data = interface.publish_file(name, address) if name else interface.publish(address)
-        assert data is not None, place
-        found[place] = data
-        root = etree.fromstring(data)
-        named = [one.get("schemaLocation") or one.get("location") for one in root.iter("{*}import", "{*}include")]
-        waiting += [one for one in named if one is not None]
-    return found
 
 
 def test_a_port_that_is_not_served_is_left_out(tmp_path: Path):
@@ -124,7 +103,7 @@ def test_every_file_that_is_named_anywhere_can_be_fetched_from_the_node(tmp_path
         "app/shop.wsdl": concrete,
     }
     interface_of(tmp_path, concrete.replace("parts/", "app/parts/"), files=files)
-    found = fetched(read_interface(tmp_path / "app/shop.wsdl"))
+    found = fetch_all(read_interface(tmp_path / "app/shop.wsdl"))
 
     assert sorted(found) == [
         f"{HERE}?wsdl",

@@ -8,7 +8,7 @@ from demaq.language import ast
 from demaq.language.diagnostics import Diagnostic, error
 from demaq.language.program.draft import Draft
 from demaq.language.resolving.names import Names
-from demaq.system_properties import ECHO_PROPERTIES, GATEWAY_PROPERTIES, transport_properties
+from demaq.system_properties import ADDRESSING_PROPERTIES, ECHO_PROPERTIES, GATEWAY_PROPERTIES, transport_properties
 
 
 def enqueue_properties(draft: Draft) -> Iterator[Diagnostic]:
@@ -31,7 +31,7 @@ def _find_repeated(enqueue: ast.Enqueue, names: Names) -> Iterator[Diagnostic]:
 
 
 def _check_settable(draft: Draft, queue: str, name: str, at: ast.Name) -> Iterator[Diagnostic]:
-    if name.startswith("demaq:"):
+    if name.startswith("demaq:") and name not in ADDRESSING_PROPERTIES:
         yield error("DQ0407", f'property "{name}" is set by the system alone', at.at)
         return
     kind = draft.kind_of(queue)
@@ -41,11 +41,12 @@ def _check_settable(draft: Draft, queue: str, name: str, at: ast.Name) -> Iterat
     if declared is None:
         if name in GATEWAY_PROPERTIES or name in ECHO_PROPERTIES:
             meant = "gateways" if name in GATEWAY_PROPERTIES else "echo queues"
+            own = f"create property {name} as … queue {queue}, if you mean a property of your own"
             yield error(
                 "DQ0406",
                 f'property "{name}" belongs to messages for {meant}, and "{queue}" is none',
                 at.at,
-                f"create property {name} as … queue {queue}, if you mean a property of your own",
+                None if name in ADDRESSING_PROPERTIES else own,
             )
         return
     queues = draft.queues_of(name)

@@ -62,13 +62,21 @@ def reliable_gateways(draft: Draft) -> Iterator[Diagnostic]:
 def gateways_not_started(draft: Draft) -> Iterator[Diagnostic]:
     """Yield gateways that no node starts, whatever its settings. What depends on the settings is reported at start."""
     for _, queue in draft.statements(ast.QueueDecl):
-        reason = explain_not_started([using.extension for using in queue.using])
-        if queue.kind in _GATEWAYS and reason is not None:
+        if queue.kind not in _GATEWAYS:
+            continue
+        reason = explain_not_started(
+            queue.kind,
+            str(queue.name),
+            queue.endpoint.value if queue.endpoint is not None else None,
+            [using.extension for using in queue.using],
+            has_interface=queue.interface is not None,
+        )
+        if reason is not None:
             yield warning(
                 "DQ1505",
                 f'gateway "{queue.name}" will not be started: {reason}',
                 queue.using[0].at,
-                "its messages wait; leave out `using` to run the gateway without protection",
+                "its messages wait; add the interface, or leave out `using` to run it without protection",
             )
 
 

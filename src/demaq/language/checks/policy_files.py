@@ -81,9 +81,11 @@ def _check_policies(module: DraftModule, queue: ast.QueueDecl) -> Iterator[Diagn
             if failure.code not in _OF_INTERFACE:
                 yield from _report(module, queue.interface, failure)
             return
+    together: dict[str, GatewayPolicy | None] = {}
     for using, policy in own.items():
         try:
-            combine_policies({using.extension: policy}, interface)
+            combine_policies({**together, using.extension: policy}, interface)
+            together[using.extension] = policy
         except ProgramError as failure:
             if queue.kind in _GATEWAYS:
                 yield error(failure.code, failure.message, (using.policy or using).at, failure.hint)

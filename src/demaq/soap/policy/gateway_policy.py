@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import Final
@@ -43,6 +43,19 @@ class AddressingPolicy:
 
     version: AddressingVersion
     answers: AnswerAddresses = AnswerAddresses.ANY
+    is_implied: bool = field(default=False, compare=False)
+    """Whether reliable messaging alone asks for it, which yields to what a policy says of addressing."""
+
+
+def merge_addressing(one: AddressingPolicy | None, other: AddressingPolicy) -> AddressingPolicy:
+    """Return what two policies demand together. Raises ValueError with what the second one is, if they disagree."""
+    if one is None:
+        return other
+    if one.version != other.version:
+        raise ValueError("is of another version of WS-Addressing")
+    if AnswerAddresses.ANY not in (one.answers, other.answers) and one.answers is not other.answers:
+        raise ValueError("wants answers to other addresses")  # no answer can be both anonymous and not (Metadata 3.1.3)
+    return other if one.answers is AnswerAddresses.ANY else one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

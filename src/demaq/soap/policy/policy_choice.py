@@ -8,7 +8,7 @@ from itertools import product
 from demaq.errors import ProgramError
 from demaq.soap.policy.addressing_assertions import is_addressing, read_addressing
 from demaq.soap.policy.assertions import Alternative, Assertion
-from demaq.soap.policy.gateway_policy import AddressingPolicy, GatewayPolicy, ReliabilityPolicy
+from demaq.soap.policy.gateway_policy import AddressingPolicy, GatewayPolicy, ReliabilityPolicy, merge_addressing
 from demaq.soap.policy.normal_form import ALTERNATIVES_MAX
 from demaq.soap.policy.policy_errors import PolicyProblems, name_as_written, refuse_policy
 from demaq.soap.policy.policy_names import RM_POLICY_1_0, RM_POLICY_1_1
@@ -24,7 +24,17 @@ def choose_policy(
     request: Sequence[Alternative] = ((),),
     answer: Sequence[Alternative] = ((),),
 ) -> GatewayPolicy:
-    """Return what the first alternative demands that is implemented.
+    """Return what the first alternative demands that is implemented. Raises ProgramError if there is none."""
+    return choose_alternative(both, at, request, answer)[0]
+
+
+def choose_alternative(
+    both: Sequence[Alternative],
+    at: SourceLocation,
+    request: Sequence[Alternative] = ((),),
+    answer: Sequence[Alternative] = ((),),
+) -> tuple[GatewayPolicy, Alternative]:
+    """Return what the first alternative demands that is implemented, and its assertions for the whole exchange.
 
     `both` are alternatives for the whole exchange, `request` and `answer` for one message besides. Raises ProgramError
     with what is wrong with the alternative that has the fewest problems, the first of these if there are several.
@@ -36,7 +46,7 @@ def choose_policy(
         problems = PolicyProblems()
         policy = read_alternative(for_both, for_request, for_answer, problems)
         if not problems.errors:
-            return policy
+            return policy, for_both
         if least is None or len(problems.errors) < len(least.errors):
             least = problems
     if least is None:
@@ -64,7 +74,7 @@ def read_alternative(
     reliability = _read_reliability([one for one in both if is_reliability(one)], problems)
     addressing = _read_addressing([one for one in both if is_addressing(one)], problems)
     if addressing is None and reliability is not None:  # its headers are of no use without
-        addressing = AddressingPolicy(version=reliability.version.addressing)
+        addressing = AddressingPolicy(version=reliability.version.addressing, is_implied=True)
     return GatewayPolicy(
         reliability=reliability, addressing=addressing, security=read_security(both, request, answer, problems)
     )
@@ -83,9 +93,11 @@ def _read_reliability(assertions: Sequence[Assertion], problems: PolicyProblems)
 
 
 def _read_addressing(assertions: Sequence[Assertion], problems: PolicyProblems) -> AddressingPolicy | None:
-    read = [read_addressing(assertion, problems) for assertion in assertions]
-    for assertion, policy in zip(assertions[1:], read[1:], strict=True):
-        if policy.version != read[0].version:
-            problems.add(f"{name_as_written(assertion.element)} is of another version of WS-Addressing", assertion.at)
-    stated = [policy for policy in read if policy != AddressingPolicy(version=policy.version)]
-    return (stated or read)[0] if read else None
+    merged: AddressingPolicy | None = None
+    for assertion in assertions:
+        policy = read_addressing(assertion, problems)
+        try:
+            merged = merge_addressing(merged, policy)
+        except ValueError as error:
+            problems.add(f"{name_as_written(assertion.element)} {error}", assertion.at)
+    return merged

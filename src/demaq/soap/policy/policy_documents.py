@@ -131,6 +131,12 @@ class PolicyDocuments:
         return other, found
 
 
+def names_file(reference: str) -> bool:
+    """Return whether a reference has a local file in it."""
+    file = reference.partition("#")[0]
+    return bool(file) and _URL.match(file) is None
+
+
 def _identify(path: Path) -> str:
     return os.path.abspath(path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -83,12 +84,18 @@ def _add_elements(assertion: Assertion, builder: _PartsBuilder, problems: Policy
         if local_name(str(child.tag)) != "XPath":
             continue
         path = str(child.xpath("string()")).strip()
-        namespaces = {prefix: uri for prefix, uri in child.nsmap.items() if prefix and f"{prefix}:" in path}
+        used = _find_prefixes(path)
+        namespaces = {prefix: uri for prefix, uri in child.nsmap.items() if prefix and prefix in used}
         reason = _find_xpath_error(path, namespaces)
         if reason is not None:
             problems.add(f"the XPath {shorten(path)} cannot be used: {reason}", assertion.locate(child))
             continue
         builder.elements.append(ElementPath(path=path, namespaces=tuple(sorted(namespaces.items()))))
+
+
+def _find_prefixes(path: str) -> set[str]:
+    """Return the prefixes of the names in an XPath: what a single colon follows, outside of literals."""
+    return set(re.findall(r"([\w.-]+):(?!:)", re.sub(r"'[^']*'|\"[^\"]*\"", "", path)))
 
 
 def _find_xpath_error(path: str, namespaces: dict[str, str]) -> str | None:

@@ -106,10 +106,9 @@ class _PortPolicyReader:
                 yield ((Assertion(element=child, locate=document.locate),),)
 
     def _document_of(self, element: etree._Element) -> PolicyDocument:
-        root = element.getroottree().getroot()
-        path = next(iter([file for file in self._definitions.read if self._definitions.files.root(file) is root]))
+        path, _ = self._definitions.find_file(element)
         try:
-            return self._documents.add(path, root)
+            return self._documents.add(path, element.getroottree().getroot())
         except OSError as failure:
             refuse_policy(f"{path.name} cannot be read: {failure.strerror or failure}")
 

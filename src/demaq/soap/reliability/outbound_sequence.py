@@ -21,7 +21,10 @@ class OutboundState(StrEnum):
     CREATING = "creating"
     OPEN = "open"
     CLOSING = "closing"
-    """All messages are acknowledged, and the destination is asked to close it. 1.0 has no such state."""
+    """The destination is asked to close it: all messages are acknowledged, or one was given up.
+
+    1.0 has this state only for a sequence with a gap. It is then asked what it has received.
+    """
     TERMINATING = "terminating"
     TERMINATED = "terminated"
     LOST = "lost"

@@ -108,6 +108,12 @@ def assign_number(sequence: OutboundSequence) -> tuple[OutboundSequence, int]:
     return _append(sequence), sequence.next_number
 
 
+def note_sent(sequence: OutboundSequence) -> OutboundSequence:
+    """Return the sequence of which all messages may have been sent, for a caller that decides itself when they are."""
+    pending = [one if one.attempts else replace(one, attempts=1) for one in sequence.pending]
+    return replace(sequence, pending=tuple(pending))
+
+
 def finish(sequence: OutboundSequence) -> OutboundSequence:
     """Return the sequence to which no message will be added: it ends when all are acknowledged."""
     if sequence.is_finishing or sequence.state in ENDED:
@@ -135,6 +141,8 @@ def take_due(
     if sequence.attempts >= rules.attempts_max:
         if sequence.state == OutboundState.CREATING:
             return _fail(sequence, "the destination has not created the sequence")
+        if sequence.unacknowledged:  # it has a gap, and does not say what it has received
+            return _begin_again(_enter(sequence, OutboundState.LOST), rules)
         return replace(sequence, state=OutboundState.TERMINATED), ()  # all is delivered: it will expire over there
     attempts = sequence.attempts + 1
     retry_at = now + rules.backoff.delay_seconds(attempts, chance)
@@ -200,8 +208,10 @@ def note_acknowledged(sequence: OutboundSequence, acknowledgement: Acknowledgeme
 
 
 def note_closed(sequence: OutboundSequence) -> OutboundSequence:
-    """Return the sequence after CloseSequenceResponse."""
-    return _enter(sequence, OutboundState.TERMINATING) if sequence.state == OutboundState.CLOSING else sequence
+    """Return the sequence after CloseSequenceResponse. What is not acknowledged by then was not received."""
+    if sequence.state != OutboundState.CLOSING:
+        return sequence
+    return _enter(sequence, OutboundState.LOST if sequence.unacknowledged else OutboundState.TERMINATING)
 
 
 def note_terminated(sequence: OutboundSequence) -> OutboundSequence:
@@ -225,6 +235,38 @@ def note_fault(sequence: OutboundSequence, fault: ReliabilityFault) -> _Result:
     if fault.name == FaultName.INVALID_ACKNOWLEDGEMENT or sequence.state == OutboundState.CREATING:
         return sequence, ()
     return _lose(sequence), ()
+
+
+def note_expired(sequence: OutboundSequence, now: float) -> OutboundSequence:
+    """Return the sequence, which is lost if its time is over (3.4)."""
+    is_over = sequence.expires_at is not None and now >= sequence.expires_at
+    return _lose(sequence) if is_over and sequence.state not in (*ENDED, OutboundState.LOST) else sequence
+
+
+def give_up(sequence: OutboundSequence, message_number: int) -> tuple[OutboundSequence, tuple[tuple[int, int], ...]]:
+    """Return the sequence without a message that will never be sent again, with pairs of old and new numbers.
+
+    A gap would keep the destination from delivering what comes after it. So the sequence accepts no more messages and
+    is closed, and what was not received then goes into another one. Before it is created, no number was used, and those
+    after the message move up.
+    """
+    left = [one for one in sequence.pending if one.message_number != message_number]
+    if sequence.state == OutboundState.CREATING:
+        new = replace(sequence, next_number=1, pending=())
+        for _ in left:
+            new = _append(new)
+        return new, tuple([(one.message_number, number) for number, one in enumerate(left, 1)])
+    same = tuple([(one.message_number, one.message_number) for one in left])
+    without = replace(sequence, pending=tuple([one for one in left if one.message_number != sequence.marker]))
+    if sequence.state != OutboundState.OPEN:
+        return without, same
+    return _enter(replace(without, is_finishing=True, marker=None), OutboundState.CLOSING), same
+
+
+def leave(sequence: OutboundSequence, *, is_known_there: bool) -> OutboundSequence:
+    """Return a sequence whose messages have gone into another one: it is terminated, if the destination knows it."""
+    state = OutboundState.TERMINATING if is_known_there else OutboundState.TERMINATED
+    return replace(_enter(sequence, state), pending=(), is_finishing=True, marker=None)
 
 
 def restart(

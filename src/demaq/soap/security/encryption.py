@@ -1,4 +1,4 @@
-"""Encrypt parts of an envelope with xmlsec: data with a new key, and that key for the receiver's certificate."""
+"""Encrypt parts of an envelope: data with a new key, and that key for the receiver's certificate. xmlsec does most."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from lxml import etree
 from demaq.errors import MessageError
 from demaq.soap.escaping import escape
 from demaq.soap.qualified_names import clark
-from demaq.soap.security.algorithm_suite import KEY_BYTES, MGF1_SHA256, RSA_OAEP, SHA256, AlgorithmSuite
-from demaq.soap.security.element_writer import RandomBytes, add_element, make_element, make_id
+from demaq.soap.security.algorithm_suite import (
+    AES128_CBC,
+    AES256_CBC,
+    KEY_BYTES,
+    MGF1_SHA256,
+    RSA_OAEP,
+    SHA256,
+    AlgorithmSuite,
+)
+from demaq.soap.security.element_writer import RandomBytes, add_element, encode_base64, make_element, make_id
 from demaq.soap.security.own_key import load_public_key
 from demaq.soap.security.wss_names import (
     DS,
@@ -31,6 +39,9 @@ if TYPE_CHECKING:
 
 _NOTHING = b"<!---->"
 """The content of an empty element: xmlsec encrypts no empty text, and canonicalization removes comments."""
+
+_BLOCK_BYTES = 16
+"""Of AES."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +117,24 @@ def _encrypt(data: bytes, key: SessionKey, kind: str, random: RandomBytes) -> et
     template = _template(key.algorithm)
     template.set("Id", make_id("ED", random))
     template.set("Type", kind)
+    if key.algorithm in (AES128_CBC, AES256_CBC):
+        template[1][0].text = encode_base64(_encrypt_cbc(data, key.secret, random))
+        return template
     return _run(template, xmlsec.Key.from_binary_data(xmlsec.constants.KeyDataAes, key.secret), data)
+
+
+def _encrypt_cbc(data: bytes, secret: bytes, random: RandomBytes) -> bytes:
+    """Return the initialization vector and the encrypted text.
+
+    The octets of the padding are free but for the last one (XML Encryption 1.1, 5.2). xmlsec draws them; those of
+    PKCS #7 are read by all, and gSOAP takes others for text.
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    count = _BLOCK_BYTES - len(data) % _BLOCK_BYTES
+    vector = random(_BLOCK_BYTES)
+    encryptor = Cipher(algorithms.AES(secret), modes.CBC(vector)).encryptor()
+    return vector + encryptor.update(data + bytes([count]) * count) + encryptor.finalize()
 
 
 def _template(algorithm: str) -> etree._Element:

@@ -21,7 +21,7 @@ from demaq.soap.security.header_reader import (
     optional_child,
 )
 from demaq.soap.security.security_faults import failed_check, invalid_security, unsupported_algorithm
-from demaq.soap.security.wss_names import DS, EXCLUSIVE_C14N
+from demaq.soap.security.wss_names import DS, ENVELOPED_SIGNATURE, EXCLUSIVE_C14N
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -82,12 +82,30 @@ def _read_reference(reference: etree._Element, ids: EnvelopeIds, suite: Algorith
     transforms, digest, value = expect_children(
         reference, clark(DS, "Transforms"), clark(DS, "DigestMethod"), clark(DS, "DigestValue")
     )
-    (transform,) = expect_children(transforms, clark(DS, "Transform"))
-    _expect_exclusive(transform)
+    is_enveloped = _read_transforms(transforms)
     if algorithm_of(digest) not in suite.digests:
         raise unsupported_algorithm("the algorithm of a digest is not one that was agreed on")
     decode_base64(value, "a digest")
-    return ids.resolve_attribute(reference.get("URI", ""))
+    target, attribute = ids.resolve_attribute(reference.get("URI", ""))
+    if is_enveloped and target in reference.iterancestors():
+        raise invalid_security("a signature is inside of what it signs")
+    return target, attribute
+
+
+def _read_transforms(transforms: etree._Element) -> bool:
+    """Return whether the signature is left out of what it signs, before that is canonicalized.
+
+    This is of no use where the signature is somewhere else, but allowed (Basic Security Profile 1.1, R5423), and done
+    by xml-crypto.
+    """
+    one = clark(DS, "Transform")
+    listed = child_elements(transforms, 3)
+    is_enveloped = len(listed) == 2 and algorithm_of(listed[0]) == ENVELOPED_SIGNATURE
+    found = expect_children(transforms, *([one, one] if is_enveloped else [one]))
+    if is_enveloped:
+        expect_children(found[0])
+    _expect_exclusive(found[-1])
+    return is_enveloped
 
 
 def _expect_exclusive(element: etree._Element) -> None:

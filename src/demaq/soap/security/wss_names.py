@@ -16,6 +16,7 @@ DS: Final = "http://www.w3.org/2000/09/xmldsig#"
 XENC: Final = "http://www.w3.org/2001/04/xmlenc#"
 XENC_1_1: Final = "http://www.w3.org/2009/xmlenc11#"
 EXCLUSIVE_C14N: Final = "http://www.w3.org/2001/10/xml-exc-c14n#"
+ENVELOPED_SIGNATURE: Final = f"{DS}enveloped-signature"
 
 SECURITY: Final = clark(WSSE, "Security")
 TIMESTAMP: Final = clark(WSU, "Timestamp")

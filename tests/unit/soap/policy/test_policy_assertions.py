@@ -153,6 +153,17 @@ def test_what_is_not_supported_of_addressing_is_refused():
     both = nested("wsam:Addressing", "<wsam:AnonymousResponses/><wsam:NonAnonymousResponses/>")
     assert refusals(both) == ["2:56 no answer can be both anonymous and not"]
     assert refusals(nested("wsam:Addressing", "<x:a/>")) == ["2:30 x:a is not supported"]
+    apart = (
+        nested("wsam:Addressing", "<wsam:AnonymousResponses/>"),
+        nested("wsam:Addressing", "<wsam:NonAnonymousResponses/>"),
+    )
+    assert refusals("\n".join(apart)) == ["3:1 wsam:Addressing wants answers to other addresses"]
+
+
+def test_several_assertions_of_addressing_hold_together():
+    anonymous = nested("wsam:Addressing", "<wsam:AnonymousResponses/>")
+    for content in (f"<wsaw:UsingAddressing/>{anonymous}", f"{anonymous}<wsaw:UsingAddressing/>", anonymous * 2):
+        assert read(content).addressing == AddressingPolicy(version=ADDRESSING_1_0, answers=AnswerAddresses.ANONYMOUS)
 
 
 # --- security: bindings ----------------------------------------------------------------------------------------------

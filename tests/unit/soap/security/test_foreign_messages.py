@@ -106,6 +106,16 @@ def test_a_signature_of_wss4j_is_accepted(key_info):
         receive(etree.tostring(root).replace(b">17<", b">18<"), SIGNED)
 
 
+def test_a_signature_of_xml_crypto_is_accepted_which_is_left_out_of_what_it_does_not_contain():
+    text = java_style(ORDER, JAVA_REFERENCE)
+    left_out = f'<ds:Transforms>\n<ds:Transform Algorithm="{DS}enveloped-signature"/>'
+    root = etree.fromstring(text.replace("<ds:Transforms>", left_out))
+    sign(root, make_private_key("client"))
+    assert receive(etree.tostring(root), SIGNED).sender.certificate == client_certificate()
+    with pytest.raises(SoapRefusal, match="not valid"):
+        receive(etree.tostring(root).replace(b">17<", b">18<"), SIGNED)
+
+
 def test_a_signature_with_a_curve_by_other_software_is_accepted():
     certificate = make_certificate("foreign", kind="ec256")
     text = java_style(ORDER, JAVA_REFERENCE, method=algorithms.ECDSA_SHA256)

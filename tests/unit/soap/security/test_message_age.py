@@ -61,7 +61,8 @@ def test_a_message_is_accepted_while_it_is_valid(seconds):
 def test_a_message_that_is_too_new_or_too_old_is_refused(seconds, text):
     with pytest.raises(SoapRefusal, match=text) as refused:
         receive(send(AGED), AGED, now=age(seconds), settings=SETTINGS)
-    assert refused.value.subcodes == EXPIRED
+    assert refused.value.protocol is not None
+    assert refused.value.protocol.subcodes == EXPIRED
     assert refused.value.kind == "refused"
 
 
@@ -135,7 +136,8 @@ def test_a_wrong_user_and_a_wrong_password_are_refused_alike(requirements, user,
         receive(send(requirements, credential=UserCredential(user, password)), requirements)
     assert refused.value.message == "the user or the password is wrong"
     assert refused.value.kind == "authentication"
-    assert refused.value.subcodes == (f"Q{{{NAMESPACES['wsse']}}}FailedAuthentication",)
+    assert refused.value.protocol is not None
+    assert refused.value.protocol.subcodes == (f"Q{{{NAMESPACES['wsse']}}}FailedAuthentication",)
 
 
 def test_no_user_is_known_where_there_are_none():

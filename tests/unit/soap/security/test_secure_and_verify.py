@@ -132,7 +132,8 @@ def test_other_algorithms_work_if_they_are_asked_for_and_are_refused_if_not(fiel
     remaining = tuple([other for other in getattr(default, field) if other != algorithm])
     with pytest.raises(SoapRefusal, match="agreed on") as refused:
         receive(data, replace(FULL, suite=make_suite(field, *remaining)))
-    assert refused.value.subcodes == (f"Q{{{NAMESPACES['wsse']}}}UnsupportedAlgorithm",)
+    assert refused.value.protocol is not None
+    assert refused.value.protocol.subcodes == (f"Q{{{NAMESPACES['wsse']}}}UnsupportedAlgorithm",)
 
 
 @pytest.mark.parametrize("order", ProtectionOrder)

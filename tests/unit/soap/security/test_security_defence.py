@@ -79,7 +79,8 @@ def refuse(data, requirements, text, code=None, kind=None, **changes):
     with pytest.raises(SoapRefusal, match=text) as refused:
         receive(data, requirements, **changes)
     if code is not None:
-        assert refused.value.subcodes == (f"Q{{{WSSE}}}{code}",)
+        assert refused.value.protocol is not None
+        assert refused.value.protocol.subcodes == (f"Q{{{WSSE}}}{code}",)
     if kind is not None:
         assert refused.value.kind == kind
     return refused.value
@@ -328,6 +329,40 @@ def test_a_second_transform_is_refused():
     attack = Opened(send(BODY))
     attack.find("//ds:Transforms").append(copy.deepcopy(attack.find("//ds:Transform")))
     refuse(attack.data, BODY, "children of Transforms")
+
+
+def test_a_signature_is_not_left_out_of_what_it_signs():
+    """The transform is accepted only where it changes nothing."""
+    attack = Opened(send(replace(BODY, timestamp=True)))
+    leave_out_signature(attack)
+    change(attack.security, **{f"{{{WSU}}}Id": "all"})
+    change(attack.find("//ds:Reference"), URI="#all")
+    refuse(attack.data, BODY, "inside of what it signs", "InvalidSecurity")
+
+
+@pytest.mark.parametrize("content", ["<x/>", '<ds:XPath xmlns:ds="http://www.w3.org/2000/09/xmldsig#">//*</ds:XPath>'])
+def test_the_transform_that_leaves_a_signature_out_has_no_content(content):
+    attack = Opened(send(BODY))
+    leave_out_signature(attack).append(etree.fromstring(content))
+    refuse(attack.data, BODY, "children of Transform ", "InvalidSecurity")
+
+
+def test_a_signature_is_left_out_only_before_canonicalization_and_once():
+    attack = Opened(send(BODY))
+    leave_out_signature(attack)
+    leave_out_signature(attack)
+    refuse(attack.data, BODY, "children of Transforms")
+    attack = Opened(send(BODY))
+    transform = leave_out_signature(attack)
+    transform.getparent().append(transform)
+    refuse(attack.data, BODY, "children of Transforms")
+
+
+def leave_out_signature(attack):
+    """Add the transform for enveloped signatures before the other one, and return it."""
+    made = etree.Element(f"{{{DS}}}Transform", Algorithm=f"{DS}enveloped-signature")
+    attack.find("//ds:Transforms").insert(0, made)
+    return made
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def refuse(certificate, text, *, now=NOW, **store):
     with pytest.raises(SoapRefusal, match=text) as refused:
         check(certificate, now=now, **store)
     assert refused.value.kind == "invalidCertificate"
-    assert refused.value.subcodes == (f"Q{{{NAMESPACES['wsse']}}}InvalidSecurityToken",)
+    assert refused.value.protocol is not None
+    assert refused.value.protocol.subcodes == (f"Q{{{NAMESPACES['wsse']}}}InvalidSecurityToken",)
 
 
 def test_a_certificate_is_trusted_directly_or_by_its_root():
