@@ -35,7 +35,10 @@ class PropertyValue:
         return PropertyValue("string", text, text)
 
 
-_TRANSPORT = ("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header.")
+_TRANSPORT = (
+    *("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header."),
+    *("demaq:addressing.", "demaq:answerTo"),
+)
 
 
 def transport_properties(properties: Mapping[str, PropertyValue]) -> dict[str, PropertyValue]:

@@ -5,6 +5,12 @@ from __future__ import annotations
 HEADER = "demaq:header."
 """What an HTTP or mail header is called as a property: `demaq:header.Content-Language`."""
 
+ADDRESSING = "demaq:addressing."
+"""What a header of WS-Addressing is called as a property, in whichever version it came: `demaq:addressing.Action`."""
+ADDRESSING_NAMES = ("MessageID", "To", "Action", "From", "ReplyTo", "FaultTo", "RelatesTo")
+ANSWER_TO = "demaq:answerTo"
+"""Where the answer to a request goes that does not want it on its connection."""
+
 ERROR_LEVEL = "demaq:errorLevel"
 """What an error message has in addition: how far up it has come, see `demaq.engine.error_routing`."""
 
@@ -33,10 +39,15 @@ SYSTEM_PROPERTIES = {
     "demaq:sender": "string",
     "demaq:connection": "string",
     "demaq:contentType": "string",
+    ANSWER_TO: "string",
+    **{f"{ADDRESSING}{name}": "string" for name in ADDRESSING_NAMES},
 }
-"""Set by the system alone, each with the local name of its type. The last four come through gateways."""
+"""Set by the system alone, each with the local name of its type. From `demaq:arrived` on they come through gateways."""
 
-GATEWAY_PROPERTIES = ("Sender", "Recipient")
+ADDRESSING_PROPERTIES = tuple([f"demaq:{name}" for name in ADDRESSING_NAMES])
+"""The headers of WS-Addressing of what is sent, where it is not the system that is to decide about them."""
+
+GATEWAY_PROPERTIES = ("Sender", "Recipient", *ADDRESSING_PROPERTIES)
 """May be set with `with` on what goes into a gateway."""
 
 ECHO_PROPERTIES = ("timeout", "target")

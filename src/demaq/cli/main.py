@@ -54,6 +54,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List the messages of echo queues that have not come back yet, the next one first.",
     ),
     "deliveries": ("demaq.cli.deliveries:deliveries", "Show what became of messages of outgoing gateways."),
+    "sequences": (
+        "demaq.cli.sequences:sequences",
+        "Show the sequences of WS-ReliableMessaging: their state, and what is received or acknowledged.",
+    ),
     "redeliver": (
         "demaq.cli.redeliver:redeliver",
         "Send messages of outgoing gateways again, whatever became of them.",
@@ -92,6 +96,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "errors",
         "timers",
         "deliveries",
+        "sequences",
         "export",
     ),
     "Act on it": ("send", "load", "take", "replay", "redeliver", "collections", "gc"),

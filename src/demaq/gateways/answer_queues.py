@@ -106,7 +106,18 @@ def _takes_requests(queue: Queue) -> bool:
 
 
 def _is_at_work(queue: Queue) -> bool:
-    return queue.gateway is not None and explain_not_started([name for name, _ in queue.gateway.extensions]) is None
+    gateway = queue.gateway
+    return gateway is not None and find_reason_not_started(queue) is None
+
+
+def find_reason_not_started(queue: Queue) -> str | None:
+    """Return why a gateway is not started, if it is not."""
+    gateway = queue.gateway
+    if gateway is None or queue.kind is None:
+        return None
+    asked = [name for name, _ in gateway.extensions]
+    has_interface = gateway.interface is not None
+    return explain_not_started(queue.kind, queue.name, gateway.endpoint, asked, has_interface=has_interface)
 
 
 def port_of(queue: Queue) -> tuple[object, str | None] | None:

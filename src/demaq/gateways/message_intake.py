@@ -1,10 +1,14 @@
-"""Store messages from outside, for many senders in one transaction (group commit)."""
+"""Store messages from outside, for many senders in one transaction (group commit).
+
+What a message changes about its sequence, and what is remembered to recognise a replay, is part of that transaction.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,8 +22,11 @@ from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.evaluation.state.snapshot_reader import date_time
 from demaq.evaluation.workers.receiver import Receiver, TakesLong
 from demaq.gateways.admission import Admission
+from demaq.gateways.reliability.inbound_sequences import InboundSequences
+from demaq.gateways.reliability.sequence_plans import MessagePlan, Planning, SequencePlanner
+from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome, SequenceRequest
 from demaq.messages import PropertyValue
-from demaq.store.protocol import NewMessage, StoredAnswer
+from demaq.store.protocol import NewMessage, SequenceChanges, StoredAnswer
 from demaq.store.request_names import SEPARATOR
 
 BATCH_BYTES_MAX = 32_000_000
@@ -31,10 +38,14 @@ SLOW_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    message: int
-    """The number of the message."""
+    message: int | None
+    """The number of the message; None if it is not stored as one (yet), because of its place in its sequence."""
     is_new: bool
     """Whether it was stored now; False if a request of that name was known, and this is the number of the first one."""
+    sequence: SequenceOutcome | None = None
+    """What became of its sequence, if it came in one."""
+    error: MessageError | None = None
+    """Why it was refused, if it has been acknowledged in its sequence all the same."""
 
 
 @dataclass(slots=True)
@@ -43,6 +54,8 @@ class _IntakeRequest:
     sent: IncomingMessage
     refusal: MessageError | None = None
     """Why it is refused, if that is known already."""
+    arrival: SequencedArrival | None = None
+    replay_keys: Mapping[str, datetime] = field(default_factory=dict)
 
 
 class _IntakeResult(NamedTuple):
@@ -50,6 +63,13 @@ class _IntakeResult(NamedTuple):
 
     queue: str
     outcome: Receipt | MessageError
+    messages: tuple[NewMessage, ...]
+
+
+class _SequenceResult(NamedTuple):
+    """What became of a request about a sequence, and the messages that it has released."""
+
+    outcome: SequenceOutcome | MessageError
     messages: tuple[NewMessage, ...]
 
 
@@ -61,9 +81,11 @@ class Intake:
         engine: Engine,
         admission: Admission,
         notify: Callable[[Sequence[NewMessage]], None] = lambda messages: None,
+        sequences: InboundSequences | None = None,
     ) -> None:
         """`notify` gets the messages of each commit, in the event loop."""
         self._engine = engine
+        self._planner = SequencePlanner(engine, sequences or InboundSequences(engine.store, engine.clock))
         self._admission = admission
         self._notify = notify
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-intake")
@@ -78,6 +100,9 @@ class Intake:
         self._slow_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-slow-intake")
         self._slow_requests = AsyncBatcher(self._store_slow, self._slow_thread, items_max=1, observe=self._note_results)
         """Messages that take long to check, one after the other, while the others go on."""
+        self._sequence_requests = AsyncBatcher(
+            self._change_sequences, self._thread, observe=self._note_sequence_results
+        )
         self.accepted: dict[str, int] = {}
         self.refused: dict[tuple[str, str], int] = {}
         """How many, by queue, and by queue and kind of error."""
@@ -92,32 +117,62 @@ class Intake:
         request: str | None = None,
         document: Document | None = None,
         hops: int = 0,
+        arrival: SequencedArrival | None = None,
+        replay_keys: Mapping[str, datetime] | None = None,
     ) -> Receipt:
         """Store a message; durable on return. `document` is the body, if it was parsed already.
 
-        `hops` is how far it has come on other nodes.
+        `hops` is how far it has come on other nodes. A message that is an `arrival` in a sequence is stored, held back
+        or ignored as its sequence says; what its receipt says of the sequence is durable as well.
 
         Raises a MessageError after the refusal was stored with the body in the right error queue, and Overloaded if
         nothing was stored.
         """
         known = {name: PropertyValue.string(text) for name, text in transport.items()}
         sent = IncomingMessage(body, properties or {}, request, known, document, hops)
-        return await self._take(_IntakeRequest(queue, sent))
+        return await self._take(_IntakeRequest(queue, sent, arrival=arrival, replay_keys=replay_keys or {}))
 
     async def refuse(
-        self, queue: str, body: bytes | str, error: MessageError, *, request: str | None = None, hops: int = 0
-    ) -> MessageError:
-        """Store a message that must be refused in an error message. Return the error."""
+        self,
+        queue: str,
+        body: bytes | str,
+        error: MessageError,
+        *,
+        request: str | None = None,
+        hops: int = 0,
+        arrival: SequencedArrival | None = None,
+        replay_keys: Mapping[str, datetime] | None = None,
+    ) -> Receipt:
+        """Store a message that must be refused in an error message. Return what became of its sequence."""
         sent = IncomingMessage(body, {}, request, hops=hops)
+        asked = _IntakeRequest(queue, sent, refusal=error, arrival=arrival, replay_keys=replay_keys or {})
         try:
-            await self._take(_IntakeRequest(queue, sent, refusal=error))
-        except MessageError as refused:
-            return refused
-        return error
+            return await self._take(asked)
+        except MessageError:
+            return Receipt(message=None, is_new=False)
+
+    async def change_sequence(self, request: SequenceRequest) -> SequenceOutcome:
+        """Create, close, terminate or acknowledge a sequence; durable on return.
+
+        Raises a MessageError if the request is a replay, and Overloaded if the store cannot be used now.
+        """
+        try:
+            outcome = (await self._sequence_requests.submit(request)).outcome
+        except OperatorError:
+            raise self._admission.overload(request.owner.queue) from None
+        if isinstance(outcome, MessageError):
+            raise outcome
+        return outcome
+
+    async def end_inactive_sequences(self) -> None:
+        """Terminate sequences that have expired or were not used for too long."""
+        loop = asyncio.get_running_loop()
+        self._notify(await loop.run_in_executor(self._thread, self._planner.end_inactive))
 
     async def close(self) -> None:
         """Store what waits, and end."""
         await self._requests.drain()
+        await self._sequence_requests.drain()
         self.stop_slow()
         await self._slow_requests.drain()
         self._thread.shutdown()
@@ -157,10 +212,15 @@ class Intake:
     def _note_results(self, results: Sequence[_IntakeResult]) -> None:
         self._notify([message for result in results for message in result.messages])
         for queue, outcome, _ in results:
-            if isinstance(outcome, Receipt):
+            if isinstance(outcome, Receipt) and outcome.error is not None:
+                self.refused[queue, outcome.error.kind] = self.refused.get((queue, outcome.error.kind), 0) + 1
+            elif isinstance(outcome, Receipt):
                 self.accepted[queue] = self.accepted.get(queue, 0) + 1
             elif not isinstance(outcome, TakesLong):
                 self.refused[queue, outcome.kind] = self.refused.get((queue, outcome.kind), 0) + 1
+
+    def _note_sequence_results(self, results: Sequence[_SequenceResult]) -> None:
+        self._notify([message for result in results for message in result.messages])
 
     # in the threads
 
@@ -174,30 +234,68 @@ class Intake:
         """Check and store requests in one transaction. The outcome is TakesLong for those that a slow check is left."""
         now = self._engine.clock()
         checked = self._check(requests, receiver, now)
-        messages = {
-            number: self._report(requests[number], result, now) if isinstance(result, MessageError) else result
-            for number, result in enumerate(checked)
-            if not isinstance(result, TakesLong)
-        }
-        stored = self._engine.append_numbered(list(messages.values())) if messages else []
-        receipts = dict(zip(messages, stored, strict=True))
+        kept = [number for number, result in enumerate(checked) if not isinstance(result, TakesLong)]
+        if any([requests[number].arrival is not None or requests[number].replay_keys for number in kept]):
+            with self._planner.begin() as planning:
+                plans = {number: self._plan_in(planning, requests[number], checked[number], now) for number in kept}
+                stored = self._append(plans, planning.changes())
+        else:
+            plans = {number: self._plan(requests[number], checked[number], now) for number in kept}
+            stored = self._append(plans)
+        return self._conclude(requests, plans, stored, now)
+
+    def _plan_in(
+        self, planning: Planning, request: _IntakeRequest, checked: NewMessage | MessageError, now: datetime
+    ) -> MessagePlan:
+        def report(error: MessageError) -> NewMessage:
+            return self._report(request, error, now)
+
+        return planning.plan(request.queue, request.sent, checked, request.arrival, request.replay_keys, report)
+
+    def _plan(self, request: _IntakeRequest, checked: NewMessage | MessageError, now: datetime) -> MessagePlan:
+        if isinstance(checked, MessageError):
+            return MessagePlan(messages=(self._report(request, checked, now),), error=checked)
+        return MessagePlan(messages=(checked,), has_own=True)
+
+    def _append(
+        self, plans: Mapping[int, MessagePlan], changes: SequenceChanges | None = None
+    ) -> dict[int, list[tuple[int, bool]]]:
+        """Store all messages and changes in one transaction. Return for each request the numbers of its messages."""
+        messages = [message for plan in plans.values() for message in plan.messages]
+        numbers = iter(self._engine.append_numbered(messages, changes=changes) if messages or changes else ())
+        return {number: [next(numbers) for _ in plan.messages] for number, plan in plans.items()}
+
+    def _conclude(
+        self,
+        requests: Sequence[_IntakeRequest],
+        plans: Mapping[int, MessagePlan],
+        stored: Mapping[int, list[tuple[int, bool]]],
+        now: datetime,
+    ) -> list[_IntakeResult]:
+        """Return the results. A request of a known name that is not the same as the first one is reported."""
         results: list[_IntakeResult] = []
         reports: list[NewMessage] = []
-        for number, (request, result) in enumerate(zip(requests, checked, strict=True)):
-            if isinstance(result, TakesLong):
-                results.append(_IntakeResult(request.queue, result, ()))
-            elif isinstance(result, MessageError):
-                results.append(_IntakeResult(request.queue, result, (messages[number],)))
-            else:
-                seq, is_new = receipts[number]
-                mismatch = None if is_new else self._find_mismatch(request)
-                outcome = Receipt(message=seq, is_new=is_new) if mismatch is None else mismatch
+        for number, request in enumerate(requests):
+            plan = plans.get(number)
+            if plan is None:
+                results.append(_IntakeResult(request.queue, TakesLong(), ()))
+                continue
+            outcome: Receipt | MessageError | None = plan.error
+            report: tuple[NewMessage, ...] = ()
+            if plan.error is None or plan.sequence is not None:
+                seq, is_new = stored[number][0] if plan.has_own else (None, False)
+                mismatch = self._find_mismatch(request) if plan.has_own and not is_new else None
+                outcome = mismatch or Receipt(message=seq, is_new=is_new, sequence=plan.sequence, error=plan.error)
                 report = () if mismatch is None else (self._report(request, mismatch, now),)
-                reports.extend(report)
-                results.append(_IntakeResult(request.queue, outcome, (messages[number], *report)))
+            assert outcome is not None, "it is stored or refused"
+            reports.extend(report)
+            results.append(_IntakeResult(request.queue, outcome, (*plan.messages, *report)))
         if reports:
             self._engine.append(reports)
         return results
+
+    def _change_sequences(self, requests: Sequence[SequenceRequest]) -> list[_SequenceResult]:
+        return [_SequenceResult(outcome, messages) for outcome, messages in self._planner.change(requests)]
 
     def _check(
         self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator, now: datetime

@@ -14,39 +14,51 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from starlette.requests import Request
 
 from demaq.errors import OperatorError
 from demaq.gateways.admission import Admission
+from demaq.gateways.answer_queues import find_reason_not_started
 from demaq.gateways.connections import Connections
 from demaq.gateways.counters import ResultCounts
+from demaq.gateways.http.answer_poster import AnswerPoster
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import identify_sender
-from demaq.gateways.http.request_body import Held
+from demaq.gateways.http.request_body import Held, read_body
 from demaq.gateways.http.responses import HttpAnswer
 from demaq.gateways.http.server import HttpServer, Page, listen
+from demaq.gateways.http.soap_service import SoapService
 from demaq.gateways.mail.senders import authentication, guarded_mailboxes
 from demaq.gateways.mail.smtp_server import MailListener
 from demaq.gateways.mail.smtp_session import DialogueSettings
 from demaq.gateways.message_intake import Intake
+from demaq.gateways.outbox.answer_endpoint import AnswerEndpoint
+from demaq.gateways.outbox.answer_replays import AnswerReplays
+from demaq.gateways.outbox.answer_sender import AnswerSender
 from demaq.gateways.outbox.destination import DestinationResolver
-from demaq.gateways.outbox.http import HttpSender
+from demaq.gateways.outbox.http import HttpSender, SoapExtensions
 from demaq.gateways.outbox.mail import MailSender
 from demaq.gateways.outbox.outbox import Outbox, Sender
+from demaq.gateways.reliability.inbound_sequences import InboundSequences
+from demaq.gateways.reliability.outbound_channels import OutboundChannels
 from demaq.gateways.security.authentication import Authenticator
+from demaq.gateways.security.envelope_security import EnvelopeSecurity
 from demaq.gateways.security.tls import Renewal
 from demaq.gateways.settings import Settings
 from demaq.gateways.store_reader import StoreReader
-from demaq.language.endpoints import HEALTH, METRICS, READINESS, InboundAddress, parse_inbound_address
-from demaq.language.extensions import explain_not_started
+from demaq.language.endpoints import HEALTH, METRICS, READINESS, SOAP_ANSWERS, InboundAddress, parse_inbound_address
+from demaq.language.gateway_policies import collect_published_policies, read_gateway_policy
 from demaq.language.program.program import Program
 from demaq.server.metrics import CONTENT_TYPE, Metrics, Sources
 from demaq.server.node import Node
 from demaq.server.status import status_of
 from demaq.soap import read_interface
+from demaq.soap.policy import GatewayPolicy
+from demaq.soap.security import ExchangeRequirements
 from demaq.store.protocol import NewMessage
 
 Address = tuple[str, int]
@@ -54,6 +66,8 @@ HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
 START_SECONDS_MAX = 30.0
 RENEWAL_SECONDS = 60.0
 """How often it is looked whether there is a new certificate."""
+SEQUENCE_SECONDS = 10.0
+"""How often it is looked whether sequences have expired."""
 ANSWER_SECONDS_MAX = 3.0
 """How long senders wait for answers when a node stops. After that they are answered that their messages are stored."""
 SEND_SECONDS_MAX = 10.0
@@ -79,15 +93,23 @@ class Gateways:
         self._tell = tell
         program = node.program
         gateways = {name: queue.gateway for name, queue in program.queues.items() if queue.gateway is not None}
-        reasons = {
-            name: explain_not_started([used for used, _ in gateway.extensions]) for name, gateway in gateways.items()
-        }
+        reasons = {name: find_reason_not_started(program.queues[name]) for name in gateways}
         self.left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         """Gateways that are not at work, with the reason."""
         self._interfaces = {
-            name: read_interface(gateway.interface, gateway.port)
+            name: read_interface(gateway.interface, gateway.port).with_policies(collect_published_policies(gateway))
             for name, gateway in gateways.items()
             if gateway.interface is not None and name not in self.left_out
+        }
+        self._policies = {
+            name: read_gateway_policy(gateway)
+            for name, gateway in gateways.items()
+            if gateway.extensions and name not in self.left_out
+        }
+        self._security = {
+            name: self._make_security(name, policy.security)
+            for name, policy in self._policies.items()
+            if policy.security is not None
         }
         self._paths: dict[str, str] = {}
         """Queues of incoming gateways by their paths."""
@@ -113,14 +135,32 @@ class Gateways:
         self._stop: asyncio.Event | None = None
         self.connections = Connections()
         self._held = Held()
+        self._posters: dict[str, AnswerPoster] = {}
         self._addressing = DestinationResolver(node.engine.plan, self._interfaces, self.connections)
         self.intake: Intake | None = None
         self.outbox: Outbox | None = None
+        self.answers: AnswerEndpoint | None = None
+        """Takes SOAP answers that come by themselves, if there can be any."""
+        self._channels: OutboundChannels | None = None
         self.server: HttpServer | None = None
         self.listener: MailListener | None = None
         self.authenticator: Authenticator | None = None
         self.requests = ResultCounts()
         self._metrics: Metrics | None = None
+
+    def _make_security(self, name: str, exchange: ExchangeRequirements) -> EnvelopeSecurity:
+        """Return what secures the envelopes of a gateway. Raises an OperatorError if its settings are not enough."""
+        is_incoming = self._node.program.queues[name].kind == "incomingGateway"
+        settings = self._settings.incoming(name) if is_incoming else self._settings.outgoing(name)
+        security = EnvelopeSecurity(
+            exchange,
+            settings.security,
+            section=f"{'incoming' if is_incoming else 'outgoing'}.{name}",
+            role="service" if is_incoming else "client",
+            clock=self._node.engine.clock,
+        )
+        security.check_settings()
+        return security
 
     @property
     def http_address(self) -> str | None:
@@ -210,14 +250,22 @@ class Gateways:
         folder = None if self._node.place.is_on_server else self._node.folder
         reader = StoreReader(self._node.place.where)
         admission = Admission(engine, reader, folder, settings, lambda: self._node.outage)
-        intake = self.intake = Intake(engine, admission, self._notify_stored)
+        sequences = InboundSequences(engine.store, engine.clock, self._inactivity_limits())
+        intake = self.intake = Intake(engine, admission, self._notify_stored, sequences)
         asking = {queue: settings.incoming(queue) for queue in [*self._paths.values(), *self._mailboxes]}
         if settings.metrics == "authenticated":
             asking[METRICS] = settings.incoming_default
         authenticator = self.authenticator = Authenticator(asking)
+        channels = self._channels = self._make_channels()
+        services = {queue: self._make_service(queue) for queue in self._paths.values()}
         sender = self._http_sender()
         own = {name: self.own_address(name) for name in self._outgoing_names()}
-        senders: dict[str, Sender] = {"http": sender, "mail": MailSender(engine.store.epochs(), settings.mail, own)}
+        epochs = engine.store.epochs()
+        senders: dict[str, Sender] = {
+            "http": sender,
+            "mail": MailSender(epochs, settings.mail, own),
+            "answer": AnswerSender(epochs, self._interfaces, services, self._posters),
+        }
         outbox = self.outbox = Outbox(
             engine,
             settings,
@@ -227,8 +275,12 @@ class Gateways:
             frozenset(self.left_out),
             self._node.look_for_work,
             self._node.outages,
+            channels,
         )
+        if channels is not None:
+            self.answers = AnswerEndpoint(engine.store, engine.store.epochs(), sender.soap_senders, outbox, channels)
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(outbox.run())]
+        tasks.append(asyncio.create_task(self._end_sequences(intake, self._stop)))
         receiving: list[asyncio.Task[None]] = []
         if self._tls is not None and settings.tls.own is not None:
             tasks.append(asyncio.create_task(renew_until(Renewal(self._tls, settings.tls.own), self._stop)))
@@ -244,8 +296,10 @@ class Gateways:
             )
         )
         if self._http is not None:
-            gateways = self._incoming(intake, authenticator)
-            self.server = HttpServer(gateways, self._pages(), self._http, self._tls, self.requests)
+            gateways = self._incoming(intake, authenticator, services)
+            self.server = HttpServer(
+                gateways, self._pages(), self._http, self._tls, self.requests, self._posted_pages()
+            )
             receiving.append(asyncio.create_task(self.server.run()))
         if self._smtp is not None:
             dialogue = DialogueSettings(
@@ -271,12 +325,16 @@ class Gateways:
         await outbox.stop(SEND_SECONDS_MAX)
         await asyncio.gather(*tasks, return_exceptions=True)
         outbox.close()
+        for poster in self._posters.values():
+            await poster.close()
         await intake.close()
         await sender.close()
         authenticator.close()
         metrics.close()
 
-    def _incoming(self, intake: Intake, authenticator: Authenticator) -> dict[str, IncomingGateway]:
+    def _incoming(
+        self, intake: Intake, authenticator: Authenticator, services: Mapping[str, SoapService]
+    ) -> dict[str, IncomingGateway]:
         answered_from = self._addressing.answer_queues.by_gateway
         served = {path: self._interfaces[queue] for path, queue in self._paths.items() if queue in self._interfaces}
         return {
@@ -289,18 +347,70 @@ class Gateways:
                 self.connections,
                 authenticator,
                 self._held,
+                services[queue],
                 served,
             )
             for path, queue in self._paths.items()
         }
 
+    def _make_service(self, queue: str) -> SoapService:
+        recipients = self._settings.incoming(queue).answer_recipients
+        poster = AnswerPoster(recipients, self._settings.outgoing_default.client_context)
+        self._posters[queue] = poster
+        return SoapService(
+            queue,
+            self._interfaces.get(queue),
+            self._policies.get(queue, GatewayPolicy()),
+            self._security.get(queue),
+            recipients,
+            poster,
+            self._node.engine.clock,
+        )
+
+    def _inactivity_limits(self) -> dict[str, timedelta]:
+        found = {queue: policy.reliability for queue, policy in self._policies.items()}
+        limits = {queue: reliable.inactivity_timeout for queue, reliable in found.items() if reliable is not None}
+        return {queue: limit for queue, limit in limits.items() if limit is not None}
+
+    async def _end_sequences(self, intake: Intake, stop: asyncio.Event) -> None:
+        """Terminate sequences that have expired, until the event happens."""
+        if not any([policy.reliability is not None for policy in self._policies.values()]):
+            await stop.wait()
+            return
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), SEQUENCE_SECONDS)
+                return
+            try:
+                await intake.end_inactive_sequences()
+            except OperatorError as fault:
+                self._node.outages.note_failure(fault)
+
+    def _make_channels(self) -> OutboundChannels | None:
+        """Return what outgoing gateways need whose answers are secured, numbered, or come by themselves."""
+        policies = {name: self._policies.get(name, GatewayPolicy()) for name in self._outgoing_names()}
+        elsewhere = [name for name in policies if self._settings.outgoing(name).answer_address is not None]
+        if not elsewhere and all([policy.is_empty for policy in policies.values()]):
+            return None
+        reliable = [name for name, policy in policies.items() if policy.reliability is not None]
+        return OutboundChannels(self._node.store, reliable, self._node.engine.clock)
+
     def _http_sender(self) -> HttpSender:
+        channels, clock = self._channels, self._node.engine.clock
         outgoing = [self._node.program.queues[name] for name in self._outgoing_names()]
+        extensions = SoapExtensions(
+            policies=self._policies,
+            security=self._security,
+            settings=self._settings.outgoing,
+            channels=channels,
+            replays=AnswerReplays(self._node.store, clock, channels.writer.run) if channels is not None else None,
+        )
         return HttpSender(
             self._node.store.epochs(),
             self._interfaces,
             {queue.name: self.own_address(queue.name) for queue in outgoing},
             {queue.name: queue.gateway is not None and queue.gateway.replyto is not None for queue in outgoing},
+            extensions,
         )
 
     def _outgoing_names(self) -> list[str]:
@@ -318,6 +428,17 @@ class Gateways:
     def _pages(self) -> dict[str, Page]:
         pages: dict[str, Page] = {HEALTH: self._serve_health, READINESS: self._serve_readiness}
         return pages if self._settings.metrics == "off" else {**pages, METRICS: self._serve_metrics}
+
+    def _posted_pages(self) -> dict[str, Page]:
+        """Return the page for SOAP answers that come by themselves, if there can be any."""
+        return {SOAP_ANSWERS: self._take_soap_answer} if self.answers is not None else {}
+
+    async def _take_soap_answer(self, request: Request) -> HttpAnswer:
+        assert self.answers is not None, "the page is not served without"
+        default = self._settings.incoming_default
+        body = await read_body(request, default.body_bytes_max, default.body_seconds_max, self._held)
+        is_https = request.scope["scheme"] == "https"
+        return await self.answers.receive(body, dict(request.headers.items()), is_https=is_https)
 
     async def _serve_health(self, request: Request) -> HttpAnswer:
         return _text(200, "ok")

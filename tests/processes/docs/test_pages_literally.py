@@ -24,6 +24,7 @@ HOW_TO_PAGES = 1
 UNTYPED = {
     "README.md": 1,
     "docs/how-to/back-up-and-restore.md": 1,
+    "docs/how-to/call-a-reliable-service.md": 1,
     "docs/how-to/change-a-dependency.md": 1,
     "docs/how-to/connect-two-nodes.md": 1,
     "docs/how-to/expose-a-soap-service.md": 1,
@@ -32,6 +33,7 @@ UNTYPED = {
     "docs/how-to/release.md": 2,
     "docs/how-to/run-on-a-cluster.md": 6,
     "docs/how-to/secure-a-node.md": 2,
+    "docs/how-to/secure-a-soap-service.md": 1,
     "docs/how-to/watch-a-node.md": 1,
 }
 """Blocks of commands that are typed nowhere: they are for other machines, or to be adapted."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -400,7 +401,7 @@ def test_a_full_disk_asks_to_come_again_and_nothing_is_stored(here: Running, bod
 
 
 def test_a_store_that_does_not_answer_asks_to_come_again(here: Running, monkeypatch: pytest.MonkeyPatch):
-    def fails(*words: object) -> object:
+    def fails(*words: object, **named: object) -> object:
         raise StoreError("the disk is gone")
 
     monkeypatch.setattr(here.node.engine, "append_numbered", fails)
@@ -415,11 +416,11 @@ def test_a_message_that_breaks_something_does_not_keep_others_out(
 ):
     append = here.node.engine.append_numbered
 
-    def breaks(messages: Sequence[NewMessage]) -> list[tuple[int, bool]]:
+    def breaks(messages: Sequence[NewMessage], **named: Any) -> list[tuple[int, bool]]:
         time.sleep(0.05)  # meanwhile others come
         if any(["poison" in message.body for message in messages]):
             raise AssertionError("a mistake of ours")
-        return append(messages)
+        return append(messages, **named)
 
     monkeypatch.setattr(here.node.engine, "append_numbered", breaks)
     texts = [f"<order>{'poison' if number == 5 else number}</order>" for number in range(12)]

@@ -231,7 +231,12 @@ class SimulatedNode:
         )
         with patch.object(Gateways, "_http_sender", lambda gateways: receiver):
             gateways = Gateways(node, Settings(outgoing_default=OUTGOING))
-            gateways.start()
+            try:
+                gateways.start()
+            except OperatorError:  # as `demaq run` does, so that the store is free for the next attempt
+                self.counts["gateways not started"] += 1
+                node.stop()
+                raise
         node.start()
         self._gateways = gateways
         return node

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from demaq.compiler.planner import make_plan
+from demaq.errors import StoreError
 from demaq.gateways.connections import Connections
 from demaq.gateways.outbox.destination import DestinationResolver
 from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
 from demaq.gateways.settings import OutgoingSettings
 from demaq.language.loader import load_program
 from demaq.store.memory_store import MemoryStore
-from demaq.store.protocol import NewMessage, Postponed
+from demaq.store.protocol import NewMessage, Postponed, ToSend
 from tests.support.store.contract import MORNING, attempt, new
 
 NOW = MORNING + timedelta(days=1)
@@ -60,6 +61,26 @@ def make_gateway(tmp_path: Path, store: MemoryStore) -> OutgoingGateway:
 def make_sendable(seconds: int) -> NewMessage:
     created = MORNING + timedelta(seconds=seconds)
     return replace(new("out", undelivered=True, priority=None), created=created, slices=(("s", "k"),))
+
+
+def test_news_that_could_not_be_read_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*asked: object) -> list[ToSend]:
+        raise StoreError("the disk has failed")
+
+    store = MemoryStore()
+    gateway = make_gateway(tmp_path, store)
+    assert gateway.wants_reading(NOW)
+    gateway.add(gateway.read(lambda: NOW), NOW)
+    store.append([make_sendable(1)])
+    gateway.has_news = True
+    assert gateway.wants_reading(NOW)
+    with monkeypatch.context() as failing:
+        failing.setattr(store, "to_send", fail)
+        with pytest.raises(StoreError):
+            gateway.read(lambda: NOW)
+    assert gateway.wants_reading(NOW)
+    assert [found.seq for found in gateway.read(lambda: NOW).found] == [1]
+    assert not gateway.wants_reading(NOW)
 
 
 def test_messages_of_a_slice_go_in_the_order_of_their_seqs_whenever_they_were_evaluated(tmp_path: Path):

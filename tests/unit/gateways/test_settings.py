@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demaq.errors import OperatorError
-from demaq.gateways.security import authentication, credential_file, throttle
+from demaq.gateways.security import authentication, throttle
+from demaq.gateways.security.file_watch import LOOK_EVERY_SECONDS
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings import (
     IncomingSettings,
     MailSettings,
+    MessageSecuritySettings,
     OutgoingSettings,
     RelaySettings,
     Settings,
@@ -25,7 +27,15 @@ from demaq.gateways.settings import (
     exposures,
     read_settings,
 )
-from demaq.gateways.settings.settings_file import INCOMING_KEYS, MAIL_KEYS, NODE_KEYS, OUTGOING_KEYS, SECTIONS, TLS_KEYS
+from demaq.gateways.settings.settings_keys import (
+    INCOMING_KEYS,
+    MAIL_KEYS,
+    NODE_KEYS,
+    OUTGOING_KEYS,
+    SECTIONS,
+    SECURITY_FIELDS,
+    TLS_KEYS,
+)
 from tests.support.docs.pages import PROJECT, Page
 
 HIDDEN = "hunter2hunter2"
@@ -178,6 +188,111 @@ def test_everything_that_can_be_said_is_read(operator: Operator):
     assert settings.tls == Tls(own=node, client_ca=folder / "clients.pem")
     assert HIDDEN not in repr(settings)
     assert "bank token" not in repr(settings)
+
+
+def test_everything_about_the_security_of_messages_is_read(operator: Operator):
+    settings = operator.read(
+        """
+        [node]
+        security_key = "node.key"
+        security_certificate = "node.pem"
+        security_key_password = {file = "secret"}
+        security_old_keys = ["old.pem"]
+        security_trusted = ["a.pem", "/etc/b.pem"]
+        security_roots = ["root.pem"]
+        security_known = ["between.pem"]
+        security_users = "people"
+        clock_skew = "1m"
+        message_lifetime = "90s"
+        [outgoing.bank]
+        security_key = "bank.key"
+        security_certificate = "bank.pem"
+        security_key_password = {env = "KEY_PASSWORD"}
+        security_old_keys = []
+        security_trusted = ["theirs.pem"]
+        security_partner = "theirs.pem"
+        security_user = "demaq"
+        security_password = {file = "secret"}
+        clock_skew = "1s"
+        message_lifetime = "1d"
+        """,
+        KEY_PASSWORD="key password",
+    )
+    folder = operator.folder
+
+    assert settings.incoming("orders").security == MessageSecuritySettings(
+        key=folder / "node.key",
+        certificate=folder / "node.pem",
+        key_password=Secret(HIDDEN),
+        old_keys=(folder / "old.pem",),
+        trusted=(folder / "a.pem", Path("/etc/b.pem")),
+        roots=(folder / "root.pem",),
+        known=(folder / "between.pem",),
+        users=folder / "people",
+        clock_skew_seconds=60.0,
+        lifetime_seconds=90.0,
+    )
+    assert settings.outgoing("bank").security == MessageSecuritySettings(
+        key=folder / "bank.key",
+        certificate=folder / "bank.pem",
+        key_password=Secret("key password"),
+        trusted=(folder / "theirs.pem",),
+        partner=folder / "theirs.pem",
+        user="demaq",
+        password=Secret(HIDDEN),
+        clock_skew_seconds=1.0,
+        lifetime_seconds=86400.0,
+    )
+    assert settings.outgoing("shop").security == MessageSecuritySettings()
+    assert HIDDEN not in repr(settings)
+    assert "key password" not in repr(settings)
+
+
+def test_a_gateway_takes_groups_about_the_security_of_messages_whole_or_not_at_all(operator: Operator):
+    common = """
+        security_key = "all.key"
+        security_certificate = "all.pem"
+        security_key_password = {file = "secret"}
+        security_old_keys = ["old.pem"]
+        security_trusted = ["a.pem"]
+        security_roots = ["root.pem"]
+        security_known = ["between.pem"]
+        clock_skew = "1m"
+        """
+    incoming = f"[node]\n{common}security_users = 'people'\n"
+    outgoing = f"[outgoing]\n{common}security_user = 'a'\nsecurity_password = {{file = 'secret'}}\n"
+    settings = operator.read(
+        f"""{incoming}{outgoing}
+        [incoming.orders]
+        security_key = "own.key"
+        security_certificate = "own.pem"
+        [incoming.payments]
+        security_trusted = ["b.pem"]
+        message_lifetime = "1m"
+        [outgoing.bank]
+        security_roots = ["b.pem"]
+        [outgoing.shop]
+        security_user = "b"
+        """
+    )
+    all_incoming, all_outgoing = settings.incoming_default.security, settings.outgoing_default.security
+    folder = operator.folder
+
+    assert settings.incoming("orders").security == replace(
+        all_incoming, key=folder / "own.key", certificate=folder / "own.pem", key_password=None, old_keys=()
+    )
+    assert settings.incoming("payments").security == replace(
+        all_incoming, trusted=(folder / "b.pem",), roots=(), known=(), lifetime_seconds=60.0
+    )
+    assert settings.outgoing("bank").security == replace(all_outgoing, trusted=(), roots=(folder / "b.pem",), known=())
+    assert settings.outgoing("shop").security == replace(all_outgoing, user="b", password=None)
+
+
+def test_every_setting_about_the_security_of_messages_sets_a_field_of_its_own():
+    named = [key for key in {**INCOMING_KEYS, **OUTGOING_KEYS} if key.startswith("security_")]
+
+    assert {*named, "clock_skew", "message_lifetime"} == set(SECURITY_FIELDS)
+    assert sorted(SECURITY_FIELDS.values()) == sorted([field.name for field in fields(MessageSecuritySettings)])
 
 
 def test_who_may_read_metrics_is_said_for_the_node(operator: Operator):
@@ -358,6 +473,20 @@ def test_a_user_is_shown_as_basic_and_an_anonymous_sender_as_nothing():
         ),
         ('[outgoing]\nuser = "a"', "2:1: [outgoing] user needs a password, too"),
         ('[outgoing]\nkey = "a"', "2:1: [outgoing] key needs a certificate, too"),
+        ('[node]\nsecurity_key = "a"', "2:1: [node] security_key needs a security_certificate, too"),
+        (
+            '[incoming.orders]\nsecurity_certificate = "a"',
+            "2:1: [incoming.orders] security_certificate needs a security_key, too",
+        ),
+        (
+            '[node]\nsecurity_key = "a"\nsecurity_certificate = "b"\n[incoming.orders]\nsecurity_old_keys = ["c"]',
+            "5:1: [incoming.orders] security_old_keys needs a security_key, too",
+        ),
+        ('[node]\nsecurity_trusted = "a.pem"', '2:20: [node] security_trusted must be a list of texts, such as ["a"'),
+        ('[node]\nclock_skew = "25h"', "2:14: [node] clock_skew must not be longer than 1d"),
+        ('[outgoing]\nmessage_lifetime = "0s"', "2:20: [outgoing] message_lifetime must be a duration longer than 0s"),
+        ('[node]\nsecurity_partner = "a"', '2:1: "security_partner" is not a key of [node]; did you mean'),
+        ('[outgoing]\nsecurity_users = "a"', '2:1: "security_users" is not a key of [outgoing]; did you mean'),
         ('[outgoing]\nuser = "a:b"', "2:8: [outgoing] user must not contain a colon"),
         (
             '[mail]\nrelay = "mail:25"',
@@ -392,6 +521,16 @@ def test_what_is_wrong_is_one_line_with_its_place(operator: Operator, text: str,
         (f'[outgoing.bank]\ntoken = "{HIDDEN}"', "2:9: [outgoing.bank] token is a secret"),
         (f'[mail]\npassword = "{HIDDEN}"', "2:12: [mail] password is a secret"),
         (f'[tls]\nkey_password = ["{HIDDEN}"]', "2:16: [tls] key_password is a secret"),
+        (f'[node]\nsecurity_key_password = "{HIDDEN}"', "2:25: [node] security_key_password is a secret"),
+        (f'[outgoing.bank]\nsecurity_password = "{HIDDEN}"', "2:21: [outgoing.bank] security_password is a secret"),
+        (
+            '[outgoing]\nsecurity_password = {file = "secret"}',
+            "2:1: [outgoing] security_password needs a security_user, too",
+        ),
+        (
+            '[outgoing]\nsecurity_key_password = {file = "secret"}',
+            "2:1: [outgoing] security_key_password needs a security_key, too",
+        ),
         (f'[outgoing.bank]\ntoken = {{text = "{HIDDEN}"}}', "2:9: [outgoing.bank] token is a secret"),
         (f'[outgoing]\npasword = "{HIDDEN}"', '2:1: "pasword" is not a key of [outgoing]; did you mean "password"?'),
         (
@@ -498,7 +637,7 @@ def test_files_of_settings_in_the_documentation_can_be_read(operator: Operator, 
     for block in shown:
         operator.file.write_text(block.text)
         outgoing = ["bank", "warehouse", "customs"]
-        environment = {"WAREHOUSE_PASSWORD": HIDDEN}
+        environment = {"WAREHOUSE_PASSWORD": HIDDEN, "BANK_PASSWORD": HIDDEN}
         read_settings(operator.file, incoming=["orders", "payments"], outgoing=outgoing, environment=environment)
 
 
@@ -541,7 +680,8 @@ def test_the_limits_of_who_may_send_in_the_reference_are_the_real_ones():
         "addresses and names of users that are remembered for it": f"{throttle.REMEMBERED_MAX:,} each",
         "passwords that are checked at once": f"{authentication.HASHES_AT_ONCE} | {authentication.HASHES_WAITING_MAX} wait, {authentication.HASHES_PER_ADDRESS_MAX} of them",
         "how long a password that was right is remembered after it was used": f"{authentication.REMEMBERED_SECONDS / 60:g} minutes",
-        "how soon a changed file of tokens or users holds": f"{credential_file.LOOK_EVERY_SECONDS:g} s",
+        "how soon a changed file of tokens or users holds": f"{LOOK_EVERY_SECONDS:g} s",
+        "how soon changed files of keys, certificates and users of WS-Security hold": f"{LOOK_EVERY_SECONDS:g} s",
     }
 
     for what, limit in limits.items():

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -16,9 +16,11 @@ from starlette.requests import Request
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.gateways.admission import Overloaded
+from demaq.gateways.answer_destination import encode_destination
 from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
+from demaq.gateways.http.received_envelope import ReceivedEnvelope
 from demaq.gateways.http.request import address_of, identify_sender
 from demaq.gateways.http.request_body import (
     Held,
@@ -42,32 +44,26 @@ from demaq.gateways.http.responses import (
     make_refusal,
     respond_to_error,
 )
+from demaq.gateways.http.soap_service import SoapService
 from demaq.gateways.idempotency import request_of
 from demaq.gateways.message_intake import Intake, Receipt
+from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome
 from demaq.gateways.security.authentication import ANONYMOUS, Authenticator, Identity
 from demaq.gateways.settings import IncomingSettings
 from demaq.soap import (
-    AddressingHeaders,
     Interface,
-    Operation,
-    SoapAnswer,
     SoapRefusal,
     content_type,
     detect_version,
     fault_status,
-    make_answer,
-    make_answer_headers,
     make_fault_answer,
-    read_action,
-    read_addressing,
-    read_call,
-    read_envelope,
     write_fault,
 )
-from demaq.soap.addressing.answer_routes import check_connection_only
-from demaq.soap.envelope import read_block_properties
+from demaq.soap.envelope import remove_secret_blocks
 from demaq.soap.qualified_names import SOAP_1_1, SOAP_1_2
+from demaq.soap.refusals import SERVER
 from demaq.store.request_names import digest_of
+from demaq.system_properties import ANSWER_TO
 
 FAULT_STATUSES = (400, 422, 504)
 """What is refused with them is answered with a fault where SOAP came in; all others are HTTP's own, before SOAP."""
@@ -90,10 +86,8 @@ class ParsedRequest:
 
     document: Document
     properties: Mapping[str, str]
-    version: str | None = None
-    """The version of SOAP it came in."""
-    operation: Operation | None = None
-    addressing: AddressingHeaders | None = None
+    received: ReceivedEnvelope | None = None
+    """The envelope that it came in."""
 
 
 class IncomingGateway:
@@ -109,11 +103,12 @@ class IncomingGateway:
         connections: Connections,
         authenticator: Authenticator,
         held: Held,
+        soap: SoapService,
         served: Mapping[str, Interface] | None = None,
     ) -> None:
         """`may_answer` says whether the application has any way to answer requests of this gateway.
 
-        `publish` are the interfaces of all gateways of the node, by their paths.
+        `served` are the interfaces of all gateways of the node, by their paths.
         """
         self.queue = queue
         self._settings = settings
@@ -123,6 +118,7 @@ class IncomingGateway:
         self._connections = connections
         self._authenticator = authenticator
         self._held = held
+        self._soap = soap
         self._served = served or {}
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
 
@@ -198,7 +194,7 @@ class IncomingGateway:
         came_as: str | None,
         reservation: Reservation,
     ) -> HttpAnswer:
-        version: str | None = None
+        received: ReceivedEnvelope | None = None
         text: bytes | str = body
         is_large = len(body) > PARSE_BESIDE_BYTES
         name = await _run_in_thread(is_large, lambda: self._request_name(request.headers, identity, key, body))
@@ -208,63 +204,101 @@ class IncomingGateway:
                 text = await _run_in_thread(is_large, lambda: text_of(body, kind))
                 document = await _run_in_thread(is_large, lambda: parse_document(text))
                 version = detect_version(document.tree)
-                if version is None and came_as == SOAP_1_2:
-                    version = came_as  # a sender that declares an envelope gets what is wrong with it
+                if version is None and (came_as == SOAP_1_2 or self._soap.reader.needs_envelope):
+                    version = came_as or SOAP_1_1  # a sender that declares an envelope gets what is wrong with it
                 if version is None and "soapaction" not in request.headers:
                     came_as = None  # it is no envelope, and none was declared
-                taken = reservation.double() if version is not None else None  # what is inside gets a tree of its own
-                parsed = await _run_in_thread(is_large, lambda: self._parse_request(request, document, version))
-                if parsed.document is not document:
+                if version is None:
+                    parsed = await _run_in_thread(is_large, lambda: self._parse_plain(request, document))
+                else:
+                    received = ReceivedEnvelope(version=version)
+                    taken = reservation.double()  # what is inside gets a tree of its own
+                    parsed_or_none = await self._parse_envelope(request, received, document, is_large)
                     document.forget_tree()
-                if taken is not None:
                     reservation.keep(taken)
+                    if parsed_or_none is None:
+                        return await self._change_sequences(received, identity)
+                    parsed = parsed_or_none
             except MessageError as error:
-                hops = hops_of(request.headers.get(_HOPS_HEADER))
-                raise await self._intake.refuse(self.queue, text, error, request=name, hops=hops) from None
+                return await self._refuse(request, identity, text, error, received, name, came_as)
             return await self._store_and_answer(request, identity, parsed, name, body, reservation)
         except MessageError as error:
-            version = version or came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
-            return _wrap_in_fault(make_fault_answer(version, error)) if version is not None else respond_to_error(error)
+            return await self._respond_error(error, received, came_as)
         except Refusal as error:
             await self._keep(error, body)
-            return _respond_refused(version or came_as, error)
+            return _respond_refused(received.version if received is not None else came_as, error)
         except Overloaded as error:
             return _respond_plain(
                 Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
             )
 
-    def _parse_request(self, request: Request, document: Document, version: str | None) -> ParsedRequest:
-        """Return what is in the request: the document itself, or what a SOAP envelope holds."""
-        headers = header_properties(request.headers.items())
-        if version is None:
-            if self._interface is not None:
-                self._interface.check_input(document.tree)
-            return ParsedRequest(document=document, properties=headers)
-        action = read_action(request.headers.get("content-type"), request.headers.get("soapaction"))
-        envelope = read_envelope(document.tree)
-        headers |= read_block_properties(envelope.headers)
-        addressing = read_addressing(envelope.headers, envelope.version)
-        if addressing is not None:
-            check_connection_only(addressing, envelope.version)
+    def _parse_plain(self, request: Request, document: Document) -> ParsedRequest:
         if self._interface is not None:
-            if action is None and addressing is not None:
-                action = addressing.action
-            found = read_call(self._interface, envelope, action)
-            return ParsedRequest(
-                document=parse_document(found.message),
-                properties=headers,
-                version=envelope.version,
-                operation=found.operation,
-                addressing=addressing,
-            )
-        if envelope.body is None:
-            raise MessageError("enqueueError", "the SOAP body is empty, so there is no message in it")
-        return ParsedRequest(
-            document=parse_document(envelope.body),
-            properties=headers,
-            version=envelope.version,
-            addressing=addressing,
+            self._interface.check_input(document.tree)
+        return ParsedRequest(document=document, properties=header_properties(request.headers.items()))
+
+    async def _parse_envelope(
+        self, request: Request, received: ReceivedEnvelope, document: Document, is_large: bool
+    ) -> ParsedRequest | None:
+        """Return what is in an envelope; None if that is no message, but something about sequences."""
+        is_https = request.scope["scheme"] == "https"
+        read = self._soap.reader.read
+        # Signatures and keys take milliseconds.
+        await _run_in_thread(
+            is_large or self._soap.is_secured, lambda: read(received, document, request.headers, is_https=is_https)
         )
+        if received.document is None:
+            return None
+        return ParsedRequest(document=received.document, properties=received.properties, received=received)
+
+    async def _change_sequences(self, received: ReceivedEnvelope, identity: Identity) -> HttpAnswer:
+        """Do what an envelope asks about sequences, and return the response."""
+        outcome = SequenceOutcome(sequence=None)
+        for asked in self._soap.list_sequence_requests(received, _peer(received, identity)):
+            outcome = await self._intake.change_sequence(asked)
+        return await self._soap.respond_to_sequence(received, outcome)
+
+    async def _refuse(
+        self,
+        request: Request,
+        identity: Identity,
+        text: bytes | str,
+        error: MessageError,
+        received: ReceivedEnvelope | None,
+        name: str | None,
+        came_as: str | None,
+    ) -> HttpAnswer:
+        """Keep a message that is refused, and return the response.
+
+        In a sequence it is acknowledged: it is kept, and would be refused again.
+        """
+        arrival, keys, outcome = None, None, None
+        if received is not None:
+            arrival = self._soap.find_arrival(received, _peer(received, identity))
+            keys = received.replay_keys
+        receipt = await self._intake.refuse(
+            self.queue,
+            self._conceal(text),
+            error,
+            request=name,
+            hops=hops_of(request.headers.get(_HOPS_HEADER)),
+            arrival=arrival,
+            replay_keys=keys,
+        )
+        outcome = receipt.sequence
+        if received is not None and outcome is not None and outcome.fault is not None:
+            return await self._soap.respond_to_sequence(received, outcome)
+        return await self._respond_error(error, received, came_as, outcome)
+
+    def _conceal(self, text: bytes | str) -> bytes | str:
+        """Return what may be kept of a request that is refused: no header block that may hold a password."""
+        has_header = b"Security" in text if isinstance(text, bytes) else "Security" in text
+        if not has_header and not self._soap.is_secured:
+            return text
+        try:
+            return remove_secret_blocks(parse_document(text).tree)
+        except MessageError:
+            return b"" if self._soap.is_secured else text
 
     def _request_name(self, headers: Mapping[str, str], identity: Identity, key: str | None, body: bytes) -> str | None:
         """Return the name of a request that may be repeated: that of another node's message, or the sender's key."""
@@ -278,6 +312,17 @@ class IncomingGateway:
         assert key is not None, "it is known by one of the two"
         return request_of("http", self.queue, identity, key, digest, is_guessable=False)
 
+    def _sequence_request_name(
+        self, request: Request, identity: Identity, received: ReceivedEnvelope, arrival: SequencedArrival
+    ) -> str:
+        """Return the name of a message in a sequence. Each attempt has another envelope around the same document."""
+        other = request.headers.get(_MESSAGE_HEADER)
+        if other is not None and _NODE_MESSAGE.fullmatch(other) is not None and received.document is not None:
+            digest = digest_of([received.document.text])  # in another sequence it is the same message
+            return request_of("node", self.queue, identity, other, digest, is_guessable=True)
+        header = arrival.header
+        return f"wsrm:{self.queue}:{quote(arrival.owner.peer, safe='')}:{header.identifier}/{header.message_number}"
+
     async def _store_and_answer(
         self,
         request: Request,
@@ -287,12 +332,11 @@ class IncomingGateway:
         body: bytes,
         reservation: Reservation,
     ) -> HttpAnswer:
-        headers = request.headers
-        transport = dict(parsed.properties)
-        transport["demaq:sender"] = identity.name or address_of(request)
-        kind = headers.get("content-type")
-        if kind is not None and kind.isprintable():
-            transport["demaq:contentType"] = kind
+        headers, received = request.headers, parsed.received
+        arrival = self._soap.find_arrival(received, _peer(received, identity)) if received is not None else None
+        if received is not None and arrival is not None:
+            name = self._sequence_request_name(request, identity, received, arrival)
+        transport = self._make_transport(request, identity, parsed)
         properties = {}
         said = headers.get(_SENDER_HEADER)
         if said is not None and said.isprintable():
@@ -302,36 +346,56 @@ class IncomingGateway:
         if self._may_answer:
             connection = connection_name(self.queue, name)
             transport["demaq:connection"] = connection
+            if received is not None and not self._soap.wants_answer_here(received):
+                transport[ANSWER_TO] = encode_destination(self.queue, received)
         reply = self._connections.open(connection, self.queue, self._check_of(parsed)) if waits else None
         try:
             receipt = await self._intake.receive(
                 self.queue,
-                body,
+                self._conceal(body) if received is not None else body,
                 transport=transport,
                 properties=properties,
                 request=name,
                 document=parsed.document,
                 hops=hops_of(headers.get(_HOPS_HEADER)),
+                arrival=arrival,
+                replay_keys=received.replay_keys if received is not None else None,
             )
             parsed.document.forget_tree()  # the sender may wait for long
             reservation.keep(len(body))
-            if reply is None:
-                return self._respond_accepted(parsed, receipt)
+            if received is not None and receipt.error is not None:
+                return await self._soap.respond_refusal(received, receipt.error, receipt.sequence)
+            is_refused = receipt.sequence is not None and receipt.sequence.fault is not None
+            if reply is None or is_refused:
+                return await self._respond_accepted(parsed, receipt)
             if not receipt.is_new and name is not None:
                 known = await self._intake.read_answer(connection)
                 if known is not None:
                     answered = Reply(body=known.body, is_error=known.status >= 500)
-                    return self._respond_reply(parsed, answered, receipt)
+                    return await self._respond_reply(parsed, answered, receipt)
             seconds = wait_seconds(headers, self._settings.reply_seconds_max)
             found = await _wait_for_reply(reply, request, seconds)
-            return self._respond_late(parsed, receipt) if found is None else self._respond_reply(parsed, found, receipt)
+            if found is None:
+                return await self._respond_late(parsed, receipt)
+            return await self._respond_reply(parsed, found, receipt)
         finally:
             if reply is not None:
                 self._connections.leave(connection, reply)
 
+    def _make_transport(self, request: Request, identity: Identity, parsed: ParsedRequest) -> dict[str, str]:
+        """Return the properties of how a message came here."""
+        transport = dict(parsed.properties)
+        verified = parsed.received.sender if parsed.received is not None else None
+        transport["demaq:sender"] = verified or identity.name or address_of(request)
+        kind = request.headers.get("content-type")
+        if kind is not None and kind.isprintable():
+            transport["demaq:contentType"] = kind
+        return transport
+
     def _check_of(self, parsed: ParsedRequest) -> Callable[[str], None]:
         """Return what an answer to a request must be."""
-        interface, operation = self._interface, parsed.operation
+        interface = self._interface
+        operation = parsed.received.operation if parsed.received is not None else None
         if interface is None or operation is None:
             return lambda body: None
         return lambda body: interface.check_answer(Document(body).tree, operation)
@@ -340,37 +404,51 @@ class IncomingGateway:
         """Return whether the sender is to wait for an answer: there can be one, and the sender does not decline it."""
         if not self._may_answer or prefers_no_answer(headers):
             return False
-        return parsed.operation is None or not parsed.operation.is_one_way
+        received = parsed.received
+        if received is None:
+            return True
+        is_one_way = received.operation is not None and received.operation.is_one_way
+        return not is_one_way and self._soap.wants_answer_here(received)
 
     # answers
 
-    def _respond_accepted(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
-        answer = make_accepted(receipt.message)
-        if parsed.version is None:
-            return answer
-        return HttpAnswer(status=202, headers=answer.headers)
+    async def _respond_accepted(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+        if parsed.received is None:
+            assert receipt.message is not None, "only a message in a sequence may be held back"
+            return make_accepted(receipt.message)
+        return _with_id(await self._soap.respond_accepted(parsed.received, receipt.sequence), receipt)
 
-    def _respond_late(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
-        if self._settings.late == "accepted":
-            return self._respond_accepted(parsed, receipt)
+    async def _respond_late(self, parsed: ParsedRequest, receipt: Receipt) -> HttpAnswer:
+        is_acknowledged = receipt.sequence is not None
+        if self._settings.late == "accepted" or is_acknowledged:  # in a sequence, the sender asks again
+            return await self._respond_accepted(parsed, receipt)
         reason = Refusal(504, "the application has not answered in time", {ID_HEADER: str(receipt.message)})
-        return _respond_plain(reason, "timeout") if parsed.version is None else _respond_refused(parsed.version, reason)
+        if parsed.received is None:
+            return _respond_plain(reason, "timeout")
+        late = SoapRefusal(SERVER, reason.reason, kind="timeout", version=parsed.received.version)
+        return _with_id(await self._soap.respond_refusal(parsed.received, late), receipt)
 
-    def _respond_reply(self, parsed: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
-        headers = {ID_HEADER: str(receipt.message)}
-        version = parsed.version
+    async def _respond_reply(self, parsed: ParsedRequest, reply: Reply, receipt: Receipt) -> HttpAnswer:
+        if parsed.received is not None:
+            return _with_id(await self._soap.respond_reply(parsed.received, reply, receipt.sequence), receipt)
+        status = 500 if reply.is_error else 200
+        return _with_id(HttpAnswer(status=status, body=reply.body.encode(), content_type=XML), receipt)
+
+    async def _respond_error(
+        self,
+        error: MessageError,
+        received: ReceivedEnvelope | None,
+        came_as: str | None,
+        outcome: SequenceOutcome | None = None,
+    ) -> HttpAnswer:
+        """Return the response to a message that was refused: a fault if it came, or should have come, by SOAP."""
+        if received is not None:
+            return await self._soap.respond_refusal(received, error, outcome)
+        version = came_as or (SOAP_1_1 if isinstance(error, SoapRefusal) else None)
         if version is None:
-            return HttpAnswer(
-                status=500 if reply.is_error else 200, body=reply.body.encode(), content_type=XML, headers=headers
-            )
-        blocks: tuple[str, ...] = ()
-        if parsed.addressing is not None:
-            blocks = make_answer_headers(parsed.addressing, message_id=f"urn:demaq:{receipt.message}:answer")
-        if reply.is_error:
-            data = write_fault(version, "Server", _error_text(reply.body), reply.body, blocks)
-            return HttpAnswer(status=500, body=data, content_type=content_type(version), headers=headers)
-        answer = make_answer(parsed.operation, reply.body, version, blocks)
-        return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type, headers=headers)
+            return respond_to_error(error)
+        fault = make_fault_answer(version, error)
+        return HttpAnswer(status=fault.status, body=fault.data, content_type=fault.content_type)
 
     def _find_soap_version(self, headers: Mapping[str, str]) -> str | None:
         """Return the version of SOAP that a request says it is in.
@@ -394,17 +472,19 @@ def _respond_refused(version: str | None, error: Refusal) -> HttpAnswer:
     return HttpAnswer(status=status, body=data, content_type=content_type(version), headers=error.headers)
 
 
-def _wrap_in_fault(answer: SoapAnswer) -> HttpAnswer:
-    return HttpAnswer(status=answer.status, body=answer.data, content_type=answer.content_type)
+def _peer(received: ReceivedEnvelope, identity: Identity) -> str:
+    """Return who a sender is, as far as that was proved."""
+    return received.sender or identity.name or ""
+
+
+def _with_id(answer: HttpAnswer, receipt: Receipt) -> HttpAnswer:
+    if receipt.message is None:
+        return answer
+    return replace(answer, headers={**answer.headers, ID_HEADER: str(receipt.message)})
 
 
 def _respond_plain(error: Refusal, kind: str = "refused") -> HttpAnswer:
     return make_refusal(error.status, kind, error.reason, error.headers)
-
-
-def _error_text(body: str) -> str:
-    description = parse_document(body).tree.findtext("description")
-    return description or "the request could not be processed"
 
 
 async def _run_in_thread(is_large: bool, act: Callable[[], T]) -> T:

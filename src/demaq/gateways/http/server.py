@@ -45,8 +45,10 @@ class HttpServer:
         listener: socket.socket,
         tls: ssl.SSLContext | None,
         requests: ResultCounts,
+        posted_pages: Mapping[str, Page] | None = None,
     ) -> None:
-        """`gateways` and `pages` are by path; `requests` counts those for gateways."""
+        """Gateways and pages are by path; `posted_pages` are sent to. `requests` counts those for gateways."""
+        self._posted_pages = posted_pages or {}
         self._gateways = gateways
         self._pages = pages
         self._listener = listener
@@ -86,7 +88,7 @@ class HttpServer:
         try:
             if gateway is not None:
                 answer = await gateway.answer(request)
-            elif path in self._pages:
+            elif path in self._pages or path in self._posted_pages:
                 answer = await self._page(request, path)
             else:
                 answer = make_refusal(404, "refused", "no gateway listens at this path")
@@ -102,6 +104,10 @@ class HttpServer:
         await _send(answer, request, body, send)
 
     async def _page(self, request: Request, path: str) -> HttpAnswer:
+        if path in self._posted_pages:
+            if request.method != "POST":
+                raise Refusal(405, "envelopes are sent here with POST", {"Allow": "POST"})
+            return await self._posted_pages[path](request)
         if request.method not in ("GET", "HEAD"):
             raise Refusal(405, "this page is read with GET", {"Allow": "GET, HEAD"})
         return await self._pages[path](request)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from demaq.compiler.plan import Plan
+from demaq.gateways.answer_destination import AnswerDestination, decode_destination
 from demaq.gateways.answer_queues import find_answer_queues, own_address, port_of
 from demaq.gateways.connections import KEYED, Connections
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
 from demaq.language.endpoints import Destination, parse_destination
 from demaq.soap import Interface
+from demaq.soap.addressing.answer_routes import ToEndpoint, route_answer
 from demaq.store.protocol import StoredMessage, ToSend
+from demaq.system_properties import ANSWER_TO
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class DestinationResolver:
     def __init__(self, plan: Plan, interfaces: dict[str, Interface], connections: Connections) -> None:
         self._program = plan.program
         self._connections = connections
+        self._interfaces = interfaces
         self._own = {
             queue.name: own_address(queue, interfaces.get(queue.name))
             for queue in plan.program.queues.values()
@@ -48,7 +52,12 @@ class DestinationResolver:
             return _destination(named.text)
         connection = message.properties.get("demaq:connection") if message.queue in self._answering else None
         own = self._own[message.queue]
-        if connection is not None:
+        elsewhere = message.properties.get(ANSWER_TO) if connection is not None else None
+        if elsewhere is not None:
+            answered = decode_destination(elsewhere.text, self._interfaces)
+            if own is None or self._is_same_port(message.queue, answered.queue):
+                return _answer_destination(answered)
+        elif connection is not None:
             came_through = self._connections.queue_of(connection.text)
             if came_through is not None and (own is None or self._is_same_port(message.queue, came_through)):
                 return Answering(connection.text)
@@ -65,7 +74,8 @@ class DestinationResolver:
         )
 
     def _is_same_port(self, outgoing: str, incoming: str) -> bool:
-        port, other = port_of(self._program.queues[outgoing]), self._program.queues[incoming].gateway
+        known = self._program.queues.get(incoming)
+        port, other = port_of(self._program.queues[outgoing]), known.gateway if known is not None else None
         return port is not None and other is not None and port == (other.interface, other.port)
 
 
@@ -74,3 +84,15 @@ def _destination(address: str) -> Destination | DeliveryFailed:
         return parse_destination(address)
     except ValueError as reason:
         return DeliveryFailed(kind="routing", reason=str(reason), again=False)
+
+
+def _answer_destination(answered: AnswerDestination) -> Destination:
+    """Return where an answer goes that is not wanted on its connection: to ReplyTo, by whose server it is sent."""
+    route = route_answer(answered.received.addressing)
+    if not isinstance(route, ToEndpoint):
+        return Destination("answer", "", "")
+    try:
+        peer = parse_destination(route.endpoint.address).peer
+    except ValueError:
+        peer = ""
+    return Destination("answer", route.endpoint.address, peer)

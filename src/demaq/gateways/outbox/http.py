@@ -1,36 +1,56 @@
-"""Send messages over HTTP, plain or in SOAP envelopes, and read the responses."""
+"""Send messages over HTTP, as plain documents, or in the envelopes that a `SoapSender` makes."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from demaq.documents import Document, parse_document
+from demaq.documents import parse_document
 from demaq.errors import MessageError
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
 from demaq.gateways.http.request_body import text_of
 from demaq.gateways.http.responses import Refusal
+from demaq.gateways.outbox.answer_replays import AnswerReplays
 from demaq.gateways.outbox.content_coding import NotUnpacked, TooLarge, unpack
-from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed, refuse_recipient
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed, DeliveryResult, refuse_recipient
 from demaq.gateways.outbox.guarded_network import GuardedNetwork, Network, NotAllowed
 from demaq.gateways.outbox.http_client import HttpClient
 from demaq.gateways.outbox.http_connection import HttpResponse
-from demaq.gateways.outbox.http_results import judge_error, judge_fault, judge_refusal, judge_unusable
+from demaq.gateways.outbox.http_results import judge_error, judge_refusal, judge_unusable
 from demaq.gateways.outbox.http_url import HttpUrl, parse_url
+from demaq.gateways.outbox.message_ids import identify_message
+from demaq.gateways.outbox.soap_client import ClientPolicy, RequestComposer, RequestSecurity
+from demaq.gateways.outbox.soap_sender import PARSE_INLINE_BYTES_MAX, SoapAttempt, SoapSender, UnreadableResponse
+from demaq.gateways.reliability.outbound_channels import OutboundChannels
+from demaq.gateways.reliability.outbound_lifecycle import ReliableGateway
 from demaq.gateways.settings import OutgoingSettings
 from demaq.language.endpoints import Destination
-from demaq.soap import Fault, Interface, SoapRequest, detect_version, make_request, read_fault, read_response
+from demaq.soap import Interface
+from demaq.soap.policy import GatewayPolicy
 from demaq.store.epochs import Epochs
 from demaq.store.protocol import StoredMessage
 
 ANSWER_BYTES_MAX = 64_000_000
-PARSE_INLINE_BYTES_MAX = 32 * 1024
-"""A larger response is read in a thread, so that the event loop does not wait for it."""
 ANSWERED_LATER = 202
 """The server has taken the message and answers it some other way, if at all."""
 XML = "application/xml; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoapExtensions:
+    """What gateways use besides SOAP itself, each by its name."""
+
+    policies: Mapping[str, GatewayPolicy] = field(default_factory=dict)
+    security: Mapping[str, RequestSecurity] = field(default_factory=dict)
+    """Of those whose policy has WS-Security."""
+    settings: Callable[[str], OutgoingSettings] = lambda queue: OutgoingSettings()
+    channels: OutboundChannels | None = None
+    """For WS-ReliableMessaging."""
+    replays: AnswerReplays | None = None
+    """For WS-Security."""
 
 
 class HttpSender:
@@ -42,57 +62,77 @@ class HttpSender:
         interfaces: Mapping[str, Interface],
         own_addresses: Mapping[str, str | None],
         wants_reply: Mapping[str, bool],
+        extensions: SoapExtensions | None = None,
     ) -> None:
         """`epochs` names messages for others; the rest says, by gateway, how it speaks and what it expects."""
         self._epochs = epochs
-        self._interfaces = interfaces
         self._own_addresses = own_addresses
         self._wants_reply = wants_reply
         self._clients: dict[tuple[str, str | None], HttpClient] = {}
         """By gateway, and by scheme where it is for recipients that messages name."""
         self._contexts: dict[tuple[str, str | None], asyncio.Future[ssl.SSLContext]] = {}
         """What clients are being made of."""
+        self.soap_senders = {
+            queue: self._make_soap_sender(queue, interface, extensions or SoapExtensions())
+            for queue, interface in interfaces.items()
+            if queue in own_addresses
+        }
+        """Of the gateways that speak SOAP."""
 
-    async def send(
-        self, message: StoredMessage, to: Destination, settings: OutgoingSettings
-    ) -> Delivered | DeliveryFailed:
+    async def send(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> DeliveryResult:
         queue = message.queue
         headers = self._headers(message, to, settings)
-        soap: SoapRequest | None = None
-        interface = self._interfaces.get(queue)
-        data = message.body.encode("utf-8")
-        if interface is not None:
-            try:
-                soap = make_request(interface, message.body)
-                interface.check_input(Document(message.body).tree, soap.operation)
-            except MessageError as error:
-                return DeliveryFailed(kind=error.kind, reason=error.message, again=False)
-            data = soap.data
-            headers.update({"Content-Type": soap.content_type, **soap.headers})
+        sender = self.soap_senders.get(queue)
+        if sender is not None:
+            return await sender.send(message, SoapAttempt(address=to.address, settings=settings, headers=headers))
+        got = await self.transfer(queue, to.address, message.body.encode("utf-8"), headers, settings)
+        if isinstance(got, DeliveryFailed):
+            return got
+        if isinstance(got, UnreadableResponse):
+            return self._judge_by_status(queue, got)
+        if len(got.body) > PARSE_INLINE_BYTES_MAX:
+            return await asyncio.to_thread(self._read, queue, got)
+        return self._read(queue, got)
+
+    async def transfer(
+        self, queue: str, address: str, data: bytes, headers: Mapping[str, str], settings: OutgoingSettings
+    ) -> HttpResponse | UnreadableResponse | DeliveryFailed:
+        """Send a body for a gateway, and return the response to it. Never raises."""
         try:
             async with asyncio.timeout(settings.timeout_seconds):  # for all of it: a response may come in drops
-                response = await self._post(queue, to.address, data, headers, settings)
+                return await self._post(queue, address, data, dict(headers), settings)
         except NotAllowed as error:
             return refuse_recipient(queue, str(error))
-        except _UnusableResponse as error:
-            return self._judge_by_status(queue, error, interface, soap)
         except Exception as error:
             return judge_error(error)
-        if len(response.body) > PARSE_INLINE_BYTES_MAX:
-            return await asyncio.to_thread(self._read, queue, response, interface, soap)
-        return self._read(queue, response, interface, soap)
 
     async def close(self) -> None:
         for client in self._clients.values():
             await client.close()
 
+    def _make_soap_sender(self, queue: str, interface: Interface, extensions: SoapExtensions) -> SoapSender:
+        client = ClientPolicy(
+            interface=interface,
+            policy=extensions.policies.get(queue, GatewayPolicy()),
+            security=extensions.security.get(queue),
+            answer_address=extensions.settings(queue).answer_address,
+        )
+        composer = RequestComposer(client, partial(identify_message, self._epochs))
+        sender = SoapSender(queue, client, composer, self.transfer, extensions.replays, extensions.channels)
+        if extensions.channels is not None and client.reliability is not None:
+
+            def make_attempt(address: str) -> SoapAttempt:
+                settings = extensions.settings(queue)
+                headers = self._common_headers(queue, address, settings)
+                return SoapAttempt(address=address, settings=settings, headers=headers)
+
+            extensions.channels.add_gateway(ReliableGateway(sender=sender, make_attempt=make_attempt))
+        return sender
+
     def _headers(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> dict[str, str]:
         name = self._epochs.message_name(message.seq)
         headers = {
-            "User-Agent": "demaq",
-            "Accept": "application/soap+xml, application/xml, text/xml",
-            "Accept-Encoding": "gzip",
-            "Content-Type": XML,
+            **self._common_headers(message.queue, to.address, settings),
             MESSAGE_HEADER: name,
             "Idempotency-Key": name,
             HOPS_HEADER: str(message.hops + 1),
@@ -100,26 +140,34 @@ class HttpSender:
         sender = message.properties.get("Sender")
         if sender is not None and sender.text.isascii() and sender.text.isprintable():
             headers[SENDER_HEADER] = sender.text
-        authorization = settings.authorization(to.address, self._own_addresses.get(message.queue))
-        if authorization is not None:
-            headers["Authorization"] = authorization
         return headers
+
+    def _common_headers(self, queue: str, address: str, settings: OutgoingSettings) -> dict[str, str]:
+        """Return the headers of all requests, also of those that are about sequences."""
+        headers = {
+            "User-Agent": "demaq",
+            "Accept": "application/soap+xml, application/xml, text/xml",
+            "Accept-Encoding": "gzip",
+            "Content-Type": XML,
+        }
+        authorization = settings.authorization(address, self._own_addresses.get(queue))
+        return headers if authorization is None else {**headers, "Authorization": authorization}
 
     async def _post(
         self, queue: str, address: str, data: bytes, headers: dict[str, str], settings: OutgoingSettings
-    ) -> HttpResponse:
+    ) -> HttpResponse | UnreadableResponse:
         url = parse_url(address)
         client = await self._client(queue, url, settings)
         response = await client.post(url, headers, data, ANSWER_BYTES_MAX)
         if response.is_cut:
-            raise _UnusableResponse(response, TooLarge(ANSWER_BYTES_MAX))
+            return _make_unreadable(response, TooLarge(ANSWER_BYTES_MAX))
         coding = response.headers.get("content-encoding", "")
         if not coding or not response.body:
             return response
         try:
             return replace(response, body=await asyncio.to_thread(unpack, response.body, coding, ANSWER_BYTES_MAX))
         except NotUnpacked as error:
-            raise _UnusableResponse(response, error) from None
+            return _make_unreadable(response, error)
 
     async def _client(self, queue: str, url: HttpUrl, settings: OutgoingSettings) -> HttpClient:
         """Return one that connects to the gateway's own server, or to those whom messages may name."""
@@ -143,71 +191,36 @@ class HttpSender:
             if making.done() and self._contexts.get(name) is making:
                 del self._contexts[name]  # where it failed, the next message tries again
 
-    def _judge_by_status(
-        self, queue: str, error: _UnusableResponse, interface: Interface | None, soap: SoapRequest | None
-    ) -> Delivered | DeliveryFailed:
+    def _judge_by_status(self, queue: str, unreadable: UnreadableResponse) -> Delivered | DeliveryFailed:
         """Return what a response means whose body cannot be read: its status alone says whether the message arrived.
 
         If it did, it is not sent again: the other side would only process it once more.
         """
-        response = error.response
+        response = unreadable.response
         if not response.is_success:
             return judge_refusal(response)
-        if not self._expects_reply(queue, response.status, interface, soap):
+        if not self._expects_reply(queue, response.status):
             return Delivered(status=response.status_text)
-        return judge_unusable(error.kind, str(error), response)
+        return judge_unusable(unreadable.kind, unreadable.reason, response)
 
-    def _expects_reply(self, queue: str, status: int, interface: Interface | None, soap: SoapRequest | None) -> bool:
-        if interface is not None and soap is not None:
-            return not soap.operation.is_one_way
+    def _expects_reply(self, queue: str, status: int) -> bool:
         return self._wants_reply.get(queue, False) and status != ANSWERED_LATER
 
-    def _read(
-        self, queue: str, response: HttpResponse, interface: Interface | None, soap: SoapRequest | None
-    ) -> Delivered | DeliveryFailed:
-        status, said = response.status, response.status_text
-        content_type = response.headers.get("content-type")
-        if interface is not None and soap is not None:
-            fault = _find_fault(response)
-            if fault is not None:
-                return judge_fault(fault, response)
+    def _read(self, queue: str, response: HttpResponse) -> Delivered | DeliveryFailed:
+        """Return what the response to a plain document means."""
         if not response.is_success:
             return judge_refusal(response)
-        if not self._expects_reply(queue, status, interface, soap):
-            return Delivered(status=said)
-        if interface is not None and soap is not None:
-            try:
-                reply = read_response(interface, soap.operation, status, content_type, response.body)
-            except MessageError as error:
-                return judge_unusable(error.kind, error.message, response)
-            if isinstance(reply, Fault):
-                return judge_fault(reply, response)
-            return Delivered(status=said, reply=reply)
-        if not response.body.strip():
-            return Delivered(status=said)
+        if not self._expects_reply(queue, response.status) or not response.body.strip():
+            return Delivered(status=response.status_text)
         try:
-            return Delivered(status=said, reply=parse_document(text_of(response.body, content_type)).text)
+            reply = parse_document(text_of(response.body, response.headers.get("content-type"))).text
         except MessageError as error:
             return judge_unusable(error.kind, error.message, response)
         except Refusal as error:  # its content type names an encoding that it is not in
             return judge_unusable("notWellFormed", error.reason, response)
+        return Delivered(status=response.status_text, reply=reply)
 
 
-class _UnusableResponse(Exception):
-    """A server has answered, and the body of its response cannot be read."""
-
-    def __init__(self, response: HttpResponse, error: NotUnpacked) -> None:
-        super().__init__(str(error))
-        self.response = replace(response, body=b"")
-        self.kind = "refused" if isinstance(error, TooLarge) else "notWellFormed"
-
-
-def _find_fault(response: HttpResponse) -> Fault | None:
-    """Return the SOAP fault that a response is, whatever its status; None if it is none that can be read."""
-    if not response.body.strip():
-        return None
-    try:
-        tree = parse_document(response.body).tree
-        return read_fault(tree) if detect_version(tree) is not None else None
-    except MessageError:
-        return None
+def _make_unreadable(response: HttpResponse, error: NotUnpacked) -> UnreadableResponse:
+    kind = "refused" if isinstance(error, TooLarge) else "notWellFormed"
+    return UnreadableResponse(response=replace(response, body=b""), kind=kind, reason=str(error))

@@ -23,11 +23,13 @@ from demaq.errors import AlreadyProcessed, MessageError, OperatorError
 from demaq.gateways.connections import KEYED, Connections, Reply
 from demaq.gateways.counters import ResultCounts
 from demaq.gateways.http.responses import refusal_text
-from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed
+from demaq.gateways.outbox.delivery_results import Awaiting, Delivered, DeliveryFailed, DeliveryResult
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
+from demaq.gateways.outbox.outcome_store import OutcomeNote, OutcomeStore
 from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
 from demaq.gateways.outbox.peers import Peer, pause_seconds
 from demaq.gateways.outbox.waiting import Due
+from demaq.gateways.reliability.outbound_channels import OutboundChannels
 from demaq.gateways.settings import OutgoingSettings, Settings
 from demaq.language.endpoints import Destination
 from demaq.masking import mask_address
@@ -57,9 +59,7 @@ _log = logging.getLogger("demaq.outbox")
 class Sender(Protocol):
     """One way to send a message. Never raises."""
 
-    async def send(
-        self, message: StoredMessage, to: Destination, settings: OutgoingSettings
-    ) -> Delivered | DeliveryFailed: ...
+    async def send(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> DeliveryResult: ...
 
 
 class _Try(NamedTuple):
@@ -73,8 +73,9 @@ class _Try(NamedTuple):
     seconds: float
     to: Destination | Answering | DeliveryFailed
 
-    def attempt(self, result: Delivered | DeliveryFailed, outcome: Literal["sent", "again", "failed"]) -> Attempt:
+    def attempt(self, result: DeliveryResult, outcome: Literal["sent", "again", "failed"]) -> Attempt:
         failed = result if isinstance(result, DeliveryFailed) else None
+        reason = result.reason if not isinstance(result, Delivered) else None
         return Attempt(
             message=self.message,
             queue=self.queue,
@@ -85,7 +86,7 @@ class _Try(NamedTuple):
             result=outcome,
             status=result.status,
             kind=failed.kind if failed is not None else None,
-            reason=failed.reason if failed is not None else None,
+            reason=reason,
         )
 
 
@@ -102,10 +103,12 @@ class Outbox:
         left_out: frozenset[str] = frozenset(),
         wrote: Callable[[], None] = lambda: None,
         outages: OutageLog | None = None,
+        channels: OutboundChannels | None = None,
     ) -> None:
         """`senders` are by kind of destination; `wrote` is called when there may be something to process.
 
         Messages of gateways that are `left_out` stay where they are. Faults of the store are noted in `outages`.
+        `channels` are needed if a gateway has WS-ReliableMessaging or WS-Security.
         """
         self._engine = engine
         self._store = engine.store
@@ -115,8 +118,9 @@ class Outbox:
         self._wrote = wrote
         self._outages = outages or OutageLog(_log)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
-        self._texts = AsyncBatcher(self._read, self._thread)
-        self._notes = AsyncBatcher(self._write, self._thread)
+        self._outcomes = OutcomeStore(engine, channels.journal if channels is not None else None)
+        self._texts = AsyncBatcher(self._outcomes.read, self._thread)
+        self._notes = AsyncBatcher(self._outcomes.write, self._thread)
         self._gateways = {
             queue.name: OutgoingGateway(queue.name, settings.outgoing(queue.name), addressing, engine.store)
             for queue in engine.program.queues.values()
@@ -127,6 +131,13 @@ class Outbox:
         self._characters = 0
         self._answering: set[str] = set()
         """Connections whose answers are being stored."""
+        self._channels = channels
+        if channels is not None:
+            channels.writer.hear_acknowledged = self._hear_acknowledged
+        self._unacknowledged: dict[int, str] = {}
+        """Messages that wait for their acknowledgements alone, with their gateways."""
+        self._claims: dict[str, int] = {}
+        """Connections whose answers go to other addresses, with the messages that answer."""
         self._work = asyncio.Event()
         self._stopping = False
         self.results = ResultCounts()
@@ -144,6 +155,16 @@ class Outbox:
 
     async def run(self) -> None:
         """Send until `stop` is called."""
+        ending = asyncio.create_task(self._channels.run()) if self._channels is not None else None
+        try:
+            await self._run()
+        finally:
+            if ending is not None:
+                if not self._stopping:
+                    ending.cancel()
+                await asyncio.gather(ending, return_exceptions=True)
+
+    async def _run(self) -> None:
         faults = 0
         while not self._stopping:
             self._work.clear()
@@ -164,7 +185,11 @@ class Outbox:
                 continue
 
     async def stop(self, seconds: float) -> None:
-        """Wait this long for attempts under way; those not stored by then are sent again by the next run."""
+        """Wait this long for attempts under way; those not stored by then are sent again by the next run.
+
+        In the rest of the time sequences end that have no messages any more.
+        """
+        until = time.monotonic() + seconds
         self._stopping = True
         self._work.set()
         if self._in_flight:
@@ -173,10 +198,45 @@ class Outbox:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        if self._channels is not None:
+            await self._channels.finish(max(until - time.monotonic(), 0.0))
 
     def close(self) -> None:
         """Release the thread, after the end of `run`."""
         self._thread.shutdown()
+        if self._channels is not None:
+            self._channels.close()
+
+    async def conclude(self, message: StoredMessage, result: Delivered | DeliveryFailed, destination: str) -> bool:
+        """Store what became of a message whose answer came by itself. Raises OperatorError.
+
+        Return False if nothing was stored, because that was known before.
+        """
+        loop = asyncio.get_running_loop()
+        unsent = await loop.run_in_executor(self._thread, self._store.unsent, None, message.seq, 1)
+        if not unsent:
+            return False
+        failed = result if isinstance(result, DeliveryFailed) else None
+        attempt = Attempt(
+            message=message.seq,
+            queue=message.queue,
+            number=max(unsent[0].attempts, 1),
+            at=self._engine.clock(),
+            seconds=0.0,
+            destination=mask_address(destination),
+            result="failed" if failed is not None else "sent",
+            status=result.status,
+            kind=failed.kind if failed is not None else None,
+            reason=failed.reason if failed is not None else None,
+        )
+        ended = _make_ended(message, attempt, result)
+        self._outcomes.note_concluded(message.seq)
+        try:
+            await self._notes.submit(OutcomeNote(ended, result.facts))
+        except AlreadyProcessed:
+            return False
+        self._report(ended, 0.0)
+        return True
 
     # picking
 
@@ -207,9 +267,14 @@ class Outbox:
             self._unread += 1
             task = asyncio.create_task(self._send(gateway, due, to, peer))
         self._in_flight.add(task)
+        address = due.to.address if isinstance(due.to, Destination) else None
+        if self._channels is not None and address is not None:
+            self._channels.expect(gateway.queue, due.seq, address)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._in_flight.discard(task)
+            if self._channels is not None and address is not None:
+                self._channels.forget(gateway.queue, due.seq, address)
             gateway.done(due)
             self._work.set()
             if not task.cancelled() and task.exception() is not None:
@@ -224,7 +289,7 @@ class Outbox:
     ) -> None:
         """Make one attempt and store its result."""
         characters = 0
-        result: Delivered | DeliveryFailed | None = None
+        result: DeliveryResult | None = None
         try:
             try:
                 message = await self._read_text(due.seq)
@@ -235,6 +300,7 @@ class Outbox:
                 return  # its queue was given up meanwhile
             characters = len(message.body)
             self._characters += characters
+            self._unacknowledged.pop(due.seq, None)
             at = self._engine.clock()
             began = time.perf_counter()
             if isinstance(to, Destination):
@@ -258,6 +324,8 @@ class Outbox:
         faults = 0
         while True:
             try:
+                if self._channels is not None and isinstance(due.to, Destination):
+                    await self._channels.number(gateway.queue, due.seq, due.to.address)
                 await self._postpone(gateway, attempt, refusal)
             except OperatorError as fault:
                 faults += 1
@@ -276,8 +344,10 @@ class Outbox:
                 faults += 1
                 await self._pause(fault, faults)
 
-    async def _try_send(self, message: StoredMessage, to: Destination) -> Delivered | DeliveryFailed:
+    async def _try_send(self, message: StoredMessage, to: Destination) -> DeliveryResult:
         settings = self._settings.outgoing(message.queue)
+        if to.kind == "answer" and await self._is_answered(message):
+            return DeliveryFailed(kind="connectionClosed", reason="the request was answered before", again=False)
         try:
             return await self._senders[to.kind].send(message, to, settings)
         except Exception as error:  # a mistake of ours, which must not keep the message for ever
@@ -287,7 +357,7 @@ class Outbox:
     # noting
 
     async def _note_surely(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: DeliveryResult
     ) -> None:
         """Store the result of an attempt, and retry until it works: a fault here must not send the message again."""
         faults = 0
@@ -316,9 +386,14 @@ class Outbox:
         await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
 
     async def _note(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: Delivered | DeliveryFailed
+        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: DeliveryResult
     ) -> None:
         settings = self._settings.outgoing(message.queue)
+        if isinstance(result, Awaiting):
+            if not result.is_attempt or tried.number < settings.attempts:
+                await self._await(gateway, tried, result)
+                return
+            result = DeliveryFailed(kind="timeout", reason=result.reason, status=result.status, facts=result.facts)
         if isinstance(result, DeliveryFailed) and result.again and tried.number < settings.attempts:
             await self._postpone(gateway, tried.attempt(result, "again"), result)
             if isinstance(tried.to, Destination) and _is_about_other_side(result):
@@ -326,22 +401,30 @@ class Outbox:
                 not_before = None if asked is None else self._engine.clock() + timedelta(seconds=asked)
                 gateway.note_put_off(tried.to.peer, message.seq, tried.number, not_before)
             return
-        if isinstance(result, DeliveryFailed):
-            failure = (result.kind, _describe_failure(result, tried.number))
-            ended = Ended(
-                message=message,
-                attempt=tried.attempt(result, "failed"),
-                failure=failure,
-                status=result.status_code,
-                fault=result.fault,
-            )
-            await self._notes.submit(ended)
-        elif isinstance(tried.to, Answering):
+        if isinstance(result, Delivered) and isinstance(tried.to, Answering):
             ended = await self._answer(message, tried.attempt(result, "sent"), tried.to.connection)
         else:
-            ended = Ended(message=message, attempt=tried.attempt(result, "sent"), reply=result.reply)
-            await self._notes.submit(ended)
-        self.results.add(message.queue, ended.attempt.result, tried.seconds)
+            outcome: Literal["sent", "failed"] = "sent" if isinstance(result, Delivered) else "failed"
+            ended = _make_ended(message, tried.attempt(result, outcome), result)
+            if isinstance(tried.to, Destination) and tried.to.kind == "answer":
+                ended = self._end_answer(ended)
+            await self._notes.submit(OutcomeNote(ended, result.facts))
+        self._report(ended, tried.seconds)
+
+    def _end_answer(self, ended: Ended) -> Ended:
+        """Return the end of an answer to another address, by which a second answer is recognised."""
+        connection = ended.message.properties["demaq:connection"].text
+        if self._claims.get(connection) == ended.message.seq:
+            del self._claims[connection]
+        if ended.failure is not None:
+            return ended
+        status = 500 if ERROR_LEVEL in ended.message.properties else 200
+        body = ended.message.body
+        return replace(ended, answer=StoredAnswer(connection=connection, status=status, content_type=XML, body=body))
+
+    def _report(self, ended: Ended, seconds: float) -> None:
+        self._unacknowledged.pop(ended.message.seq, None)
+        self.results.add(ended.message.queue, ended.attempt.result, seconds)
         if ended.reply is not None or ended.failure is not None:
             self._wrote()  # there is a message about it
 
@@ -351,9 +434,58 @@ class Outbox:
             attempt.number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
         )
         due = self._engine.clock() + timedelta(seconds=pause)
-        await self._notes.submit(Postponed(message=attempt.message, due=due, attempt=attempt))
+        await self._notes.submit(
+            OutcomeNote(Postponed(message=attempt.message, due=due, attempt=attempt), result.facts)
+        )
         gateway.postponed(attempt.message, due)
         self.results.add(attempt.queue, "again", attempt.seconds)
+
+    async def _await(self, gateway: OutgoingGateway, tried: _Try, result: Awaiting) -> None:
+        """Let a message wait for its answer or acknowledgement, or for its turn."""
+        pause = result.seconds
+        if result.grows:
+            longest = max(self._settings.outgoing(tried.queue).retry_seconds_max, pause)
+            pause = pause_seconds(tried.number, pause, longest, None)
+        due = self._engine.clock() + timedelta(seconds=pause)
+        attempt = tried.attempt(result, "again") if result.is_attempt else None
+        if result.until_acknowledged:  # before it is stored: the acknowledgement may come meanwhile
+            self._unacknowledged[tried.message] = tried.queue
+        await self._notes.submit(OutcomeNote(Postponed(message=tried.message, due=due, attempt=attempt), result.facts))
+        gateway.postponed(tried.message, due)
+        if attempt is not None:
+            self.results.add(tried.queue, "again", attempt.seconds)
+        if result.until_acknowledged and self._channels is not None:
+            place = self._channels.journal.locate(tried.message)
+            if place is not None and place[1] in place[0].value.acknowledged:  # meanwhile
+                self._hear_acknowledged([tried.message])
+
+    def _hear_acknowledged(self, messages: Sequence[int]) -> None:
+        """Let messages be due that waited for nothing else: they are delivered."""
+        found = [message for message in messages if message in self._unacknowledged]
+        if found and not self._stopping:
+            task = asyncio.create_task(self._hasten(found))
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
+
+    async def _hasten(self, messages: Sequence[int]) -> None:
+        now = self._engine.clock()
+        try:
+            for message in messages:
+                await self._notes.submit(OutcomeNote(Postponed(message=message, due=now)))
+                queue = self._unacknowledged.pop(message, None)
+                if queue is not None:
+                    self._gateways[queue].postponed(message, now)
+        except OperatorError as fault:  # they keep their pauses
+            self._outages.note_failure(fault)
+        self._work.set()
+
+    async def _is_answered(self, message: StoredMessage) -> bool:
+        """Return whether another message answers the same request. The first one that is tried does."""
+        connection = message.properties["demaq:connection"].text
+        if self._claims.setdefault(connection, message.seq) != message.seq:
+            return True
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._store.answer, connection) is not None
 
     async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
         """Store the answer, then send it to the waiting connection. Return the result."""
@@ -370,7 +502,7 @@ class Outbox:
             failure = ("connectionClosed", "the request was answered before, or its sender does not wait any more")
             failed = replace(attempt, result="failed", kind=failure[0], reason=failure[1])
             ended = Ended(message=message, attempt=failed, failure=failure)
-            await self._notes.submit(ended)
+            await self._notes.submit(OutcomeNote(ended))
             return ended
         self._answering.add(connection)
         ended = Ended(message=message, attempt=attempt, answer=answer)
@@ -385,26 +517,23 @@ class Outbox:
                 answer = replace(answer, status=500, body=reply.body)
             ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
         try:
-            await self._notes.submit(ended)
+            await self._notes.submit(OutcomeNote(ended))
             self._connections.answer(connection, reply)
         finally:
             self._answering.discard(connection)
         return ended
 
-    # in the thread
 
-    def _read(self, numbers: Sequence[int]) -> list[StoredMessage | None]:
-        found = {message.seq: message for message in self._store.messages(numbers)}
-        return [found.get(number) for number in numbers]
-
-    def _write(self, notes: Sequence[Ended | Postponed]) -> list[None]:
-        ended = [note for note in notes if isinstance(note, Ended)]
-        postponed = [note for note in notes if isinstance(note, Postponed)]
-        if ended:
-            self._engine.deliver(ended)
-        if postponed:
-            self._store.postpone(postponed)  # does no harm where it is done twice
-        return [None] * len(notes)
+def _make_ended(message: StoredMessage, attempt: Attempt, result: Delivered | DeliveryFailed) -> Ended:
+    if isinstance(result, Delivered):
+        return Ended(message=message, attempt=attempt, reply=result.reply)
+    return Ended(
+        message=message,
+        attempt=attempt,
+        failure=(result.kind, _describe_failure(result, attempt.number)),
+        status=result.status_code,
+        fault=result.fault,
+    )
 
 
 def _is_about_other_side(result: DeliveryFailed) -> bool:

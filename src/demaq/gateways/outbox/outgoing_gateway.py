@@ -99,7 +99,14 @@ class OutgoingGateway:
         return True
 
     def read(self, clock: Callable[[], datetime]) -> Read:
-        """Return what is due, from the store. Called in a thread."""
+        """Return what is due, from the store. Called in a thread. Raises StoreError; then it is to be read again."""
+        try:
+            return self._read(clock)
+        except BaseException:
+            self.has_news = True  # otherwise it would be found when the store is asked for another reason
+            raise
+
+    def _read(self, clock: Callable[[], datetime]) -> Read:
         began = time.perf_counter()
         limit = min(READ_MAX, KNOWN_MAX - len(self._numbers))
         # The clock is read after the snapshot: all messages of the snapshot that were never tried are due then. A later

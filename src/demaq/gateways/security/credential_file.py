@@ -19,14 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demaq.errors import OperatorError
-from demaq.files import file_version, lock_file, read_private, write_private
+from demaq.files import lock_file, read_private, write_private
+from demaq.gateways.security.file_watch import FileWatch
 from demaq.gateways.security.passwords import is_password_hash
 from demaq.gateways.security.tokens import is_token_hash
 from demaq.suggestions import describe_unknown
 
 NAME_LENGTH_MAX = 64
-LOOK_EVERY_SECONDS = 1.0
-"""How often a node looks whether a file has changed: so long, at most, a removed token still works."""
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._@+-]{{0,{NAME_LENGTH_MAX - 1}}}", re.ASCII)
 
 _log = logging.getLogger(__name__)
@@ -115,11 +114,8 @@ class CredentialFile:
     def __init__(self, path: Path, kind: Kind, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._kind = kind
-        self._clock = clock
-        self._state = file_version(path)
-        entries = read_entries(path, kind)
-        self._looked = clock()
-        self._set(entries)
+        self._watch = FileWatch([path], clock)
+        self._set(read_entries(path, kind))
 
     def by_name(self, name: str) -> Entry | None:
         self._refresh()
@@ -134,14 +130,8 @@ class CredentialFile:
         return self.by_name(entry.name) == entry
 
     def _refresh(self) -> None:
-        now = self._clock()
-        if now - self._looked < LOOK_EVERY_SECONDS:
+        if not self._watch.has_changed():
             return
-        self._looked = now
-        state = file_version(self.path)
-        if state == self._state:
-            return
-        self._state = state
         try:
             entries, problems = _parse(read_private(self.path), self._kind)
         except OperatorError as error:

@@ -4,6 +4,7 @@ from demaq.gateways.settings.exposure import exposures
 from demaq.gateways.settings.settings import (
     IncomingSettings,
     MailSettings,
+    MessageSecuritySettings,
     OutgoingSettings,
     RelaySettings,
     Settings,
@@ -14,6 +15,7 @@ from demaq.gateways.settings.settings_file import read_settings
 __all__ = [
     "IncomingSettings",
     "MailSettings",
+    "MessageSecuritySettings",
     "OutgoingSettings",
     "RelaySettings",
     "Settings",

@@ -20,6 +20,32 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSecuritySettings:
+    """Keys, certificates and users of WS-Security for one gateway. What its policy does not need may be left out."""
+
+    key: Path | None = None
+    certificate: Path | None = None
+    """That of `key`. It signs, and others encrypt for it."""
+    key_password: Secret | None = None
+    old_keys: tuple[Path, ...] = ()
+    """Files with a former key and its certificate each, for which others may still encrypt."""
+    trusted: tuple[Path, ...] = ()
+    roots: tuple[Path, ...] = ()
+    """Authorities: what they have issued is trusted."""
+    known: tuple[Path, ...] = ()
+    """Certificates that are trusted if a root has issued them: intermediate ones, and those that messages refer to."""
+    partner: Path | None = None
+    """The certificate for which requests are encrypted."""
+    users: Path | None = None
+    """Who may send, with passwords."""
+    user: str | None = None
+    password: Secret | None = None
+    clock_skew_seconds: float = 300.0
+    lifetime_seconds: float = 300.0
+    """How long a message is valid after it was made: one that we send, and one that we accept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingSettings:
     """How one incoming gateway takes messages."""
 
@@ -39,6 +65,9 @@ class IncomingSettings:
     backlog_max: int = 1_000_000
     disk_free_bytes_min: int = 100 * MEGABYTE
     retry_after_seconds: float = 10.0
+    answer_recipients: Recipients = NO_RECIPIENTS
+    """To whom answers, faults and acknowledgements may go that senders do not want on their connection."""
+    security: MessageSecuritySettings = MessageSecuritySettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +91,32 @@ class OutgoingSettings:
     credentials_to: tuple[str, ...] = ()
     recipients: Recipients = NO_RECIPIENTS
     """Whom messages may name as recipients, besides the gateway's own endpoint and `credentials_to`."""
+    answer_address: str | None = None
+    """Where others reach this node with SOAP answers that are not responses. None: answers are responses."""
+    reply_seconds: float = 60.0
+    """How long such an answer may take before the message is sent again."""
+    sequence_idle_seconds: float = 60.0
+    """After so long without messages a sequence of WS-ReliableMessaging is terminated."""
+    security: MessageSecuritySettings = MessageSecuritySettings()
 
     def allowed(self) -> Recipients:
         """Return all whom messages of this gateway may name."""
         listed = Recipients.of(self.credentials_to)
         return Recipients(places=(*self.recipients.places, *listed.places), mails=self.recipients.mails)
 
-    def authorization(self, url: str, endpoint: str | None) -> str | None:
-        """Return the `Authorization` header for a request to this address, if it is to have one.
+    def is_trusted_with_credentials(self, url: str, endpoint: str | None) -> bool:
+        """Return whether a request to this address may have our password or token.
 
         Where a message goes may be said by the message. So credentials go to the gateway's own endpoint and to servers
         that the operator lists, and to no others.
         """
         origin = origin_of(url)
         trusted = [origin_of(address) for address in (endpoint, *self.credentials_to) if address is not None]
-        if origin is None or origin not in trusted:
+        return origin is not None and origin in trusted
+
+    def authorization(self, url: str, endpoint: str | None) -> str | None:
+        """Return the `Authorization` header for a request to this address, if it is to have one."""
+        if not self.is_trusted_with_credentials(url, endpoint):
             return None
         if self.token is not None:
             return f"Bearer {self.token.reveal()}"

@@ -7,7 +7,7 @@ the file is reported, without the text around it, which may be a secret.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,79 +19,26 @@ from demaq.gateways.security.tls import OwnCertificate
 from demaq.gateways.settings.settings import (
     IncomingSettings,
     MailSettings,
+    MessageSecuritySettings,
     OutgoingSettings,
     RelaySettings,
     Settings,
     Tls,
 )
+from demaq.gateways.settings.settings_keys import (
+    INCOMING_KEYS,
+    MAIL_KEYS,
+    NODE_KEYS,
+    OUTGOING_KEYS,
+    SECTIONS,
+    SECURITY_FIELDS,
+    TLS_KEYS,
+    TOGETHER,
+    Keys,
+)
 from demaq.gateways.settings.settings_reader import SettingsReader, is_secret
 from demaq.source import Source, SourceLocation
 from demaq.toml_values import parse_toml
-
-Kind = Callable[[SettingsReader, Value, str], Any]
-
-SECTIONS = ("node", "incoming", "outgoing", "mail", "tls")
-
-
-def one_of(*choices: str) -> Kind:
-    return lambda reader, value, what: reader.one_of(value, what, choices)
-
-
-# Key of the file -> the field it sets, and how it is read. The reference shows them in this order.
-Keys = Mapping[str, tuple[str, Kind]]
-INCOMING_KEYS: Keys = {
-    "auth": ("auth", SettingsReader.auth),
-    "users": ("users", SettingsReader.path),
-    "tokens": ("tokens", SettingsReader.path),
-    "certificates": ("certificates", SettingsReader.lines),
-    "body_max": ("body_bytes_max", SettingsReader.size_above_zero),
-    "body_time": ("body_seconds_max", SettingsReader.duration),
-    "reply_time": ("reply_seconds_max", SettingsReader.duration),
-    "late": ("late", one_of("accepted", "timeout")),
-    "backlog_max": ("backlog_max", SettingsReader.count),
-    "disk_free_min": ("disk_free_bytes_min", SettingsReader.size),
-    "retry_after": ("retry_after_seconds", SettingsReader.duration),
-}
-NODE_KEYS: Keys = {**INCOMING_KEYS, "metrics": ("metrics", one_of("authenticated", "open", "off"))}
-OUTGOING_KEYS: Keys = {
-    "connections": ("connections", SettingsReader.count),
-    "rate": ("rate_per_second", SettingsReader.rate),
-    "attempts": ("attempts", SettingsReader.count),
-    "retry_first": ("retry_first_seconds", SettingsReader.duration),
-    "retry_max": ("retry_seconds_max", SettingsReader.duration),
-    "timeout": ("timeout_seconds", SettingsReader.duration),
-    "breaker_failures": ("breaker_failures", SettingsReader.count),
-    "breaker_pause": ("breaker_pause_seconds", SettingsReader.duration),
-    "ca": ("ca", SettingsReader.path),
-    "ca_only": ("ca_only", SettingsReader.flag),
-    "certificate": ("certificate", SettingsReader.path),
-    "key": ("key", SettingsReader.path),
-    "key_password": ("key_password", SettingsReader.secret),
-    "user": ("user", SettingsReader.user),
-    "password": ("password", SettingsReader.secret),
-    "token": ("token", SettingsReader.secret),
-    "credentials_to": ("credentials_to", SettingsReader.origins),
-    "recipients": ("recipients", SettingsReader.recipients),
-}
-MAIL_KEYS: Keys = {
-    "relay": ("relay", SettingsReader.relay),
-    "starttls": ("starttls", one_of("never", "if offered", "required")),
-    "user": ("user", SettingsReader.user),
-    "password": ("password", SettingsReader.secret),
-    "ca": ("ca", SettingsReader.path),
-    "ca_only": ("ca_only", SettingsReader.flag),
-    "sender": ("sender", SettingsReader.mail_address),
-    "size_max": ("size_bytes_max", SettingsReader.size_above_zero),
-}
-TLS_KEYS: Keys = {
-    "certificate": ("certificate", SettingsReader.path),
-    "key": ("key", SettingsReader.path),
-    "key_password": ("key_password", SettingsReader.secret),
-    "client_ca": ("client_ca", SettingsReader.path),
-}
-
-TOGETHER = (("certificate", "key", "key_password"), ("user", "password", "token"))
-"""A gateway that says one of these inherits none of the others: half of them would be another one's."""
 
 
 def read_settings(
@@ -126,9 +73,12 @@ class _SettingsFile:
             tls=Tls(own=self._own_certificate("tls", tls), client_ca=tls.get("client_ca")),
             mail=self._mail(mail),
             **metrics,
-            incoming_default=replace(defaults, **node),
+            incoming_default=self._incoming("node", defaults, node),
             outgoing_default=self._outgoing("outgoing", all_outgoing),
-            incoming_by_queue={queue: replace(defaults, **{**node, **own}) for queue, own in own_incoming.items()},
+            incoming_by_queue={
+                queue: self._incoming(f"incoming.{queue}", defaults, _inherit(node, own))
+                for queue, own in own_incoming.items()
+            },
             outgoing_by_queue={
                 queue: self._outgoing(f"outgoing.{queue}", _inherit(all_outgoing, own))
                 for queue, own in own_outgoing.items()
@@ -207,13 +157,19 @@ class _SettingsFile:
 
     # --- what belongs together ---------------------------------------------------------------------------------------
 
+    def _incoming(self, section: str, defaults: IncomingSettings, values: Mapping[str, Any]) -> IncomingSettings:
+        rest = dict(values)
+        security = self._security(section, rest)
+        return replace(defaults, **rest, security=security)
+
     def _outgoing(self, section: str, values: Mapping[str, Any]) -> OutgoingSettings:
         rest = dict(values)
+        security = self._security(section, rest)
         own = self._own_certificate(section, rest)
         self._expect_user_with_password(section, rest)
         if "token" in rest and "user" in rest:
             self._fail(section, "token", "excludes user and password")
-        found = OutgoingSettings(**rest, own=own)
+        found = OutgoingSettings(**rest, own=own, security=security)
         if found.retry_first_seconds > found.retry_seconds_max:
             key = "retry_first" if "retry_first_seconds" in rest else "retry_max"
             self._fail(section, key, "is wrong: retry_first is longer than retry_max")
@@ -230,6 +186,20 @@ class _SettingsFile:
         if given and "certificate" not in given:
             self._fail(section, next(iter(given)), "needs a certificate, too")
         return OwnCertificate(**given) if given else None
+
+    def _security(self, section: str, values: dict[str, Any]) -> MessageSecuritySettings:
+        """Remove what is about WS-Security from the values, and return it."""
+        given = {key: values.pop(key) for key in SECURITY_FIELDS if key in values}
+        for key, needed in (
+            ("security_key", "security_certificate"),
+            ("security_certificate", "security_key"),
+            ("security_key_password", "security_key"),
+            ("security_old_keys", "security_key"),
+            ("security_password", "security_user"),
+        ):
+            if given.get(key) and needed not in given:
+                self._fail(section, key, f"needs a {needed}, too")
+        return MessageSecuritySettings(**{SECURITY_FIELDS[key]: value for key, value in given.items()})
 
     def _mail(self, values: Mapping[str, Any]) -> MailSettings:
         rest = {name: values[name] for name in ("sender", "size_bytes_max") if name in values}

@@ -17,6 +17,7 @@ from demaq.gateways.security.secrets import Secret
 from demaq.source import Source
 
 NO_AUTH = "none"
+DAY_SECONDS = 24 * 60 * 60
 _PERIODS = {"s": 1, "min": 60, "h": 3600}
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)/(s|min|h)", re.ASCII)
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
@@ -70,6 +71,12 @@ class SettingsReader(ConfigurationReader):
                 self.report(value.at, f'{what} must be a list of servers, such as ["https://bank.example.org"]')
         return found
 
+    def http_address(self, value: Value, what: str) -> str | None:
+        found = self.line(value, what)
+        if found is not None and (origin_of(found) is None or "@" in found or " " in found):
+            self.report(value.at, f"{what} must be an address such as https://node.example.org/soap-answers")
+        return found
+
     def recipients(self, value: Value, what: str) -> Recipients | None:
         try:
             return Recipients.of(self.lines(value, what) or ())
@@ -81,6 +88,17 @@ class SettingsReader(ConfigurationReader):
     def path(self, value: Value, what: str) -> Path | None:
         found = self.line(value, what)
         return None if found is None else self._folder / found
+
+    def paths(self, value: Value, what: str) -> tuple[Path, ...] | None:
+        found = self.lines(value, what)
+        return None if found is None else tuple([self._folder / item for item in found])
+
+    def duration_up_to_a_day(self, value: Value, what: str) -> float | None:
+        """Return a number of seconds, not 0 and at most those of a day."""
+        seconds = self.duration(value, what)
+        if seconds is not None and seconds > DAY_SECONDS:
+            self.report(value.at, f"{what} must not be longer than 1d")
+        return seconds
 
     def auth(self, value: Value, what: str) -> tuple[str, ...] | None:
         items = value.content if isinstance(value.content, list) else [value]

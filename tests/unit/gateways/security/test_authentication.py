@@ -26,7 +26,8 @@ from demaq.gateways.security.authentication import (
 )
 from demaq.gateways.security.authorization_header import credentials_in
 from demaq.gateways.security.client_certificates import PeerCertificate
-from demaq.gateways.security.credential_file import LOOK_EVERY_SECONDS, TOKENS, USERS, Entry, add_entry, remove_entry
+from demaq.gateways.security.credential_file import TOKENS, USERS, Entry, add_entry, remove_entry
+from demaq.gateways.security.file_watch import LOOK_EVERY_SECONDS
 from demaq.gateways.security.passwords import password_hash
 from demaq.gateways.security.throttle import FREE_FAILURES
 from demaq.gateways.security.tokens import token_hash

@@ -12,7 +12,6 @@ import pytest
 
 from demaq.errors import OperatorError
 from demaq.gateways.security.credential_file import (
-    LOOK_EVERY_SECONDS,
     TOKENS,
     USERS,
     CredentialFile,
@@ -21,6 +20,7 @@ from demaq.gateways.security.credential_file import (
     read_entries,
     remove_entry,
 )
+from demaq.gateways.security.file_watch import LOOK_EVERY_SECONDS
 from demaq.gateways.security.tokens import token_hash
 from tests.support.gateways.security.clock import HandClock
 
