@@ -15,6 +15,7 @@ from demaq_bench import (
     message_sizes,
     retained,
     rules_per_queue,
+    soap_load,
     throughput,
 )
 from demaq_bench.drawing import Bar, Line, Part, bars_panel, lines_panel, page, stacks_panel
@@ -222,6 +223,29 @@ def _gateway_speeds(figures: Sequence[Figure]) -> str | None:
     return bars_panel("Requests accepted in a second", f"{most} connections", bars) if bars else None
 
 
+def _soap_costs(figures: Sequence[Figure]) -> str | None:
+    colours = dict(
+        zip([protocol.name for protocol in soap_load.PROTOCOLS], (GREY, BLUE, ORANGE, GREEN, PURPLE), strict=True)
+    )
+    costs = _of(figures, soap_load.GROUP, soap_load.NODE_CPU)
+    bars = [
+        Bar(
+            str(figure.at["system"]),
+            colours[str(figure.at["system"])],
+            figure.value,
+            f"{figure.value:,.0f}",
+            group=_connections(figure),
+        )
+        for figure in costs
+    ]
+    return bars_panel("CPU time of the node for a request", "µs, plain XML and SOAP, 1 KB", bars) if bars else None
+
+
+def _connections(figure: Figure) -> str:
+    count = figure.at["connections"]
+    return f"{count} connection" + "s" * (count != 1)
+
+
 def _kilobytes(figure: Figure) -> str:
     return f"{float(figure.at['bytes']) / 1000:g} KB"
 
@@ -239,6 +263,7 @@ PANELS: tuple[Callable[[Sequence[Figure]], str | None], ...] = (
     _cores,
     _gateway_ratios,
     _gateway_speeds,
+    _soap_costs,
 )
 
 

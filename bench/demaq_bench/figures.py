@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,9 +57,21 @@ def most_resident_megabytes(pid: int | str = "self") -> float:
     return _field(f"/proc/{pid}/status", "VmHWM:") / 1000
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that all threads of a process have taken so far; 0 where the system does not tell."""
+    try:
+        return time.clock_gettime(~pid << 3 | _CPU_CLOCK) if pid else 0.0
+    except OSError:
+        return 0.0
+
+
 def written_bytes() -> float:
     """Return what this process has caused to be written to disks so far; 0 where the system does not tell."""
     return _field("/proc/self/io", "write_bytes:")
+
+
+_CPU_CLOCK = 2
+"""The clock of a process on Linux, as clock_getcpuclockid(3) makes it. It counts nanoseconds; /proc counts 10 ms."""
 
 
 def _field(file: str, name: str) -> float:

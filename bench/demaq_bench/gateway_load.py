@@ -47,9 +47,11 @@ class GatewaySizes:
     requests: Mapping[int, int] = field(default_factory=lambda: {1: 300, 8: 1_500, 64: 3_000})
     """So many in each run, by the number of connections."""
     conversations: int = 100
+    soap: Mapping[int, int] = field(default_factory=lambda: {1: 100, 8: 400})
+    """So many in each run by SOAP, by the number of connections."""
 
 
-LARGE = GatewaySizes(requests={1: 2_000, 8: 10_000, 64: 20_000}, conversations=500)
+LARGE = GatewaySizes(requests={1: 2_000, 8: 10_000, 64: 20_000}, conversations=500, soap={1: 700, 8: 2_800})
 LARGE_BODY_BYTES = 10_000
 LARGE_BODY_SHARE = 4
 """Of bodies larger than that, one in so many will do."""
@@ -84,6 +86,14 @@ def measure(sizes: GatewaySizes, runs: int, folder: Path | None, say: Callable[[
         yield from _conversations(conversations, sizes.conversations, runs)
 
 
+def percentiles(answered: Sequence[Answered], group: str, at: Place) -> Iterator[Figure]:
+    """Yield the median and the 99th percentile over the requests of all runs."""
+    milliseconds = [each for turn in answered for each in turn.milliseconds]
+    hundredths = statistics.quantiles(milliseconds, n=100, method="inclusive")
+    yield Figure(P50, hundredths[49], "ms", group=group, at=at)
+    yield Figure(P99, hundredths[98], "ms", group=group, at=at)
+
+
 class _Turns:
     """Asks several systems in turns."""
 
@@ -105,7 +115,7 @@ class _Turns:
             answered = [turn[name] for turn in found]
             speeds = tuple([each.speed for each in answered])
             yield Figure(SPEED, statistics.median(speeds), "requests/s", group=ACCEPTING, at=at, runs=speeds)
-            yield from _percentiles(answered, ACCEPTING, at)
+            yield from percentiles(answered, ACCEPTING, at)
             if name in (NODE, NODE_WITH_RULES):
                 ratios = tuple([turn[name].speed / turn[HAND_WRITTEN].speed for turn in found])
                 aim = f"at least {RATIO_TARGET}" if name == NODE else ""
@@ -142,15 +152,7 @@ def _conversations(addresses: Mapping[str, str], count: int, runs: int) -> Itera
             if number:
                 answered[name].append(found)
     for name, each in answered.items():
-        yield from _percentiles(each, CONVERSATION, {"system": name})
-
-
-def _percentiles(answered: Sequence[Answered], group: str, at: Place) -> Iterator[Figure]:
-    """Over the requests of all runs."""
-    milliseconds = [each for turn in answered for each in turn.milliseconds]
-    hundredths = statistics.quantiles(milliseconds, n=100, method="inclusive")
-    yield Figure(P50, hundredths[49], "ms", group=group, at=at)
-    yield Figure(P99, hundredths[98], "ms", group=group, at=at)
+        yield from percentiles(each, CONVERSATION, {"system": name})
 
 
 def _work_off(node: ListeningNode, messages: int) -> None:

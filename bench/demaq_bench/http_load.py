@@ -14,11 +14,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import cycle, islice
 from urllib.parse import urlsplit
 
-from demaq_bench.figures import WrongResult
+from demaq_bench.figures import WrongResult, cpu_seconds
 
 SECONDS_MAX = 600.0
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -35,6 +37,11 @@ class Task:
     """What every answer must be."""
     pause_seconds: float = 0.0
     """Between an answer and the next request of a connection."""
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/xml"})
+    scripts: tuple[tuple[str, ...], ...] = ()
+    """For each connection the bodies that it sends, each of them once and in this order; instead of `bodies`."""
+    server: int = 0
+    """The process whose CPU time is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +50,10 @@ class Answered:
     """From the first request until the last answer."""
     milliseconds: tuple[float, ...]
     """For each request."""
+    client_cpu_seconds: float = 0.0
+    """What asking has taken in the process of the client."""
+    server_cpu_seconds: float = 0.0
+    """What the server's process has taken meanwhile; 0 if it was not asked for, or the system does not tell."""
 
     @property
     def speed(self) -> float:
@@ -62,26 +73,18 @@ def run(task: Task) -> Answered:
     if asked.returncode:
         raise WrongResult(asked.stderr.decode(errors="replace").strip().splitlines()[-1])
     found = json.loads(asked.stdout)
-    return Answered(seconds=found["seconds"], milliseconds=tuple(found["milliseconds"]))
+    return Answered(**{**found, "milliseconds": tuple(found["milliseconds"])})
 
 
 class _LoadRun:
-    """What is left to be asked, and what was found."""
+    """What all connections have in common: what an answer must be, and what was found."""
 
-    def __init__(self, task: Task, requests: Sequence[bytes]) -> None:
+    def __init__(self, task: Task) -> None:
         self.status = str(task.status).encode()
         self.pause_seconds = task.pause_seconds
         self.milliseconds: list[float] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._requests = requests
         self._count = task.requests
-        self._begun = 0
-
-    def next(self) -> bytes | None:
-        if self._begun == self._count:
-            return None
-        self._begun += 1
-        return self._requests[self._begun % len(self._requests)]
 
     def answered(self, seconds: float) -> None:
         self.milliseconds.append(seconds * 1e3)
@@ -94,8 +97,9 @@ class _LoadRun:
 
 
 class _LoadConnection(asyncio.Protocol):
-    def __init__(self, load: _LoadRun) -> None:
+    def __init__(self, load: _LoadRun, requests: Iterator[bytes]) -> None:
         self._load = load
+        self._requests = requests
         self._answer = b""
         self._size: int | None = None
 
@@ -104,7 +108,7 @@ class _LoadConnection(asyncio.Protocol):
         self._transport = transport
 
     def ask(self) -> None:
-        request = self._load.next()
+        request = next(self._requests, None)
         if request is not None:
             self._asked = time.perf_counter()
             self._transport.write(request)
@@ -135,24 +139,36 @@ class _LoadConnection(asyncio.Protocol):
 
 async def _answers(task: Task) -> Answered:
     loop = asyncio.get_running_loop()
-    load = _LoadRun(task, [_request(task.address, body.encode()) for body in task.bodies])
+    load = _LoadRun(task)
     where = urlsplit(task.address)
     host, port = where.hostname or "", where.port or 0
-    connections = [
-        (await loop.create_connection(lambda: _LoadConnection(load), host, port))[1]
-        for _ in range(min(task.connections, task.requests))
-    ]
-    started = time.perf_counter()
+    made = [partial(_LoadConnection, load, requests) for requests in _requests(task)]
+    connections = [(await loop.create_connection(make, host, port))[1] for make in made]
+    server, client, started = cpu_seconds(task.server), time.process_time(), time.perf_counter()
     for connection in connections:
         connection.ask()
     await load.over
-    return Answered(seconds=time.perf_counter() - started, milliseconds=tuple(load.milliseconds))
+    return Answered(
+        seconds=time.perf_counter() - started,
+        milliseconds=tuple(load.milliseconds),
+        client_cpu_seconds=time.process_time() - client,
+        server_cpu_seconds=cpu_seconds(task.server) - server,
+    )
 
 
-def _request(address: str, body: bytes) -> bytes:
-    where = urlsplit(address)
-    head = f"POST {where.path} HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Type: application/xml\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+def _requests(task: Task) -> list[Iterator[bytes]]:
+    """Return for each connection what it sends. All of it is written before the first request."""
+    if task.scripts:
+        return [iter([_request(task, body) for body in script]) for script in task.scripts]
+    shared = islice(cycle([_request(task, body) for body in task.bodies]), task.requests)
+    return [shared] * min(task.connections, task.requests)
+
+
+def _request(task: Task, body: str) -> bytes:
+    where, data = urlsplit(task.address), body.encode()
+    headers = {"Host": where.netloc, **task.headers, "Content-Length": str(len(data))}
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    return f"POST {where.path} HTTP/1.1\r\n{''.join(lines)}\r\n".encode() + data
 
 
 def main() -> None:

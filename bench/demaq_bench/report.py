@@ -14,6 +14,7 @@ from demaq_bench import (
     message_sizes,
     retained,
     rules_per_queue,
+    soap_load,
     throughput,
 )
 from demaq_bench.figures import Figure
@@ -35,6 +36,10 @@ class _Table:
     """A figure of the same place that follows the value."""
     below: tuple[str, ...] = ("system",)
     """What is below each other."""
+
+
+def _format_connections(count: Column) -> str:
+    return f"{count:,} connection" + "s" * (count != 1)
 
 
 TABLES = (
@@ -104,7 +109,7 @@ TABLES = (
         gateway_load.ACCEPTING,
         gateway_load.SPEED,
         "connections",
-        lambda n: f"{n:,} connection" + "s" * (n != 1),
+        _format_connections,
         ratio=gateway_load.RATIO,
         below=("bytes", "system"),
     ),
@@ -114,11 +119,21 @@ TABLES = (
             gateway_load.ACCEPTING,
             percentile,
             "connections",
-            lambda n: f"{n:,} connection" + "s" * (n != 1),
+            _format_connections,
             1,
             below=("bytes", "system"),
         )
         for percentile in (gateway_load.P50, gateway_load.P99)
+    ],
+    *[
+        _Table(title, soap_load.GROUP, name, "connections", _format_connections, decimals, ratio)
+        for title, name, decimals, ratio in (
+            ("requests/s accepted by SOAP, and compared with plain XML", gateway_load.SPEED, 0, gateway_load.RATIO),
+            ("µs of the node's CPU for a request, plain XML = 1", soap_load.NODE_CPU, 0, soap_load.CPU_RATIO),
+            ("µs of the client's CPU for a request", soap_load.CLIENT_CPU, 0, ""),
+            (f"{gateway_load.P50} of a request, ms", gateway_load.P50, 1, ""),
+            (f"{gateway_load.P99} of a request, ms", gateway_load.P99, 1, ""),
+        )
     ],
     _Table("s until ready, which is not counted", "start", "ready", "workload", str, 1),
 )

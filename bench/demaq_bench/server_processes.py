@@ -58,6 +58,10 @@ class ListeningNode:
             raise
         return self
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

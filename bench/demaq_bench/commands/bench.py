@@ -194,12 +194,14 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
 @json_option
 def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as_json: bool) -> None:
     """Measure what a node takes in over HTTP, and how long senders wait, compared with a hand-written handler."""
-    from demaq_bench.gateway_load import LARGE, GatewaySizes, measure
+    from demaq_bench import gateway_load, soap_load
 
     if chart is not None:
         _expect_writable(chart)
+    sizes = gateway_load.LARGE if large else gateway_load.GatewaySizes()
     started = time.monotonic()
-    figures = _collect(measure(LARGE if large else GatewaySizes(), runs, folder, _say))
+    figures = _collect(gateway_load.measure(sizes, runs, folder, _say))
+    figures += _collect(soap_load.measure(sizes.soap, runs, folder, _say))
     _show_all(figures, {"runs": runs, "large": large}, time.monotonic() - started, as_json, chart)
 
 

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from demaq_bench import backlog, breakdown, gateway_load, memory_growth, retained, rules_per_queue, suite, throughput
+from demaq_bench import (
+    backlog,
+    breakdown,
+    gateway_load,
+    memory_growth,
+    retained,
+    rules_per_queue,
+    soap_load,
+    suite,
+    throughput,
+)
 from demaq_bench.crash import Summary
 from demaq_bench.figures import WrongResult
 from demaq_bench.http_load import Task, run
 from demaq_bench.retained import SMALLEST
 from demaq_bench.server_processes import ModuleProcess
+from demaq_bench.soap_envelopes import EnvelopeWriter, make_headers
+from demaq_bench.soap_keys import make_keys
+from demaq_bench.soap_sequences import SourceSequence
+from demaq_bench.workloads import APPLICATIONS
+from lxml import etree
 
 from demaq.cli import main as cli
+from demaq.gateways.settings import read_settings
+from tests.support.gateways.nodes import Running, running
 
 TINY = suite.PipelineSizes(
     steps=60,
@@ -160,7 +180,7 @@ def test_the_engine_is_measured_as_it_starts_and_in_the_long_run(tmp_path: Path,
 
 @pytest.mark.slow
 def test_gateways_are_compared_with_a_hand_written_handler(tmp_path: Path, capsys, monkeypatch):
-    tiny = gateway_load.GatewaySizes(bytes=(64_000,), requests={2: 16}, conversations=4)
+    tiny = gateway_load.GatewaySizes(bytes=(64_000,), requests={2: 16}, conversations=4, soap={2: 8})
     monkeypatch.setattr(gateway_load, "GatewaySizes", lambda: tiny)
     chart = tmp_path / "gateways.svg"
     (stores := tmp_path / "stores").mkdir()
@@ -180,8 +200,74 @@ def test_gateways_are_compared_with_a_hand_written_handler(tmp_path: Path, capsy
     assert ratios[0]["value"] == pytest.approx(speeds[0]["value"] / speeds[2]["value"])
     answered = [(each["name"], each["at"]["system"]) for each in figures if each["group"] == "conversation answered"]
     assert answered == [(name, system) for system in ("node", "hand-written") for name in ("p50", "p99")]
-    assert "HTTP, a hand-written handler = 1" in chart.read_text(encoding="utf-8")
+    costs = named(figures, "SOAP requests accepted", "node CPU")
+    names = ["XML", "SOAP", "SOAP, signed", "SOAP, reliable", "SOAP, both"]
+    assert [(each["at"]["connections"], each["at"]["system"]) for each in costs] == [(2, name) for name in names]
+    assert all([each["value"] > 0 for each in costs])
+    compared = named(figures, "SOAP requests accepted", "node CPU, ratio")
+    assert [each["at"]["system"] for each in compared] == names[1:]
+    assert compared[1]["value"] == pytest.approx(costs[2]["value"] / costs[0]["value"])
+    drawn = chart.read_text(encoding="utf-8")
+    assert "HTTP, a hand-written handler = 1" in drawn
+    assert "CPU time of the node for a request" in drawn
     assert list(stores.iterdir()) == []
+
+
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[Running]:
+    """The application that is measured with SOAP."""
+    for name in ("soap-signed.xml", "soap-reliable.xml"):
+        shutil.copy(APPLICATIONS / name, tmp_path)
+    file, _ = make_keys(tmp_path)
+    settings = read_settings(file, incoming=["xml", "soap", "signed", "reliable", "both"], outgoing=[])
+    with running(tmp_path, soap_load.APPLICATION.read_text(encoding="utf-8"), settings) as here:
+        yield here
+
+
+def test_each_connection_sends_its_own_messages_once_and_in_their_order(gateways: Running):
+    writer = EnvelopeWriter(f"{gateways.address}/reliable")
+    sequences = [SourceSequence.create(writer) for _ in range(3)]
+    scripts = [
+        sequence.write_messages("urn:a", [f"<m><s>{number}</s><n>{n}</n></m>" for n in range(5)])
+        for number, sequence in enumerate(sequences)
+    ]
+    task = Task(
+        address=writer.address,
+        bodies=(),
+        connections=3,
+        requests=15,
+        status=200,
+        headers=make_headers("urn:a"),
+        scripts=tuple(scripts),
+        server=os.getpid(),
+    )
+
+    found = run(task)
+
+    assert len(found.milliseconds) == 15
+    assert found.client_cpu_seconds > 0
+    stored = [etree.fromstring(body) for body in gateways.bodies("reliable")]
+    for number in range(3):
+        own = [each.findtext("n") for each in stored if each.findtext("s") == str(number)]
+        assert own == ["0", "1", "2", "3", "4"]
+    for sequence in sequences:
+        sequence.end()
+
+
+def test_a_sequence_that_has_not_received_all_of_its_messages_is_an_error(gateways: Running):
+    writer = EnvelopeWriter(f"{gateways.address}/reliable")
+    sequence = SourceSequence.create(writer)
+    first, _, third = sequence.write_messages("urn:a", ["<m/>", "<m/>", "<m/>"])
+    for envelope in (first, third):
+        assert gateways.client.post("/reliable", envelope, make_headers("urn:a")).status_code == 200
+
+    with pytest.raises(WrongResult, match=r"of 3 messages has received \[\('1', '1'\), \('3', '3'\)\]"):
+        sequence.end()
+
+
+def test_a_service_that_refuses_a_sequence_is_an_error(gateways: Running):
+    with pytest.raises(WrongResult, match="CreateSequence was answered by 500"):
+        SourceSequence.create(EnvelopeWriter(f"{gateways.address}/both"))  # it is not signed
 
 
 def test_answers_that_are_not_as_they_must_be_are_an_error(tmp_path: Path):
