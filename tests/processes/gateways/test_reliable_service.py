@@ -118,6 +118,8 @@ def test_a_node_that_was_ended_knows_its_sequences_and_what_was_held_back(tmp_pa
         assert source.send(2, note(2), NOTE).ranges == [(1, 3)]
         here.wait_for("remarks", 3)
         assert seen(here) == ["1", "2", "3"]
+        arrived = [message.properties["demaq:arrived"].text for message in here.stored("shop")]
+        assert arrived[2] < arrived[1], "the third one came before the second"
 
 
 def test_a_request_is_answered_with_its_acknowledgement_and_a_repeated_one_by_the_same_answer(tmp_path):

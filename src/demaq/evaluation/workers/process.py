@@ -405,11 +405,14 @@ class ProcessEvaluator:
     # life cycle of the worker
 
     def _launched(self) -> EvaluatorProcess:
-        if self._is_stopped:
-            raise EvaluatorUnavailable("the node stops")
-        if self._process is None:
+        if self._process is None and not self._is_stopped:
             self._process = self._spares.take(self._start)
             self._withdrawn = {}
+        if (
+            self._process is None or self._is_stopped
+        ):  # asked last: `stop` has not seen a process that was not there yet
+            self._end_process()
+            raise EvaluatorUnavailable("the node stops")
         return self._process
 
     def _connected(self) -> EvaluatorProcess:

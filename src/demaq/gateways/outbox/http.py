@@ -84,7 +84,7 @@ class HttpSender:
         headers = self._headers(message, to, settings)
         sender = self.soap_senders.get(queue)
         if sender is not None:
-            return await sender.send(message, SoapAttempt(address=to.address, settings=settings, headers=headers))
+            return await sender.send(message, self._make_attempt(queue, to.address, settings, headers))
         got = await self.transfer(queue, to.address, message.body.encode("utf-8"), headers, settings)
         if isinstance(got, DeliveryFailed):
             return got
@@ -123,11 +123,16 @@ class HttpSender:
 
             def make_attempt(address: str) -> SoapAttempt:
                 settings = extensions.settings(queue)
-                headers = self._common_headers(queue, address, settings)
-                return SoapAttempt(address=address, settings=settings, headers=headers)
+                return self._make_attempt(queue, address, settings, self._common_headers(queue, address, settings))
 
             extensions.channels.add_gateway(ReliableGateway(sender=sender, make_attempt=make_attempt))
         return sender
+
+    def _make_attempt(
+        self, queue: str, address: str, settings: OutgoingSettings, headers: Mapping[str, str]
+    ) -> SoapAttempt:
+        is_trusted = settings.is_trusted_with_credentials(address, self._own_addresses.get(queue))
+        return SoapAttempt(address=address, settings=settings, headers=headers, may_have_password=is_trusted)
 
     def _headers(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> dict[str, str]:
         name = self._epochs.message_name(message.seq)

@@ -79,6 +79,11 @@ class ClientPolicy:
         return self.policy.reliability.version if self.policy.reliability is not None else None
 
     @property
+    def sends_user(self) -> bool:
+        """Return whether requests have a user and a password."""
+        return self.policy.security is not None and self.policy.security.request.username is not None
+
+    @property
     def is_plain(self) -> bool:
         """Return whether nothing but SOAP is asked for."""
         return self.policy.is_empty

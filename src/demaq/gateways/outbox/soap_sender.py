@@ -58,6 +58,8 @@ class SoapAttempt:
     settings: OutgoingSettings
     headers: Mapping[str, str]
     """Of HTTP, besides those of SOAP."""
+    may_have_password: bool = True
+    """Whether the address is trusted with our user: not if a message names it and the settings do not."""
 
 
 class SoapSender:
@@ -128,6 +130,11 @@ class SoapSender:
         self, request: ComposedRequest, attempt: SoapAttempt, message: int | None
     ) -> tuple[ComposedRequest, SoapResponse]:
         if self.client.security is not None:
+            if self.client.sends_user and not attempt.may_have_password:
+                reason = (
+                    "the recipient is not trusted with our user: credentials_to in the settings lists those who are"
+                )
+                return request, SoapResponse(result=DeliveryFailed(kind="routing", reason=reason, again=False))
             try:
                 request = await asyncio.to_thread(self.composer.secure, request)
             except OperatorError as error:

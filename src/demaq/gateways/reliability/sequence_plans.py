@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from demaq.engine.engine import Engine
 from demaq.engine.error_routing import RefusedMessage
 from demaq.engine.intake import IncomingMessage
 from demaq.errors import MessageError
+from demaq.evaluation.state.snapshot_reader import date_time
 from demaq.gateways.reliability.held_messages import decode_held, encode_held
 from demaq.gateways.reliability.inbound_sequences import InboundSequences, SequenceOwner, SequenceTransition
 from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome, SequenceRequest
+from demaq.messages import PropertyValue
 from demaq.soap.reliability.inbound_sequence import InboundSequence, InboundState
 from demaq.soap.reliability.protocol_messages import CloseSequence, CreateSequence, TerminateSequence
 from demaq.soap.reliability.reliability_faults import ReliabilityFault
@@ -179,12 +181,17 @@ class Planning:
             messages.append(report(error))
         for decision in decisions:
             if isinstance(decision, HoldBack):
-                self._transition.hold(header.identifier, header.message_number, encode_held(sent))
+                self._transition.hold(header.identifier, header.message_number, encode_held(self._note_arrival(sent)))
             elif isinstance(decision, StoreMessage) and isinstance(checked, NewMessage):
                 messages.append(checked)
                 has_own = True
         messages += self._carry_out(queue, header.identifier, decisions)
         return MessagePlan(messages=tuple(messages), has_own=has_own, error=error, sequence=outcome)
+
+    def _note_arrival(self, sent: IncomingMessage) -> IncomingMessage:
+        """Return a message that is held back with the time at which it came, which others get when they are stored."""
+        text = date_time(self._now)
+        return replace(sent, inherited={**sent.inherited, "demaq:arrived": PropertyValue("dateTime", text, text)})
 
     def _carry_out(self, queue: str, identifier: str, decisions: Sequence[InboundDecision]) -> list[NewMessage]:
         """Release or forget messages that were held back. Return those to be stored."""
