@@ -21,7 +21,7 @@ from demaq.engine.engine import Engine
 from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
-from demaq.evaluation.workers.child import Limits
+from demaq.evaluation.workers.child import EvaluatorProcess, Limits, Start
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.receiver import Receiver, TakesLong
 from demaq.evaluation.workers.worker_protocol import EvaluateMessages, EvaluateRule, Request, RunRound
@@ -220,3 +220,22 @@ def test_a_thread_that_waits_for_a_process_that_is_closed_gets_an_error(tmp_path
         with pytest.raises(EvaluatorUnavailable, match="the node stops"):
             engine.evaluator.start()
         assert engine.evaluator.pid is None
+
+
+def test_a_process_that_is_launched_while_the_node_stops_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SqliteStore(tmp_path / "store").close()
+    evaluator = ProcessEvaluator(program(tmp_path, PROGRAM).files(), tmp_path / "store")
+    take = evaluator._spares.take
+
+    def take_meanwhile(start: Start) -> EvaluatorProcess:
+        process = take(start)
+        evaluator.stop()
+        return process
+
+    monkeypatch.setattr(evaluator._spares, "take", take_meanwhile)
+    with closing(evaluator):
+        with pytest.raises(EvaluatorUnavailable, match="the node stops"):
+            evaluator.start()
+        assert evaluator.pid is None

@@ -462,7 +462,7 @@ def test_an_answer_goes_to_the_address_that_the_request_names_and_only_the_first
 def test_an_answer_to_another_address_is_sent_until_it_is_accepted_after_a_restart_as_well(tmp_path, chance):
     (tmp_path / "shop.wsdl").write_text(wsdl("1.1"))
     late = Listener()
-    late.server.server_close()  # nobody is there yet
+    late.server.server_close()  # no one is there yet
     with running(tmp_path, PLAIN, allowing(late)) as here:
         source = RawSource(here.client, "/shop")
         assert source.post(ORDER, "", order(7), "urn:uuid:7", late.address).status == 202

@@ -126,6 +126,23 @@ def test_gsoap_gets_acknowledgements_at_an_address_of_its_own(tmp_path, clients,
         assert here.bodies("demaq:errors") == []
 
 
+@VERSIONS
+def test_gsoap_gets_answers_to_its_orders_at_an_address_of_its_own(tmp_path, clients, soap, rm):
+    version = "soap12" if soap == "1.2" else ""
+    own = replace(IncomingSettings(), answer_recipients=Recipients.of(["127.0.0.1:*"]))
+    with service(tmp_path, soap, rm, Settings(incoming_default=own)) as here:
+        lines = clients[rm].run_duplex(f"{here.address}/shop", free_port(), f"{version} order", COUNT)
+        assert (lines[0], lines[-1]) == ("created", "terminated with 0 missing")
+        answered = [re.fullmatch(r"answer (\d+) to urn:message:(\d+)", line) for line in lines[1:-1]]
+        pairs = [found.groups() for found in answered if found is not None]
+        assert len(pairs) == len(lines) - 2
+        assert sorted([number for number, _ in pairs], key=int) == NUMBERS
+        assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        assert orders(here) == NUMBERS
+        assert sequence_states(here) == ["terminated"]
+        assert here.bodies("demaq:errors") == []
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

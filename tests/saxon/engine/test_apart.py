@@ -364,7 +364,7 @@ def test_a_message_whose_evaluation_could_not_begin_is_evaluated_when_the_store_
     assert not running.engine.slow_messages
 
 
-def test_a_round_that_was_begun_is_not_left_behind_if_what_is_apart_cannot_be_read(
+def test_a_round_that_was_begun_is_not_lost_if_what_is_apart_cannot_be_read(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(seqs: Sequence[int]) -> list[StoredMessage]:

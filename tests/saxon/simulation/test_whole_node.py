@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 from collections import Counter
 
 import pytest
 
+from demaq import xml_name_count
 from demaq.errors import StoreError
 from demaq.server.gateways import Gateways
 from tests.support.drawing import example_count, run_seed
+from tests.support.simulation import worker_processes
+from tests.support.simulation.scheduler import Scheduler
 from tests.support.simulation.simulated_node import run_seed_in_memory
+from tests.support.simulation.worker_processes import Fate, WorkerProcesses
 
 SEEDS_FEW, SEEDS_MANY = 5, 24
 SEEDS_FOR_SHARES = 60
@@ -91,6 +96,19 @@ def test_a_seed_repeats_a_run_exactly() -> None:
 
 
 @pytest.mark.draws
+def test_a_run_does_not_depend_on_the_runs_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, _ = chosen_seeds(1)
+    while not (first := run_seed_in_memory(seed)).counts["retried deliveries"]:  # their pauses are drawn
+        seed += 1
+    print(f"to repeat it: NODE_SEED={seed}")
+    monkeypatch.setattr(xml_name_count, "WHOLE_CHARACTERS", 0)  # as after many texts
+    worker_processes._compile.cache_clear()
+    second = run_seed_in_memory(seed)
+    worker_processes._compile.cache_clear()
+    assert (first.trace, first.counts) == (second.trace, second.counts)
+
+
+@pytest.mark.draws
 def test_a_node_whose_gateways_have_not_started_leaves_its_store_to_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -104,3 +122,25 @@ def test_a_node_whose_gateways_have_not_started_leaves_its_store_to_the_next_one
     seed = chosen_seeds(1)[0]
     print(f"to repeat it: NODE_SEED={seed}")
     assert run_seed_in_memory(seed).counts["gateways not started"]
+
+
+def test_a_process_that_is_killed_before_it_runs_has_closed_its_connection() -> None:
+    scheduler = Scheduler(random.Random(0))
+    processes = WorkerProcesses(scheduler, Fate())
+    ends: list[bool] = []
+
+    def act() -> None:
+        ours, theirs = processes.socket.socketpair()
+        reading, writing = os.pipe()
+        process = processes.subprocess.Popen(["python", "-P", "-c", "", str(theirs.fileno()), str(reading)])
+        os.close(reading)
+        process.kill()
+        process.kill()
+        ends.append(processes.connection(ours.detach()).poll(60.0))
+        with pytest.raises(BrokenPipeError):
+            os.write(writing, b"all others have closed it")
+        os.close(writing)
+
+    scheduler.run(act)
+    assert ends == [True]
+    assert scheduler.now < 1060.0

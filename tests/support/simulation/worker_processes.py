@@ -156,6 +156,7 @@ class SimulatedProcess:
         self.pid = pid
         self._scheduler = scheduler
         self._shared = os.dup(shared)  # its caller closes that one
+        self._is_released = False
         self._end = system._ends[number]
         self._system = system
         starter = scheduler.current
@@ -168,6 +169,12 @@ class SimulatedProcess:
             self._system.starts(self.pid)
             worker.main(number, self._shared)
         finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Close what the process had open, as its end does."""
+        if not self._is_released:
+            self._is_released = True
             self._end.close()
             os.close(self._shared)
 
@@ -176,6 +183,7 @@ class SimulatedProcess:
 
     def kill(self) -> None:
         self._scheduler.vanish([self._task])
+        self._release()  # it may have been killed before it ran at all
 
     def wait(self) -> None:
         pass

@@ -408,9 +408,8 @@ class ProcessEvaluator:
         if self._process is None and not self._is_stopped:
             self._process = self._spares.take(self._start)
             self._withdrawn = {}
-        if (
-            self._process is None or self._is_stopped
-        ):  # asked last: `stop` has not seen a process that was not there yet
+        # Asked last, because `stop` has not seen a process that was not there yet.
+        if self._process is None or self._is_stopped:
             self._end_process()
             raise EvaluatorUnavailable("the node stops")
         return self._process

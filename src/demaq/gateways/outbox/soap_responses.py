@@ -37,7 +37,16 @@ from demaq.soap.security.wss_names import WSSE, WSU
 
 _PROTOCOLS: Final = frozenset([*ADDRESSING_VERSIONS, WSSE, WSU])
 _KINDS: Final = ("invalidSignature", "decryptionFailure", "authentication", "invalidCertificate")
-_KINDS_OF_FAULTS: Final = {"FailedAuthentication": "authentication", "FailedCheck": "invalidSignature"}
+_KINDS_OF_FAULTS: Final = {
+    f"Q{{{WSSE}}}{name}": kind
+    for name, kind in (
+        ("FailedAuthentication", "authentication"),
+        ("FailedCheck", "invalidSignature"),
+        ("InvalidSecurityToken", "invalidCertificate"),
+        ("SecurityTokenUnavailable", "invalidSignature"),
+    )
+}
+"""The error of a message to which the other side answers with a fault of WS-Security (12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +65,14 @@ class SoapResponse:
     is_verified: bool = True
     """False if it is not secured as the policy demands. Then nothing in it counts."""
     replay_keys: Mapping[str, datetime] = field(default_factory=dict)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Return whether the other side has taken the request, even if the body of its response cannot be used."""
+        if self.status is None or not self.is_verified or self.fault is not None:
+            return False
+        has_fault = isinstance(self.result, DeliveryFailed) and self.result.fault is not None
+        return self.status.startswith("2") and not has_fault
 
     def facts(self, sequence: str | None = None) -> ResponseFacts:
         """Return what is stored together with what becomes of the message."""
@@ -179,8 +196,11 @@ class ResponseReader:
         keys: Mapping[str, datetime],
     ) -> SoapResponse:
         about = read_reliability_fault(fault, envelope.headers) if self._client.reliability is not None else None
+        result = judge_fault(fault, response)
+        if self._client.security is not None:
+            result = replace(result, kind=_find_kind(fault) or result.kind)
         return SoapResponse(
-            result=judge_fault(fault, response),
+            result=result,
             acknowledgements=acknowledgements,
             fault=about,
             is_received=about is None and not _is_of_protocol(fault),
@@ -242,14 +262,19 @@ def _is_of_protocol(fault: Fault) -> bool:
     return fault.code in (VERSION_MISMATCH, MUST_UNDERSTAND) or any([space in _PROTOCOLS for space in spaces])
 
 
+def _find_kind(fault: Fault) -> str | None:
+    """Return the kind of error that a fault of WS-Security means for the message that was sent."""
+    codes = (fault.code, *fault.subcodes)
+    return next(iter([_KINDS_OF_FAULTS[code] for code in codes if code in _KINDS_OF_FAULTS]), None)
+
+
 def _judge_unsecured(error: MessageError, tree: etree._ElementTree, response: HttpResponse) -> DeliveryFailed:
     """Return the failure of a message whose answer is not secured, or not as it should be. The status says the rest."""
     fault = read_fault(tree)
     kind = error.kind if error.kind in _KINDS else "refused"
     reason = f"an answer came that is not secured as the policy demands: {error.message}"
     if fault is not None:
-        names = [code.rpartition("}")[2] for code in (fault.code, *fault.subcodes)]
-        kind = next(iter([_KINDS_OF_FAULTS[name] for name in names if name in _KINDS_OF_FAULTS]), kind)
+        kind = _find_kind(fault) or kind
         reason = f"an unsecured fault came in place of an answer ({shorten(fault.reason)}): {error.message}"
     return DeliveryFailed(
         kind=kind,

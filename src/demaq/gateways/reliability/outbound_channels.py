@@ -236,9 +236,12 @@ class OutboundChannels:
             return replace(result, again=True, facts=facts)  # it was not acknowledged, and may be repeated
         if result is not None:
             return replace(result, facts=facts)
-        if wants_reply and answer == AnswerPlace.ENDPOINT:
+        is_answered_elsewhere = wants_reply and answer == AnswerPlace.ENDPOINT
+        if is_answered_elsewhere and is_acknowledged:
             return replace(await_answer(settings, response), facts=facts)
-        missing = "answered" if wants_reply else "acknowledged"
+        # Until it is acknowledged it may not have been received, whatever the status says: gSOAP drops what is not the
+        # next number, with 202. So the time for an answer has not begun.
+        missing = "answered" if wants_reply and not is_answered_elsewhere else "acknowledged"
         return Awaiting(
             seconds=_first_pause(sender, settings),
             reason=f"the other side has not {missing} the message",

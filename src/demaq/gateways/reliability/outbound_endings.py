@@ -77,9 +77,10 @@ async def carry_out(
             version=value.version, identifier=value.identifier, last_number=decision.last_number
         )
         response = await _exchange(message, make_id(), sender, attempt)
-        # 1.0 has no answer: it was transferred, whatever is in the response
+        # 1.0 has no answer: it was transferred, whatever is in the response. gSOAP returns a TerminateSequence in it
+        # whose Identifier is empty.
         is_over = isinstance(response.protocol, TerminateSequenceResponse) or (
-            not value.version.has_close and response.result is None and response.fault is None
+            not value.version.has_close and response.is_accepted
         )
         await change(lambda draft: _note(draft, name, response, draft.note_terminated if is_over else None))
     elif isinstance(decision, SendNumbered):
