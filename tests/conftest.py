@@ -13,7 +13,7 @@ import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
-from tests.support.drawing import SEED_VARIABLE, drawn_times
+from tests.support.drawing import SAMPLING_VARIABLE, SEED_VARIABLE, drawn_times
 
 if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
@@ -42,8 +42,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if not draws_examples(item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if draws_examples(item)]
+    left_out = leave_out(items) if SAMPLING_VARIABLE in os.environ else []
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     if hasattr(config, "workerinput"):  # alone, tests of a module stay together
         items.sort(key=start_order)
+
+
+def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases of sampled tests that this run does without: it has a quarter of each, others in every run."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: list[pytest.Item] = []
+    for name, found in cases.items():
+        count = max(1, len(found) // SAMPLED_SHARE)
+        kept = random.Random(f"{os.environ[SEED_VARIABLE]} {name}").sample(found, count)
+        left_out += [item for item in found if item not in kept]
+    return left_out
 
 
 def start_order(item: pytest.Item) -> int:
@@ -100,6 +118,8 @@ HANDED_OUT_ALONE = (
 """These take long and share nothing. All others go to a process with their file, whose fixtures are often a node."""
 
 
+SAMPLED_SHARE = 4
+"""One case of so many is run of tests that are sampled."""
 TESTS_PER_COLLECTION = 50
 """So often garbage is collected."""
 _finished = 0

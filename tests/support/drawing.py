@@ -10,6 +10,8 @@ SEED_VARIABLE = "DEMAQ_TEST_SEED"
 TIMES_VARIABLE = "DEMAQ_TEST_TIMES"
 """So many times the usual number of examples is drawn: `./test` sets a quarter, `./test --long` more than once."""
 
+SAMPLING_VARIABLE = "DEMAQ_TEST_SAMPLED"
+"""Set by `./test` for runs of all tests: of tests that are marked as sampled, some cases are run."""
 MOST_TIMES = 25
 
 

@@ -28,7 +28,7 @@ from tests.support.soap.interoperable_policies import ENCRYPTED_RSA_1_5, SIGNED_
 from tests.support.soap.lossy_relay import MISFORTUNES, LossyRelay, run_lossy_relay
 from tests.support.soap.security_parties import private_pem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled]
 COUNT = 20
 NUMBERS = [str(number) for number in range(1, COUNT + 1)]
 VERSIONS = pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from tests.support.soap.interoperable_policies import (
 )
 from tests.support.soap.security_parties import private_pem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled]
 SCRIPT = Path(__file__).parents[2] / "support" / "soap" / "node_security" / "client.js"
 CLIENT = "CN=client,O=Test\\, Inc.,C=DE"
 SOAPS = pytest.mark.parametrize("soap", ["1.1", "1.2"])

@@ -34,7 +34,7 @@ from tests.support.soap.lossy_relay import MISFORTUNES, run_lossy_relay
 from tests.support.soap.policies import nested, policy
 from tests.support.soap.security_parties import private_pem
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled]
 APPLICATION = """
 module sender errorqueue failures;
 create queue start

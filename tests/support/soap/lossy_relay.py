@@ -1,4 +1,7 @@
-"""An HTTP relay on loopback that loses and doubles requests and responses, a fixed share of them in random order."""
+"""An HTTP relay on loopback that loses, doubles, delays and reorders requests and responses.
+
+A fixed share of them meets each misfortune, in random order.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import http.client
 import http.server
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +23,14 @@ REQUEST_LOST: Final = "request lost"
 RESPONSE_LOST: Final = "response lost"
 REQUEST_DOUBLED: Final = "request doubled"
 DOUBLED_AND_LOST: Final = "request doubled, both responses lost"
-MISFORTUNES: Final = (REQUEST_LOST, RESPONSE_LOST, REQUEST_DOUBLED, DOUBLED_AND_LOST)
+REQUEST_DELAYED: Final = "request delayed, so that others overtake it"
+RESPONSE_DELAYED: Final = "response delayed"
+REPEATED_LATE: Final = "request repeated after others"
+DELAY_SECONDS_MAX: Final = 0.3
+MISFORTUNES: Final = (
+    *(REQUEST_LOST, RESPONSE_LOST, REQUEST_DOUBLED, DOUBLED_AND_LOST),
+    *(REQUEST_DELAYED, RESPONSE_DELAYED, REPEATED_LATE),
+)
 DECK: Final = (PASSED,) * 5 + MISFORTUNES
 """What happens to so many requests, in an order that is drawn anew each time. So all of it does happen."""
 
@@ -33,6 +44,7 @@ class LossyRelay:
         self._chance = chance
         self._deck: list[str] = []
         self._lock = threading.Lock()
+        self._late: list[threading.Timer] = []
         relay = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -60,7 +72,13 @@ class LossyRelay:
         fate = self._draw()
         if fate == REQUEST_LOST:
             return
+        if fate == REQUEST_DELAYED:
+            self._pause()
         response = self._forward(asked, body)
+        if fate == RESPONSE_DELAYED:
+            self._pause()
+        if fate == REPEATED_LATE:
+            self._repeat_late(asked, body)
         if fate in (REQUEST_DOUBLED, DOUBLED_AND_LOST):
             response = self._forward(asked, body)
         if response is None or fate in (RESPONSE_LOST, DOUBLED_AND_LOST):
@@ -74,6 +92,20 @@ class LossyRelay:
         asked.send_header("Connection", "close")
         asked.end_headers()
         asked.wfile.write(content)
+
+    def _pause(self) -> None:
+        time.sleep(self._chance.uniform(0.0, DELAY_SECONDS_MAX))
+
+    def _repeat_late(self, asked: http.server.BaseHTTPRequestHandler, body: bytes) -> None:
+        """Send a request again, after some that come later."""
+        late = threading.Timer(self._chance.uniform(0.0, DELAY_SECONDS_MAX), self._forward, (asked, body))
+        self._late.append(late)
+        late.start()
+
+    def wait_for_late(self) -> None:
+        """Wait for what is still to be repeated."""
+        for late in self._late:
+            late.join()
 
     def _forward(
         self, asked: http.server.BaseHTTPRequestHandler, body: bytes
@@ -100,5 +132,6 @@ def run_lossy_relay(address: str, chance: random.Random) -> Iterator[LossyRelay]
         yield relay
     finally:
         relay.server.shutdown()
+        relay.wait_for_late()
         thread.join()
         relay.server.server_close()
