@@ -486,3 +486,17 @@ def test_an_address_that_is_not_allowed_is_refused_on_the_connection(tmp_path):
         refused = RawSource(here.client, "/shop").post(ORDER, "", order(5), "urn:uuid:5", "http://198.51.100.7/here")
         assert (refused.status, refused.fault) == (500, "OnlyAnonymousAddressSupported")
         assert here.stored("shop") == []
+
+
+def test_a_policy_of_anonymous_answers_refuses_other_addresses_that_the_settings_allow(tmp_path, listener: Listener):
+    addressing = (
+        '<a:Addressing xmlns:a="http://www.w3.org/2007/05/addressing/metadata"><wsp:Policy><a:AnonymousResponses/>'
+        "</wsp:Policy></a:Addressing></wsp:Policy>"
+    )
+    text = policy("1.1").removesuffix("</wsp:Policy>") + addressing
+    with service(tmp_path, settings=allowing(listener), text=text) as here:
+        source = RawSource(here.client, "/shop")
+        refused = source.create(reply_to=listener.address)
+        assert (refused.status, refused.fault) == (500, "OnlyAnonymousAddressSupported")
+        assert source.create().body == "CreateSequenceResponse"
+        assert listener.got == []

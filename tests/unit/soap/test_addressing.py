@@ -40,7 +40,6 @@ from demaq.soap.addressing.answer_routes import (
     Nowhere,
     OnConnection,
     ToEndpoint,
-    check_connection_only,
     check_elsewhere_only,
     route_answer,
     route_fault,
@@ -208,13 +207,6 @@ def test_where_an_answer_goes_and_where_a_fault(blocks, answer, fault):
 
 def test_without_addresses_answers_go_to_the_connection():
     assert (route_answer(None), route_fault(None)) == (OnConnection(), OnConnection())
-
-
-def test_another_address_for_answers_is_refused_if_only_connections_are_answered():
-    with pytest.raises(SoapRefusal, match=r"ReplyTo of WS-Addressing is http://x\.invalid") as caught:
-        check_connection_only(read(("ReplyTo", ELSEWHERE)), "1.1")
-    assert problem(caught.value) == "OnlyAnonymousAddressSupported"
-    check_connection_only(read(("ReplyTo", f"<w:Address>{ADDRESSING}/none</w:Address>")), "1.1")
 
 
 def test_the_connection_is_refused_where_only_addresses_are_answered():

@@ -16,7 +16,7 @@ from demaq.gateways.http.request_body import header_properties
 from demaq.gateways.outbox.http_url import InvalidUrl, parse_url
 from demaq.gateways.security.envelope_security import EnvelopeSecurity
 from demaq.gateways.security.recipients import Recipients
-from demaq.soap import AddressingHeaders, Envelope, Interface, detect_version, read_action, read_addressing, read_call
+from demaq.soap import AddressingHeaders, Envelope, Interface, read_action, read_addressing, read_call
 from demaq.soap import read_envelope as parse_envelope
 from demaq.soap.addressing.action_checks import check_action, check_soap_action
 from demaq.soap.addressing.addressing_faults import ONLY_ANONYMOUS, make_header_required, make_invalid_header
@@ -152,11 +152,6 @@ class SoapReader:
             check_required(addressing, envelope.version, expects_answer=not operation.is_one_way)
             check_action(addressing, operation, action, envelope.version)
         received.document = parse_document(read_call(self._interface, envelope, named).message)
-
-
-def find_envelope_version(document: Document) -> str | None:
-    """Return the version of SOAP if a document is an envelope."""
-    return detect_version(document.tree)
 
 
 def _make_addressing_properties(addressing: AddressingHeaders | None) -> dict[str, str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from demaq.soap.addressing.addressing_faults import ONLY_ANONYMOUS, ONLY_NON_ANONYMOUS, make_invalid_header
+from demaq.soap.addressing.addressing_faults import ONLY_NON_ANONYMOUS, make_invalid_header
 from demaq.soap.addressing.addressing_headers import AddressingHeaders
 from demaq.soap.addressing.endpoint_reference import EndpointReference
-from demaq.soap.qualified_names import shorten
 from demaq.soap.refusals import refuse
 
 
@@ -44,15 +43,6 @@ def route_fault(request: AddressingHeaders | None) -> AnswerRoute:
     if request is None:
         return OnConnection()
     return _route(request.fault_to or request.reply_to)
-
-
-def check_connection_only(request: AddressingHeaders, version: str) -> None:
-    """Raises SoapRefusal if an answer or fault would go to another endpoint (SOAP Binding 6.4.1)."""
-    for name, endpoint in (("ReplyTo", request.reply_to), ("FaultTo", request.fault_to)):
-        if isinstance(_route(endpoint), ToEndpoint):
-            assert endpoint is not None, "without an endpoint it is the connection"
-            reason = f"{name} of WS-Addressing is {shorten(endpoint.address)}: answers go back on the connection only"
-            raise refuse(make_invalid_header(request.version, name, ONLY_ANONYMOUS, reason), version)
 
 
 def check_elsewhere_only(request: AddressingHeaders, version: str) -> None:
