@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import random
 import signal
@@ -192,3 +193,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSpark]:
 def no_node_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that a test has not made will not be there a second later either."""
     monkeypatch.setattr("demaq.server.startup.MISSING_SECONDS_MAX", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logs_are_restored() -> Iterator[None]:
+    """A command that runs in this process sets them for good."""
+    levels = {logger: logger.level for logger in map(logging.getLogger, (None, "demaq", "demaq.run"))}
+    yield
+    for logger, level in levels.items():
+        logger.setLevel(level)

@@ -1,304 +1,236 @@
-"""Hand-written programs for the workloads, with lxml and SQLite, for no other purpose than these.
+"""Hand-written programs for the workloads, with lxml and SQLite, in one process: messages are stored, then processed.
 
-Meant to be good: durable like the engine's store (write-ahead log, synchronous FULL), prepared statements, group
-commits, no queries that an index does not answer, parsed documents handed on in memory as long as they are in work.
-What is done with is deleted at once. It promises as much as the engine does: a message is checked before it is
-acknowledged, and processing it, its effects and its mark are one transaction.
+They promise what a node promises: a message is durable before the next group is taken (write-ahead log, synchronous
+FULL), and the effects of a message and the mark that it was processed are in one transaction. Nothing is in the way of
+their speed: the key of a message comes with it, each query is answered by an index, bodies are not checked.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, TypeAlias
 
 from lxml import etree
-from lxml.etree import SubElement, _Element
 
-from demaq.xml_parsers import file_parser
-from demaq_bench.workloads import RESTRICTIONS
+from demaq_bench.hand_written_steps import (
+    NAMED,
+    PLAIN,
+    TIMERS,
+    Made,
+    ProcurementSteps,
+    asked_customer,
+    report_invoices,
+    summarize,
+    summarize_named,
+)
+from demaq_bench.workloads import Workload
 
-WAITING, KEPT = 0, 1
-"""A message waits to be processed, or stays: to be taken from a mailbox, or because it belongs to a slice."""
+Arriving: TypeAlias = tuple[str, bytes]
+"""What a message is about, and its body."""
+RESULTS = 3
 
 _TABLES = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
-PRAGMA cache_size = -65536;
-PRAGMA wal_autocheckpoint = 4000;
-CREATE TABLE messages (seq INTEGER PRIMARY KEY, queue TEXT NOT NULL, body TEXT NOT NULL, state INTEGER NOT NULL);
-CREATE INDEX waiting ON messages (seq) WHERE state = 0;
-CREATE TABLE slices (key TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (key, seq)) WITHOUT ROWID;
-CREATE TABLE invoices (customer TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (customer, seq)) WITHOUT ROWID;
+CREATE TABLE messages (seq INTEGER PRIMARY KEY, queue TEXT NOT NULL, key TEXT, customer TEXT,
+  processed INTEGER NOT NULL DEFAULT 0, body BLOB NOT NULL);
+CREATE INDEX waiting ON messages (seq) WHERE processed = 0;
+CREATE INDEX by_key ON messages (key);
+CREATE INDEX by_customer ON messages (customer) WHERE queue = 'invoices';
 """
-_INSERT = "INSERT INTO messages (seq, queue, body, state) VALUES (?, ?, ?, ?)"
-_WAITING = "SELECT seq, body FROM messages WHERE state = 0 ORDER BY seq LIMIT ?"
-_KEEP = "UPDATE messages SET state = 1 WHERE seq = ?"
-_DELETE = "DELETE FROM messages WHERE seq = ?"
-_JOIN_SLICE = "INSERT INTO slices (key, seq, kind) VALUES (?, ?, ?)"
-_SLICE = "SELECT seq, kind FROM slices WHERE key = ? ORDER BY seq"
-_BODY = "SELECT body FROM messages WHERE seq = ?"
-_RESET = "DELETE FROM slices WHERE key = ?"
-_ADD_INVOICE = "INSERT INTO invoices (customer, seq) VALUES (?, ?)"
-_HAS_INVOICE = "SELECT 1 FROM invoices WHERE customer = ? LIMIT 1"
-_INVOICES = "SELECT body FROM invoices JOIN messages USING (seq) WHERE customer = ? ORDER BY seq"
+_FILL = "INSERT INTO messages (queue, customer, processed, body) VALUES ('invoices', ?, 1, ?)"
+_INSERT = "INSERT INTO messages (queue, key, body) VALUES (?, ?, ?)"
+_INSERT_DONE = "INSERT INTO messages (queue, key, processed, body) VALUES (?, ?, 1, ?)"
+INSERT_ANSWER = _INSERT_DONE
+"""For programs that store nothing but answers."""
+_WAITING = "SELECT seq, queue, key, body FROM messages WHERE processed = 0 ORDER BY seq LIMIT ?"
+_PROCESSED = "UPDATE messages SET processed = 1 WHERE seq = ?"
+_INVOICES = "SELECT count(*) FROM messages WHERE queue = 'invoices' AND customer = ?"
+_CONVERSATION = "SELECT queue, body FROM messages WHERE key = ? AND queue IN ('crm', 'customer')"
+_RELEASE = "DELETE FROM messages WHERE key = ? AND queue <> 'customer' AND queue <> 'later'"
+_ANSWERS = "SELECT body FROM messages WHERE queue = ?"
+_LEFT = "SELECT count(*) FROM messages WHERE processed = 0"
+_CLEAR = "DELETE FROM messages WHERE queue NOT IN ('invoices', 'later')"
 
-_parser = file_parser()
 
-
-class Baseline(ABC):
-    """Queues in a table: messages arrive, and are processed in order. Must be closed."""
-
-    answers_in = ""
-    """The queue of what comes out in the end."""
+class Tables:
+    """The messages of a hand-written program. Must be closed."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._answers: list[str] = []
-        self._connection = sqlite3.connect(folder / "baseline.db", isolation_level=None, cached_statements=256)
-        self._connection.executescript(_TABLES)
-        self._do = self._connection.execute
-        self._newest = 0
-        self._trees: dict[int, _Element] = {}
-        """Documents of messages that are in work. After a restart they would be parsed again."""
+        self.file = folder / "baseline.db"
+        self.connection = sqlite3.connect(self.file, isolation_level=None)
+        self.connection.executescript(_TABLES)
+        self.execute = self.connection.execute
 
-    def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
-        """Messages arrive in groups, each of which is processed at once. Return how many were processed."""
-        steps = 0
-        for start in range(0, len(bodies), per_commit):
-            self.receive(queue, bodies[start : start + per_commit], per_commit)
-            steps += self.work(per_commit)
-        return steps
+    def fill(self, stock: Iterable[Arriving]) -> None:
+        """Put invoices there, each with its customer."""
+        self.execute("BEGIN")
+        self.connection.executemany(_FILL, stock)
+        self.execute("COMMIT")
 
-    def new_answers(self) -> list[str]:
-        """Return what has come out since it was last asked."""
-        found, self._answers = self._answers, []
+    def insert(self, queue: str, key: str, body: bytes) -> None:
+        # What comes back in a day does not wait to be processed.
+        self.execute(_INSERT_DONE if queue == TIMERS else _INSERT, (queue, key, body))
+
+    def count_invoices(self, customer: str) -> int:
+        return int(self.execute(_INVOICES, (customer,)).fetchone()[0])
+
+    def take_answers(self, queue: str) -> list[str]:
+        """Return what has come out, and remove it with all that was processed."""
+        found = [body.decode() for (body,) in self.execute(_ANSWERS, (queue,))]
+        self.execute(_CLEAR)
         return found
 
-    def receive(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> None:
-        for start in range(0, len(bodies), per_commit):
-            self._do("BEGIN IMMEDIATE")
-            for body in bodies[start : start + per_commit]:
-                self._store(queue, etree.fromstring(body, _parser), body.decode())
-            self._do("COMMIT")
+    def count_waiting(self) -> int:
+        return int(self.execute(_LEFT).fetchone()[0])
 
-    def work(self, per_commit: int) -> int:
-        """Process until nothing is left. Return how many messages there were."""
-        steps = 0
-        while waiting := self._do(_WAITING, (per_commit,)).fetchall():
-            self._do("BEGIN IMMEDIATE")
-            for seq, body in waiting:
-                tree = self._trees.get(seq)
-                self.process(seq, etree.fromstring(body, _parser) if tree is None else tree)
-            self._do("COMMIT")
-            steps += len(waiting)
-        return steps
 
-    def close(self) -> None:
-        self._connection.close()
+class Invoices(Protocol):
+    """Where invoices are looked up."""
 
-    def __enter__(self) -> Self:
-        return self
+    def count_invoices(self, customer: str) -> int: ...
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
-    # for the workloads
+class InvoiceReader:
+    """Looks up invoices in the tables of another process."""
+
+    def __init__(self, file: Path) -> None:
+        self._execute = sqlite3.connect(file, isolation_level=None).execute
+
+    def count_invoices(self, customer: str) -> int:
+        return int(self._execute(_INVOICES, (customer,)).fetchone()[0])
+
+
+class HandWrittenCode(ABC):
+    """What a program does with a message, for one workload."""
 
     @abstractmethod
-    def process(self, seq: int, message: _Element) -> None:
-        """What becomes of a message."""
+    def react(self, tables: Tables, queue: str, key: str, body: bytes) -> None:
+        """Process a stored message: store what it makes."""
 
-    def arrived(self, seq: int, queue: str, message: _Element) -> int:
-        """Return whether a new message waits to be processed or stays; what else is to be noted about it."""
-        return WAITING
-
-    def make(self, queue: str, message: _Element) -> None:
-        body: str = etree.tostring(message, encoding="unicode")
-        if queue == self.answers_in:
-            self._answers.append(body)
-        self._store(queue, message, body)
-
-    def keep(self, seq: int) -> None:
-        """Processed, but not released yet."""
-        self._do(_KEEP, (seq,))
-
-    def drop(self, seq: int) -> None:
-        """Processed, and no longer needed."""
-        self._trees.pop(seq, None)
-        self._do(_DELETE, (seq,))
-
-    def _store(self, queue: str, message: _Element, body: str) -> None:
-        self._newest += 1
-        state = self.arrived(self._newest, queue, message)
-        self._do(_INSERT, (self._newest, queue, body, state))
-        if state == WAITING:
-            self._trees[self._newest] = message
+    @abstractmethod
+    def answer(self, invoices: Invoices, body: bytes) -> list[Made]:
+        """Return what is to be stored in the end for a message that arrives, and of nothing in between."""
 
 
-class TransformBaseline(Baseline):
-    """W1."""
+class TransformCode(HandWrittenCode):
+    def __init__(self, is_named: bool) -> None:
+        self._summarize = summarize_named if is_named else summarize
 
-    answers_in = "offers"
+    def react(self, tables: Tables, queue: str, key: str, body: bytes) -> None:
+        if queue == "in":
+            for made, text in self._summarize(etree.fromstring(body)):
+                tables.insert(made, key, text)
 
-    def arrived(self, seq: int, queue: str, message: _Element) -> int:
-        return KEPT if queue == "offers" else WAITING
-
-    def process(self, seq: int, message: _Element) -> None:
-        if message.tag == "message" and message.find("offerRequest") is not None:
-            self.make("offers", _offer(message))
-        self.drop(seq)
-
-
-def _offer(message: _Element) -> _Element:
-    offer = etree.Element("offer")
-    for name in ("requestID", "customerID"):
-        _copy_into(offer, message.iter(name))
-    items = list(message.iter("item"))
-    for item in items[:2]:
-        SubElement(offer, "line", name=item.get("name", ""), kilograms=item.get("kilograms", ""))
-    total = sum([float(item.get("kilograms", "0")) * float(item.get("price", "0")) for item in items])
-    SubElement(offer, "total").text = _number(total)
-    SubElement(offer, "terms").text = "Payment within thirty days of the invoice, delivery free to the door."
-    return offer
+    def answer(self, invoices: Invoices, body: bytes) -> list[Made]:
+        return self._summarize(etree.fromstring(body))
 
 
-class ProcurementBaseline(Baseline):
-    """W2."""
+class ProcurementCode(HandWrittenCode):
+    def __init__(self, steps: ProcurementSteps) -> None:
+        self._steps = steps
 
-    answers_in = "customer"
-    RESULTS = ("customerInfoResult", "restrictionsResult", "capacityResult")
-    DECISIONS = ("offer", "refusal")
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._restricted = {item.get("name") for item in etree.fromstring(RESTRICTIONS, _parser).iter("item")}
-        self._processing: dict[str, Callable[[int, _Element], None]] = {
-            "offerRequest": self._new_request,
-            "requestCustomerInfo": self._check_credit_rating,
-            "requestRestrictionInfo": self._check_restrictions,
-            "requestCapacityInfo": self._check_capacity,
-            **dict.fromkeys(self.RESULTS, self._join),
-            **dict.fromkeys(self.DECISIONS, self._release),
-        }
-
-    def arrived(self, seq: int, queue: str, message: _Element) -> int:
-        if queue == "invoices":
-            self._do(_ADD_INVOICE, (message.findtext("customerID"), seq))
-            return KEPT
-        if queue in ("crm", "customer"):
-            self._do(_JOIN_SLICE, (message.findtext("requestID"), seq, message.tag))
-        return WAITING
-
-    def process(self, seq: int, message: _Element) -> None:
-        self._processing[str(message.tag)](seq, message)
-
-    def _new_request(self, seq: int, message: _Element) -> None:
-        for queue, name, part in (
-            ("finance", "requestCustomerInfo", "customerID"),
-            ("legal", "requestRestrictionInfo", "items"),
-            ("supplier", "requestCapacityInfo", "items"),
-        ):
-            self.make(queue, _about(name, message, part))
-        self.keep(seq)
-
-    def _check_credit_rating(self, seq: int, message: _Element) -> None:
-        result = _about("customerInfoResult", message)
-        unpaid = self._do(_HAS_INVOICE, (message.findtext("customerID"),)).fetchone()
-        SubElement(result, "refuse" if unpaid else "accept")
-        self.make("crm", result)
-        self.drop(seq)
-
-    def _check_restrictions(self, seq: int, message: _Element) -> None:
-        result = _about("restrictionsResult", message)
-        for item in message.iter("item"):
-            name = item.get("name", "")
-            if name in self._restricted:
-                SubElement(result, "restrictedItem", name=name)
-        self.make("crm", result)
-        self.drop(seq)
-
-    def _check_capacity(self, seq: int, message: _Element) -> None:
-        result = _about("capacityResult", message)
-        kilograms = sum([float(item.get("kilograms", "0")) for item in message.iter("item")])
-        SubElement(result, "accept" if kilograms < 100_000 else "refuse")
-        self.make("crm", result)
-        self.drop(seq)
-
-    def _join(self, seq: int, message: _Element) -> None:
-        self.keep(seq)
-        key = message.findtext("requestID")
-        found = {kind: member for member, kind in self._do(_SLICE, (key,))}
-        if not all([kind in found for kind in self.RESULTS]) or any([kind in found for kind in self.DECISIONS]):
+    def react(self, tables: Tables, queue: str, key: str, body: bytes) -> None:
+        if queue == "customer":  # decided: release the request
+            tables.execute(_RELEASE, (key,))
             return
-        results = {kind: self._document(found[kind]) for kind in self.RESULTS}
-        if (
-            results["customerInfoResult"].find("accept") is not None
-            and results["restrictionsResult"].find("restrictedItem") is None
-            and results["capacityResult"].find("accept") is not None
-        ):
-            self.make("customer", _about("offer", self._document(found["offerRequest"]), "items"))
+        document = etree.fromstring(body)
+        if queue != "crm":
+            tables.insert("crm", key, self._check(tables, queue, document))
+        elif etree.QName(document).localname == "offerRequest":
+            for made, text in self._steps.fork(document):
+                tables.insert(made, key, text)
         else:
-            self.make("customer", _about("refusal", message))
+            rows = tables.execute(_CONVERSATION, (key,)).fetchall()
+            if len(rows) == 1 + RESULTS and all([kind == "crm" for kind, _ in rows]):  # nothing was decided yet
+                documents = [etree.fromstring(text) for _, text in rows]
+                tables.insert("customer", key, self._steps.decide({etree.QName(d).localname: d for d in documents}))
 
-    def _release(self, seq: int, message: _Element) -> None:
-        key = message.findtext("requestID")
-        for member, _ in self._do(_SLICE, (key,)).fetchall():
-            self.drop(member)
-        self._do(_RESET, (key,))
+    def answer(self, invoices: Invoices, body: bytes) -> list[Made]:
+        request = etree.fromstring(body)
+        documents = {"offerRequest": request}
+        stored: list[Made] = []
+        for queue, text in self._steps.fork(request):
+            if queue == TIMERS:
+                stored.append((queue, text))
+                continue
+            result = etree.fromstring(self._check(invoices, queue, etree.fromstring(text)))
+            documents[etree.QName(result).localname] = result
+        return [*stored, ("customer", self._steps.decide(documents))]
 
-    def _document(self, seq: int) -> _Element:
-        tree = self._trees.get(seq)
-        return etree.fromstring(self._do(_BODY, (seq,)).fetchone()[0], _parser) if tree is None else tree
-
-
-class LookUpBaseline(Baseline):
-    """W3."""
-
-    answers_in = "answers"
-
-    def arrived(self, seq: int, queue: str, message: _Element) -> int:
-        if queue == "invoices":
-            self._do(_ADD_INVOICE, (message.findtext("customerID"), seq))
-        return WAITING if queue == "questions" else KEPT
-
-    def process(self, seq: int, message: _Element) -> None:
-        rows = self._do(_INVOICES, (message.findtext("customerID"),)).fetchall()
-        invoices = [etree.fromstring(body, _parser) for (body,) in rows]
-        answer = etree.Element("answer")
-        _copy_into(answer, message.iter("customerID"))
-        SubElement(answer, "count").text = str(len(invoices))
-        total = sum([float(invoice.findtext("total", "0")) for invoice in invoices])
-        SubElement(answer, "total").text = _number(total)
-        self.make("answers", answer)
-        self.drop(seq)
+    def _check(self, invoices: Invoices, queue: str, document: etree._Element) -> bytes:
+        match queue:
+            case "finance":
+                return self._steps.check_credit(document, invoices.count_invoices(self._steps.customer(document)) > 0)
+            case "legal":
+                return self._steps.check_restrictions(document)
+            case _:
+                return self._steps.check_capacity(document)
 
 
-def _about(name: str, message: _Element, *parts: str) -> _Element:
-    """Return a new element with copies of the request's ID and other parts of a message."""
-    made = etree.Element(name)
-    for part in ("requestID", *parts):
-        _copy_into(made, message.iter(part))
-    return made
+class LookUpCode(HandWrittenCode):
+    def react(self, tables: Tables, queue: str, key: str, body: bytes) -> None:
+        if queue == "finance":
+            for made, text in self.answer(tables, body):
+                tables.insert(made, key, text)
+
+    def answer(self, invoices: Invoices, body: bytes) -> list[Made]:
+        document = etree.fromstring(body)
+        return [("crm", report_invoices(document, invoices.count_invoices(asked_customer(document))))]
 
 
-def _number(value: float) -> str:
-    """As XQuery writes it."""
-    return str(value).removesuffix(".0")
+def find_code(workload: str) -> HandWrittenCode:
+    """Return what is written for a workload."""
+    match workload:
+        case "W1" | "W1n":
+            return TransformCode(is_named=workload == "W1n")
+        case "W2" | "W2n":
+            return ProcurementCode(NAMED if workload == "W2n" else PLAIN)
+        case _:
+            return LookUpCode()
 
 
-def _copy_into(made: _Element, found: Iterator[_Element]) -> None:
-    for element in found:
-        copied = deepcopy(element)
-        copied.tail = None
-        made.append(copied)
+class StoringProgram:
+    """Stores a group of messages in a transaction, and all of them before it processes the first. Must be closed."""
 
+    def __init__(self, workload: Workload, folder: Path) -> None:
+        self._workload = workload
+        self._code = find_code(workload.name)
+        self._tables = Tables(folder)
+        self._tables.fill(workload.stock())
 
-BASELINES: dict[str, type[Baseline]] = {
-    "W1": TransformBaseline,
-    "W2": ProcurementBaseline,
-    "W3": LookUpBaseline,
-}
+    def run(self, arriving: Sequence[Arriving], per_commit: int) -> None:
+        """Process messages that arrive, so many in each transaction."""
+        self._receive(arriving, per_commit)
+        while self._process(per_commit):
+            pass
+
+    def take_answers(self) -> list[str]:
+        return self._tables.take_answers(self._workload.answers)
+
+    def count_waiting(self) -> int:
+        return self._tables.count_waiting()
+
+    def close(self) -> None:
+        self._tables.connection.close()
+
+    def _receive(self, arriving: Sequence[Arriving], per_commit: int) -> None:
+        rows = [(self._workload.queue, key, body) for key, body in arriving]
+        for first in range(0, len(rows), per_commit):
+            self._tables.execute("BEGIN IMMEDIATE")
+            self._tables.connection.executemany(_INSERT, rows[first : first + per_commit])
+            self._tables.execute("COMMIT")
+
+    def _process(self, per_commit: int) -> int:
+        tables, react = self._tables, self._code.react
+        tables.execute("BEGIN IMMEDIATE")
+        rows = tables.execute(_WAITING, (per_commit,)).fetchall()
+        for _, queue, key, body in rows:
+            react(tables, queue, key, body)
+        tables.connection.executemany(_PROCESSED, [(row[0],) for row in rows])
+        tables.execute("COMMIT")
+        return len(rows)

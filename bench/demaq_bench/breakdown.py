@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from demaq_bench.figures import Figure
-from demaq_bench.lookups import fill
 from demaq_bench.running_engine import RunningEngine
-from demaq_bench.workloads import RESTRICTIONS, W2, Workload, invoices
+from demaq_bench.workloads import Workload
 
 WARM_UP_SHARE = 3
 BURST = 500
@@ -41,11 +40,7 @@ def measure(workload: Workload, steps: int, folder: Path, say: Callable[[str], N
 
 def prepare(workload: Workload, engine: RunningEngine) -> None:
     """What is there before the first message arrives."""
-    if workload is W2:
-        engine.store.load_collection("legal", [RESTRICTIONS])
-        engine.receive("invoices", invoices())
-    if workload.name == "W3":
-        fill(engine.engine, INVOICES)
+    engine.receive("invoices", [body for _, body in workload.stock()])
 
 
 def _process(engine: RunningEngine, workload: Workload, numbers: range) -> int:

@@ -1,106 +1,90 @@
-"""Let several systems do the same work in turns, and see that they come to the same results.
+"""Let several systems do the same work in turns.
 
-Turns are short, and every other time they are taken backwards: what else the machine does is shared by all.
+Turns are short, and every other time they are taken backwards: what else the machine does is shared by all. Several
+workloads can be compared in one go, so that their figures can be compared, too.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Protocol
 
-from lxml import etree
+from demaq_bench.contestant import Contestant, Turn, WorkloadName
 
-from demaq_bench.figures import WrongResult, written_bytes
-from demaq_bench.workloads import W2, Workload, refused_requests
-
-
-class System(Protocol):
-    """What is compared."""
-
-    def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int: ...
-
-    def new_answers(self) -> list[str] | None:
-        """Return what has come out since it was last asked; None if that is unknown."""
+WARM_UP_SHARE = 2
+"""One in so many messages of a turn go before, and are not counted."""
 
 
-@dataclass(slots=True)
-class Runs:
-    """What one system has needed."""
-
-    microseconds: list[float] = field(default_factory=list)
-    """For each step; one figure for each run."""
-    written: list[float] = field(default_factory=list)
-    """Bytes for each step."""
-
-    def times(self, other: Runs) -> tuple[float, ...]:
-        """Return how many times as long as another one it took, turn by turn: what disturbs one turn disturbs both."""
-        return tuple([mine / theirs for mine, theirs in zip(self.microseconds, other.microseconds, strict=True)])
-
-    @property
-    def speeds(self) -> tuple[float, ...]:
-        """Steps in a second."""
-        return tuple([1e6 / each for each in self.microseconds])
+class TakesTurns(Protocol):
+    def turn(self, numbers: range, per_commit: int) -> Turn: ...
 
 
 class Comparison:
-    def __init__(self, workload: Workload, systems: Mapping[str, System]) -> None:
-        self.runs: defaultdict[int, dict[str, Runs]] = defaultdict(lambda: {name: Runs() for name in systems})
-        """By how many messages arrive in one transaction, and by system."""
-        self._workload = workload
-        self._systems = dict(systems)
-        self._arrived = 0
-        self._turns = 0
+    """What systems have needed for one workload."""
 
-    def measure(self, arrivals: Mapping[int, int], runs: int) -> None:
-        """Let so many messages arrive, for each number of messages in a transaction, in each of the runs."""
-        self.warm_up(arrivals)
-        for _ in range(runs):
-            self.run(arrivals)
+    def __init__(self, contestants: Mapping[str, TakesTurns]) -> None:
+        self.turns: defaultdict[int, dict[str, list[Turn]]] = defaultdict(lambda: {name: [] for name in contestants})
+        """By how many messages arrive in one transaction, and by system."""
+        self._contestants = dict(contestants)
+        self._arrived = 0
+        self._count = 0
 
     def warm_up(self, arrivals: Mapping[int, int]) -> None:
-        """A run that is not counted: what a node starts when there is much to do is there then."""
+        """Take turns that are not counted: what a node starts when there is much to do is there then."""
         for per_commit, count in arrivals.items():
-            self._turn(count, per_commit)
+            self._turn(max(1, count // WARM_UP_SHARE), per_commit)
 
     def run(self, arrivals: Mapping[int, int]) -> None:
+        """Let so many messages arrive, for each number of messages in a transaction."""
         for per_commit, count in arrivals.items():
-            for name, (microseconds, written) in self._turn(count, per_commit).items():
-                self.runs[per_commit][name].microseconds.append(microseconds)
-                self.runs[per_commit][name].written.append(written)
+            for name, turn in self._turn(count, per_commit).items():
+                self.turns[per_commit][name].append(turn)
 
-    def _turn(self, count: int, per_commit: int) -> dict[str, tuple[float, float]]:
-        bodies = [self._workload.message(number) for number in range(self._arrived, self._arrived + count)]
+    def speeds(self, name: str, per_commit: int) -> tuple[float, ...]:
+        """Return how many messages a system has dealt with in a second, turn by turn."""
+        return tuple([turn.speed for turn in self.turns[per_commit][name]])
+
+    def ratios(self, name: str, other: str, per_commit: int) -> tuple[float, ...]:
+        """Return how fast a system is if another one is 1, turn by turn: what disturbs one turn disturbs both."""
+        return divide(self.speeds(name, per_commit), self.speeds(other, per_commit))
+
+    def _turn(self, count: int, per_commit: int) -> dict[str, Turn]:
+        numbers = range(self._arrived, self._arrived + count)
         self._arrived += count
-        self._turns += 1
-        found: dict[str, tuple[float, float]] = {}
-        for name in list(self._systems)[:: -1 if self._turns % 2 else 1]:
-            written, started = written_bytes(), time.perf_counter()
-            steps = self._systems[name].process_all(self._workload.queue, bodies, per_commit)
-            seconds = time.perf_counter() - started
-            if steps != count * self._workload.steps:
-                raise WrongResult(f"{self._workload.name}, {name}: {steps} steps for {count} messages")
-            found[name] = seconds / steps * 1e6, (written_bytes() - written) / steps
-        self._compare(count)
-        return found
-
-    def _compare(self, count: int) -> None:
-        """All that can tell must have made the same answers."""
-        returned = {name: system.new_answers() for name, system in self._systems.items()}
-        made = {name: canonical(answers) for name, answers in returned.items() if answers is not None}
-        first = next(iter(made))
-        for name, answers in made.items():
-            if answers != made[first]:
-                example = next(iter((answers - made[first]) or (made[first] - answers)))
-                raise WrongResult(f"{self._workload.name}: {name} and {first} do not agree, such as on {example}")
-        if self._workload is W2:
-            refused = sum([each for body, each in made[first].items() if body.startswith("<refusal")])
-            expected = refused_requests(self._arrived) - refused_requests(self._arrived - count)
-            if refused != expected:
-                raise WrongResult(f"W2: {refused} refusals, not {expected}")
+        self._count += 1
+        names = list(self._contestants)[:: -1 if self._count % 2 else 1]
+        return {name: self._contestants[name].turn(numbers, per_commit) for name in names}
 
 
-def canonical(bodies: Sequence[str]) -> Counter[str]:
-    return Counter([etree.canonicalize(body) for body in bodies])
+def divide(speeds: Sequence[float], others: Sequence[float]) -> tuple[float, ...]:
+    """Return ratios turn by turn."""
+    return tuple([speed / other for speed, other in zip(speeds, others, strict=True)])
+
+
+@contextmanager
+def compare(
+    systems: Mapping[WorkloadName, Sequence[str]], folder: Path, say: Callable[[str], None]
+) -> Iterator[dict[WorkloadName, tuple[Comparison, Mapping[str, float]]]]:
+    """Start the systems of each workload. Yield their comparisons, and in how many seconds they were ready."""
+    with ExitStack() as stack:
+        found: dict[WorkloadName, tuple[Comparison, Mapping[str, float]]] = {}
+        for workload, names in systems.items():
+            contestants: dict[str, Contestant] = {}
+            for name in names:
+                say(f"start of {workload}: {name}")
+                place = folder / f"{workload} {name}".replace(" ", "-").replace(",", "")
+                contestants[name] = stack.enter_context(Contestant(name, workload, place))
+            found[workload] = Comparison(contestants), {name: each.start_seconds for name, each in contestants.items()}
+        yield found
+
+
+def run_all(comparisons: Sequence[Comparison], arrivals: Sequence[Mapping[int, int]], runs: int) -> None:
+    """Let all take turns, in each run: one comparison after the other."""
+    for comparison, count in zip(comparisons, arrivals, strict=True):
+        comparison.warm_up(count)
+    for _ in range(runs):
+        for comparison, count in zip(comparisons, arrivals, strict=True):
+            comparison.run(count)

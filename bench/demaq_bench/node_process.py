@@ -24,7 +24,7 @@ class NodeProcess:
     def __init__(self, application: Path, store: Path, *options: str) -> None:
         self.store = store
         self._log = (store.parent / LOG).open("ab")
-        command = [sys.executable, "-m", "demaq.cli", "run", str(application), "--store", str(store), *options]
+        command = [sys.executable, "-P", "-m", "demaq.cli", "run", str(application), "--store", str(store), *options]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, start_new_session=True)
 
     def wait_until_running(self, seconds_max: float = START_SECONDS_MAX) -> RemoteNode:
@@ -38,6 +38,15 @@ class NodeProcess:
                 raise RuntimeError(f"the node has ended: {self.said()}")
             time.sleep(POLL_SECONDS)
         raise RuntimeError(f"the node did not start within {seconds_max:g} s: {self.said()}")
+
+    def wait_until_said(self, text: str, after: int = 0, seconds_max: float = START_SECONDS_MAX) -> None:
+        """Wait until the node has written a text, after so many bytes of its log. Raises a RuntimeError if it ends."""
+        until = time.monotonic() + seconds_max
+        log = self.store.parent / LOG
+        while text.encode() not in log.read_bytes()[after:]:
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"the node has not started: {self.said()}")
+            time.sleep(POLL_SECONDS)
 
     @property
     def pid(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from demaq_bench import (
     backlog,
     breakdown,
+    conflicts,
     gateway_load,
     latency,
     lookups,
@@ -15,8 +16,10 @@ from demaq_bench import (
     retained,
     rules_per_queue,
     soap_load,
+    start,
     throughput,
 )
+from demaq_bench.contestant import FUSED, FUSED_POOL
 from demaq_bench.figures import Figure
 from demaq_bench.processes import ROLES
 
@@ -42,24 +45,32 @@ def _format_connections(count: Column) -> str:
     return f"{count:,} connection" + "s" * (count != 1)
 
 
+def _format_per_commit(count: Column) -> str:
+    return f"{count:,} per commit"
+
+
 TABLES = (
     _Table(
-        "W1, W2: steps/s, and compared with hand-written code",
+        "messages/s, and compared with hand-written code",
         throughput.GROUP,
         throughput.SPEED,
         "per_commit",
-        lambda n: f"{n:,} per commit",
+        _format_per_commit,
         ratio=throughput.RATIO,
         below=("workload", "system"),
     ),
-    _Table(
-        "W1, W2: bytes written for each step",
-        throughput.GROUP,
-        throughput.WRITTEN,
-        "per_commit",
-        lambda n: f"{n:,} per commit",
-        below=("workload", "system"),
-    ),
+    *[
+        _Table(title, throughput.GROUP, name, "per_commit", _format_per_commit, decimals, below=("workload", "system"))
+        for title, name, decimals in (
+            ("compared with hand-written code that fuses", throughput.RATIOS[FUSED], 2),
+            ("the same with 2 evaluator processes", throughput.RATIOS[FUSED_POOL], 2),
+            ("with namespaces and more, compared with the same node without", throughput.PLAIN_RATIO, 2),
+            ("on Spark, compared with a node inline", throughput.INLINE_RATIO, 2),
+            ("µs of CPU for a message, the process that stores it", throughput.OWN_CPU, 0),
+            ("µs of CPU for a message, all processes that it has started", throughput.OTHER_CPU, 0),
+            ("bytes written for a message", throughput.WRITTEN, 0),
+        )
+    ],
     _Table(
         "W3: ms for a look-up, and compared with hand-written code",
         lookups.GROUP,
@@ -67,9 +78,10 @@ TABLES = (
         "invoices",
         lambda n: f"{n:,} invoices",
         3,
-        lookups.RATIO,
+        throughput.RATIO,
         ("per_commit", "system"),
     ),
+    _Table("conflicts, ms for a message", conflicts.GROUP, conflicts.COST, "messages", lambda n: f"{n:,} messages", 2),
     _Table("a backlog worked off, steps/s", backlog.BACKLOG, backlog.SPEED, "waiting", lambda n: f"{n:,} waiting"),
     *[
         _Table(
@@ -96,12 +108,12 @@ TABLES = (
         lambda n: f"{n:,} rule" + "s" * (n != 1),
     ),
     _Table(
-        "W1 by the size of messages, µs for each step, and compared with hand-written code",
+        "W1 by the size of messages, µs for each, and compared with hand-written code",
         message_sizes.GROUP,
         message_sizes.COST,
         "bytes",
         lambda n: f"{float(n) / 1000:.1f} KB",
-        ratio=message_sizes.RATIO,
+        ratio=throughput.RATIO,
     ),
     _Table("one core and two, steps/s", backlog.CORES, backlog.SPEED, "workload", str),
     _Table(
@@ -136,6 +148,8 @@ TABLES = (
         )
     ],
     _Table("s until ready, which is not counted", "start", "ready", "workload", str, 1),
+    _Table("s of a command until then", start.GROUP, "seconds", "application", str, 2),
+    _Table("s of CPU of all its processes until then", start.GROUP, "CPU", "application", str, 2),
 )
 """In the order in which they are shown."""
 
@@ -197,9 +211,11 @@ def _align(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 def _latency(figures: Sequence[Figure]) -> Iterator[str]:
     mine = [figure for figure in figures if figure.group == latency.GROUP]
     if mine:
-        latencies = ", ".join([f"{figure.name} {figure.value:.1f} ms" for figure in mine])
         yield ""
-        yield f"one message through {latency.STEPS} steps in an idle node: {latencies}"
+        yield f"one message through {latency.STEPS} steps in an idle node"
+    for system in dict.fromkeys([figure.at["system"] for figure in mine]):
+        latencies = [f"{each.name} {each.value:.1f} ms" for each in mine if each.at["system"] == system]
+        yield f"  {system}: {', '.join(latencies)}"
 
 
 def _conversations(figures: Sequence[Figure]) -> Iterator[str]:
@@ -223,19 +239,22 @@ def _steps(figures: Sequence[Figure]) -> Iterator[str]:
 
 
 def _targets(figures: Sequence[Figure]) -> Iterator[str]:
+    """Yield a table in Markdown of all figures that have a target."""
     mine = [figure for figure in figures if figure.is_reached is not None]
     if mine:
         yield ""
-        yield "targets"
+        yield "| | measured | target | |"
+        yield "| --- | --- | --- | --- |"
     for figure in mine:
-        where = ", ".join([_place(key, value) for key, value in figure.at.items() if key in _PLACES])
+        where = [_place(key, value) for key, value in figure.at.items() if key in _PLACES]
         verdict = "reached" if figure.is_reached else "not reached"
-        about = f"{figure.group}, {figure.name}" + (f" ({where})" if where else "")
-        yield f"  {about}: {figure.value:,.2f}, {figure.target}: {verdict}"
+        unit = f" {figure.unit}" if figure.unit else ""
+        about = ", ".join([figure.group, *where, figure.name])
+        yield f"| {about} | {figure.value:,.2f}{unit} | {figure.target} | {verdict} |"
 
 
-_PLACES = ("workload", "system", "per_commit", "invoices", "bytes", "connections")
+_PLACES = ("workload", "system", "application", "per_commit", "invoices", "bytes", "connections", "waiting")
 
 
 def _place(key: str, value: Column) -> str:
-    return f"{value:,} invoices" if key == "invoices" else _format_value(key, value)
+    return f"{value:,} {key}" if key in ("invoices", "waiting") else _format_value(key, value)

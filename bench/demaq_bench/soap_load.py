@@ -20,11 +20,12 @@ from demaq.store.sqlite import SqliteStore
 from demaq_bench.figures import Figure, Place, WrongResult
 from demaq_bench.gateway_load import BODIES, RATIO, SPEED, WARM_UP_SHARE, percentiles
 from demaq_bench.http_load import Answered, Task, run
+from demaq_bench.offer_requests import transform_message
 from demaq_bench.server_processes import ListeningNode
 from demaq_bench.soap_envelopes import EnvelopeWriter, make_headers
 from demaq_bench.soap_keys import make_keys
 from demaq_bench.soap_sequences import SourceSequence
-from demaq_bench.workloads import APPLICATIONS, transform_message
+from demaq_bench.workloads import APPLICATIONS
 
 APPLICATION = APPLICATIONS / "soap.dmq"
 POLICY = APPLICATIONS / "soap-signed.xml"

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demaq.spark.pipeline import PipelineName
 from demaq_bench import backlog, breakdown, latency, lookups, message_sizes, retained, rules_per_queue, throughput
 from demaq_bench.figures import Figure
-from demaq_bench.workloads import W1, W2, questions_among
+from demaq_bench.workloads import find_workload
 
-WORKLOADS = ("W1", "W2", "W3")
+WORKLOADS = ("W1", "W2", "W1n", "W2n", "W3")
 CURVES = ("backlog", "retained", "rules", "size", "cores")
 LATENCY = "latency"
 
@@ -25,7 +24,7 @@ class PipelineSizes:
     """How much of everything."""
 
     steps: int = 12_000
-    """In each run of W1 and W2."""
+    """In each run of a workload other than W3."""
     look_ups: int = 3_000
     """In each run of W3."""
     invoices: tuple[int, ...] = (1_000, 10_000, 100_000)
@@ -54,36 +53,36 @@ LARGE = PipelineSizes(
 
 def measure(
     parts: Sequence[str],
-    pipelines: Sequence[PipelineName],
+    nodes: Sequence[str],
     sizes: PipelineSizes,
     runs: int,
     folder: Path | None,
     say: Callable[[str], None],
 ) -> Iterator[Figure]:
-    """Yield the figures of those parts: workloads, curves, latency."""
+    """Yield the figures of those parts: workloads with those nodes, curves, latency."""
     with TemporaryDirectory(dir=folder, prefix="demaq-bench-") as own:
         stores = Path(own)
         for part in (LATENCY, *WORKLOADS, *CURVES):
             if part in parts:
-                yield from _part(part, pipelines, sizes, runs, stores, say)
+                yield from _part(part, nodes, sizes, runs, stores, say)
 
 
 def _part(
     part: str,
-    pipelines: Sequence[PipelineName],
+    nodes: Sequence[str],
     sizes: PipelineSizes,
     runs: int,
     folder: Path,
     say: Callable[[str], None],
 ) -> Iterator[Figure]:
     match part:
-        case "W1" | "W2":
-            workload = W1 if part == "W1" else W2
-            yield from throughput.measure(workload, pipelines, sizes.steps, runs, folder, say)
-            yield from breakdown.measure(workload, sizes.steps, folder, say)
         case "W3":
-            yield from lookups.measure(sizes.invoices, pipelines, sizes.look_ups, runs, folder, say)
-            yield from breakdown.measure(questions_among(breakdown.INVOICES), sizes.look_ups, folder, say)
+            yield from lookups.measure(sizes.invoices, sizes.look_ups, runs, folder, say)
+            yield from breakdown.measure(find_workload("W3", breakdown.INVOICES), sizes.look_ups, folder, say)
+        case name if name in WORKLOADS:
+            workload = find_workload(name)
+            yield from throughput.measure({name: nodes}, {name: sizes.steps // workload.steps}, runs, folder, say)
+            yield from breakdown.measure(workload, sizes.steps, folder, say)
         case "latency":
             yield from latency.measure(sizes.latency, folder, say)
         case "backlog":

@@ -1,146 +1,241 @@
-"""The workloads: which application runs, which messages arrive, and how often that is.
+"""The workloads: which application runs, which messages arrive, what lies there before, and which answers are right.
 
-W1  a message of 1 KB arrives, nine of ten hold an offerRequest, each of those makes one message of 300 bytes
-W2  request, 3 checks, 3 results, join, one decision, release: 8 steps. Every 7th customer has an unpaid invoice, every
-    11th request a restricted item
-W3  many invoices lie in a queue, four to a customer; a message looks up those of its customer: 1 step
+W1   a message of 1 KB arrives; nine of ten are an offerRequest, each of which makes one message of 300 bytes
+W2   request, 3 checks, 3 results, decision, release. Every 7th customer has an unpaid invoice, every 11th request a
+     restricted item: those are refused
+W3   many invoices lie in a queue, about four to a customer; a message asks how many a customer has
+W1n, W2n   the same with namespaces, attributes, decimals, dates, `order by` and a timer
+conflicts  every message joins one slice and leaves a mark in it; its answer says how many there are
+
+Answers are computed here from the drawn values, and by no code of those that are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
-APPLICATIONS = Path(__file__).parent / "applications"
+from demaq_bench.drawn_requests import (
+    DrawnRequest,
+    count_invoices,
+    draw_asked_customer,
+    draw_request,
+    invoice_owners,
+    pad,
+    unpaid_customers,
+)
 
-CUSTOMERS = 700
-UNPAID_EVERY = 7
-RESTRICTED_EVERY = 11
-RESTRICTED_ITEM = "phosgene"
-RESTRICTIONS = f'<restrictions><item name="{RESTRICTED_ITEM}"/><item name="ricin"/><item name="sarin"/></restrictions>'
+APPLICATIONS = Path(__file__).parent / "applications"
 OTHER_EVERY = 10
-"""One in so many messages of W1 holds no offerRequest."""
-ITEM_BYTES = 57
-"""About what a further item of W1 comes to."""
-INVOICES_EACH = 4
-"""So many invoices of W3 belong to one customer."""
-STRIDE = 7919
-"""A prime: consecutive questions are about customers far from each other."""
+"""One in so many messages of W1 is no offerRequest."""
+ITEM_BYTES = 48
+"""About what an item of W1 comes to."""
+SMALL_ITEMS = 4
+NOTE = ("Summary of an offer request, derived by the transform rule; forwarded to the planning department. " * 2)[:180]
+OFFERS, PARTIES = "urn:example:offers", "urn:example:parties"
+VALID_DAYS = 14
+LISTED_FROM = Decimal("10.00")
+"""From this price on, W1n and W2n list an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     name: str
     about: str
-    application: Path
     queue: str
     """Where messages arrive."""
     message: Callable[[int], bytes]
     """The message of a number, counted from 0."""
     answers: str
     """The queue of what comes out in the end."""
+    answer: Callable[[int], str | None]
+    """The answer to the message of a number; None if there is none."""
     steps: int
-    """How many messages are processed for each that arrives."""
-    answers_stay: bool = True
-    """Whether results stay in a mailbox until they are taken."""
+    """How many messages a node processes for each that arrives."""
+    invoices: int = 0
+    """How many lie there, in W3."""
+    retained: tuple[str, ...] = ()
+    """Queues whose messages stay, in slices that are not reset."""
+
+    @property
+    def application(self) -> Path:
+        return APPLICATIONS / f"{self.name.lower()}.dmq"
+
+    def key(self, number: int) -> str:
+        """Return what a message is about. Hand-written code gets it with the message, and need not look for it."""
+        return f"r{number:08d}"
+
+    def stock(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the invoices that lie there, each with its customer."""
+        match self.name:
+            case "W2":
+                for number, customer in enumerate(unpaid_customers()):
+                    yield customer, _invoice(number, customer)
+            case "W2n":
+                for customer in unpaid_customers():
+                    yield customer, f'<invoice xmlns="{OFFERS}" customer="{customer}" amount="17.50"/>'.encode()
+            case "W3":
+                for number, owner in enumerate(invoice_owners(self.invoices)):
+                    yield f"c{owner:06d}", _invoice(number, f"c{owner:06d}")
 
 
-def transform_message(number: int) -> bytes:
-    """W1: about 1 KB."""
-    kind = "statusRequest" if number % OTHER_EVERY == 0 else "offerRequest"
-    return f"<message><{kind}>{_request(number)}</{kind}></message>".encode()
+def find_workload(name: str, invoices: int = 0) -> Workload:
+    """Return a workload; W3 with so many invoices."""
+    return w3_among(invoices) if name == "W3" else {each.name: each for each in (W1, W2, W1N, W2N, CONFLICTS)}[name]
 
 
-def request_message(number: int) -> bytes:
-    """W2: about 1 KB."""
-    return f"<offerRequest>{_request(number)}</offerRequest>".encode()
+# --- W1, W2, W3 ------------------------------------------------------------------------------------------------------
 
 
-def invoices() -> list[bytes]:
-    """Return what lies in the queue of unpaid invoices when W2 begins."""
-    return [
-        f"<invoice><customerID>{_customer(number)}</customerID><total>{number + 100}</total></invoice>".encode()
-        for number in range(0, CUSTOMERS, UNPAID_EVERY)
-    ]
-
-
-def is_refused(number: int) -> bool:
-    """Return whether the request of a number must be refused."""
-    return number % CUSTOMERS % UNPAID_EVERY == 0 or number % RESTRICTED_EVERY == 0
-
-
-def refused_requests(requests: int) -> int:
-    """Return how many of the first requests of W2 must be refused."""
-    return sum([is_refused(number) for number in range(requests)])
-
-
-def large_transform_message(number: int, size: int) -> bytes:
-    """W1, with as many more items as make about so many bytes."""
-    items = "".join(
-        [
-            f'<item name="{_item(number, n)}" kilograms="{n % 40}" price="{n % 9}.25"/>'
-            for n in range(9, 9 + max(0, size - len(transform_message(1))) // ITEM_BYTES)
-        ]
+def request_text(request: DrawnRequest, root: str, size: int) -> bytes:
+    items = [f"<item><code>{item.code}</code><qty>{item.quantity}</qty></item>" for item in request.items]
+    head = (
+        f"<{root}><requestID>{request.id}</requestID><customerID>{request.customer}</customerID>"
+        f"<date>2026-01-{request.day:02d}</date><items>{''.join(items)}</items><comment>"
     )
-    return transform_message(number).replace(b"</items>", f"{items}</items>".encode())
+    return pad(head, f"</comment></{root}>", size)
 
 
-def small_transform_message(number: int) -> bytes:
-    """W1, half as large: without what no rule reads."""
-    items = "".join([f'<item name="{_item(number, n)}" kilograms="{n}" price="{n}.25"/>' for n in range(1, 8)])
-    parts = f"<requestID>R{number}</requestID><customerID>{_customer(number)}</customerID><items>{items}</items>"
-    kind = "statusRequest" if number % OTHER_EVERY == 0 else "offerRequest"
-    return f"<message><{kind}>{parts}</{kind}></message>".encode()
+def _is_offer_request(number: int) -> bool:
+    return number % OTHER_EVERY != 0
 
 
-def invoice(number: int) -> bytes:
-    """W3: one of the invoices that lie there."""
+def _w1_message(number: int, size: int = 1024) -> bytes:
+    return request_text(_w1_request(number, size), "offerRequest" if _is_offer_request(number) else "statusQuery", size)
+
+
+def _w1_request(number: int, size: int) -> DrawnRequest:
+    """Return a request with as many items as a size asks for."""
+    if size == 1024:
+        return draw_request(number)
+    return draw_request(number, items=max(SMALL_ITEMS, (size - 400) // ITEM_BYTES))
+
+
+def _w1_answer(number: int, size: int = 1024) -> str | None:
+    if not _is_offer_request(number):
+        return None
+    request = _w1_request(number, size)
     return (
-        f"<invoice><customerID>{invoice_customer(number)}</customerID><number>{number}</number>"
-        f"<total>{number % 89 + 10}</total><text>for goods delivered in spring</text></invoice>"
+        f"<offerSummary><requestID>{request.id}</requestID><customerID>{request.customer}</customerID>"
+        f"<itemCount>{len(request.items)}</itemCount><note>{NOTE}</note></offerSummary>"
+    )
+
+
+def _w2_message(number: int) -> bytes:
+    return request_text(draw_request(number), "offerRequest", 1024)
+
+
+def _w2_answer(number: int) -> str:
+    request = draw_request(number)
+    if request.is_refused:
+        return f"<refusal><requestID>{request.id}</requestID></refusal>"
+    return (
+        f"<offer><requestID>{request.id}</requestID><customerID>{request.customer}</customerID>"
+        f"<itemCount>{len(request.items)}</itemCount></offer>"
+    )
+
+
+def _invoice(number: int, customer: str) -> bytes:
+    head = (
+        f"<invoice><requestID>q{number:08d}</requestID><customerID>{customer}</customerID>"
+        f"<amount>{number % 99_900 + 100}.00</amount><text>"
+    )
+    return pad(head, "</text></invoice>", 350)
+
+
+def _w3_message(number: int, invoices: int) -> bytes:
+    customer = draw_asked_customer(number, invoices)
+    return (
+        f"<requestCustomerInfo><requestID>r{number:08d}</requestID>"
+        f"<customerID>{customer}</customerID></requestCustomerInfo>"
     ).encode()
 
 
-def invoice_customer(number: int) -> str:
-    return f"C{number // INVOICES_EACH}"
+def _w3_answer(number: int, invoices: int) -> str:
+    customer = draw_asked_customer(number, invoices)
+    count = count_invoices(invoices).get(customer, 0)
+    found = f'<refuse open="{count}"/>' if count else "<accept/>"
+    ids = f"<requestID>r{number:08d}</requestID><customerID>{customer}</customerID>"
+    return f"<customerInfoResult>{ids}{found}</customerInfoResult>"
 
 
-def question(number: int, invoices: int) -> bytes:
-    """W3: a question about one of the customers that so many invoices belong to."""
-    customer = invoice_customer(number * STRIDE * INVOICES_EACH % invoices)
-    return f"<question><customerID>{customer}</customerID></question>".encode()
+def _conflicts_answer(number: int) -> str:
+    return f"<position><requestID>r{number:08d}</requestID><n>{number + 1}</n></position>"
 
 
-def questions_among(invoices: int) -> Workload:
-    """W3 with so many invoices."""
-    message = partial(question, invoices=invoices)
-    return Workload("W3", "look-up", APPLICATIONS / "w3.dmq", "questions", message, "answers", 1)
+# --- W1n, W2n --------------------------------------------------------------------------------------------------------
 
 
-W1 = Workload("W1", "transform", APPLICATIONS / "w1.dmq", "requests", transform_message, "offers", 1)
-W2 = Workload("W2", "procurement", APPLICATIONS / "w2.dmq", "crm", request_message, "customer", 8, answers_stay=False)
+def _w1n_message(number: int) -> bytes:
+    return _named_request(number, "offerRequest" if _is_offer_request(number) else "statusQuery")
 
 
-def _customer(number: int) -> str:
-    return f"C{number % CUSTOMERS}"
+def _named_request(number: int, root: str) -> bytes:
+    request = draw_request(number)
+    items = [f'<item code="{item.code}" qty="{item.quantity}" price="{item.price:.2f}"/>' for item in request.items]
+    head = (
+        f'<{root} xmlns="{OFFERS}" xmlns:p="{PARTIES}" id="{request.id}" date="2026-01-{request.day:02d}">'
+        f'<p:customer ref="{request.customer}"/><items>{"".join(items)}</items><comment>'
+    )
+    return pad(head, f"</comment></{root}>")
 
 
-def _request(number: int) -> str:
-    items = [
-        f'<item name="{_item(number, n)}" kilograms="{number % 40 + n}" price="{n}.25">'
-        f"<use>batch {n} of the year</use></item>"
-        for n in range(1, 9)
+def _w1n_answer(number: int) -> str | None:
+    request = draw_request(number)
+    return _summary("offerSummary", request) if _is_offer_request(number) else None
+
+
+def _w2n_message(number: int) -> bytes:
+    return _named_request(number, "offerRequest")
+
+
+def _w2n_answer(number: int) -> str:
+    request = draw_request(number)
+    if request.is_refused:
+        return f'<refusal xmlns="{OFFERS}" request="{request.id}"/>'
+    return _summary("offer", request)
+
+
+def _summary(root: str, request: DrawnRequest) -> str:
+    until = date(2026, 1, request.day) + timedelta(days=VALID_DAYS)
+    listed = [item for item in request.items if item.price >= LISTED_FROM]
+    lines = [
+        f'<line code="{item.code}">{item.quantity}</line>'
+        for item in sorted(listed, key=lambda item: (-item.price, item.code))
     ]
     return (
-        f"<requestID>R{number}</requestID><customerID>{_customer(number)}</customerID>"
-        f"<address><name>Customer {_customer(number)}</name><street>Seminargebaude A 5</street><city>Mannheim</city>"
-        f"<country>Germany</country></address><items>{''.join(items)}</items>"
-        "<remark>Please let us have your offer before the end of the month; the goods are needed in spring.</remark>"
+        f'<{root} xmlns="{OFFERS}" request="{request.id}" customer="{request.customer}" validUntil="{until}">'
+        f"<total>{_decimal(request.total)}</total>{''.join(lines)}</{root}>"
     )
 
 
-def _item(number: int, position: int) -> str:
-    restricted = number % RESTRICTED_EVERY == 0 and position == 3
-    return RESTRICTED_ITEM if restricted else f"acetone-{(number + position) % 50}"
+def _decimal(value: Decimal) -> str:
+    """As XQuery writes it: without zeros that say nothing."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+W1 = Workload("W1", "transform", "in", _w1_message, "out", _w1_answer, 1)
+W2 = Workload("W2", "procurement", "crm", _w2_message, "customer", _w2_answer, 7)
+W1N = Workload("W1n", "transform, with namespaces", "in", _w1n_message, "out", _w1n_answer, 1)
+W2N = Workload("W2n", "procurement, with namespaces", "crm", _w2n_message, "customer", _w2n_answer, 7)
+CONFLICTS = Workload(
+    "conflicts", "one slice for all", "in", _w2_message, "out", _conflicts_answer, 2, retained=("in", "marks")
+)
+
+
+def w3_among(invoices: int) -> Workload:
+    """Return W3 among so many invoices."""
+    message, answer = partial(_w3_message, invoices=invoices), partial(_w3_answer, invoices=invoices)
+    return Workload("W3", "look-up", "finance", message, "crm", answer, 1, invoices)
+
+
+def with_size(size: int) -> Workload:
+    """Return W1 with messages of about so many bytes."""
+    message, answer = partial(_w1_message, size=size), partial(_w1_answer, size=size)
+    return Workload("W1", "transform", "in", message, "out", answer, 1)

@@ -10,14 +10,16 @@ from demaq._version import __version__
 
 if TYPE_CHECKING:
     from demaq import errors, spark, testing
+    from demaq.engine.intake import IncomingMessage
     from demaq.language.loader import load_program
     from demaq.messages import Message
     from demaq.server.node import Node
     from demaq.testing import Lab
 
-__all__ = ["Lab", "Message", "Node", "__version__", "errors", "load_program", "spark", "testing"]
+__all__ = ["IncomingMessage", "Lab", "Message", "Node", "__version__", "errors", "load_program", "spark", "testing"]
 
 _LAZY = {
+    "IncomingMessage": "demaq.engine.intake",
     "Lab": "demaq.testing",
     "Message": "demaq.messages",
     "Node": "demaq.server.node",

@@ -12,6 +12,7 @@ There is a front for threads and one for an event loop. Both promise the same:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
@@ -115,13 +116,20 @@ class AsyncBatcher(Generic[T, R]):
         size_max: int | None = None,
         size_of: Callable[[T], int] | None = None,
         turns: int = 0,
+        linger_seconds: float = 0.0,
+        linger_items: int = FEW,
         observe: Callable[[Sequence[R]], None] = lambda results: None,
     ) -> None:
         """`observe` gets the results of each batch, in the event loop, before their callers do: also those of callers
-        that were cancelled. `turns` is for how many turns of the loop a small batch waits for more items."""
+        that were cancelled. `turns` is for how many turns of the loop a small batch waits for more items, and
+        `linger_seconds` how long one of fewer than `linger_items` waits in which none is urgent."""
         self._act = act
         self._executor = executor
         self._turns = turns
+        self._linger_seconds = linger_seconds
+        self._linger_items = linger_items
+        self._hurry = asyncio.Event()
+        """Set if an item is urgent, or there are many."""
         self._observe = observe
         measure = None if size_of is None else lambda pending: size_of(pending[0])
         self._waiting: _Waiting[tuple[T, asyncio.Future[R]]] = _Waiting(items_max, size_max, measure)
@@ -140,11 +148,17 @@ class AsyncBatcher(Generic[T, R]):
 
     async def submit(self, item: T) -> R:
         """Return the result for this item after it was acted on. Raises what is wrong with it, or with all."""
+        return await self.submit_soon(item)
+
+    def submit_soon(self, item: T, *, is_urgent: bool = True) -> asyncio.Future[R]:
+        """Return a future of the result for this item. Others may be waited for if it is not urgent."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.add((item, future))
+        if is_urgent or len(self._waiting) >= self._linger_items:
+            self._hurry.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        return await future
+        return future
 
     async def drain(self) -> None:
         """Wait until all that was submitted has been acted on."""
@@ -156,6 +170,9 @@ class AsyncBatcher(Generic[T, R]):
             if len(self._waiting) < FEW:
                 for _ in range(self._turns):
                     await asyncio.sleep(0)
+            if self._linger_seconds and len(self._waiting) < self._linger_items and not self._hurry.is_set():
+                await self._linger()
+            self._hurry.clear()
             batch = self._waiting.take()
             self._running = len(batch)
             results = await self._run_in_thread([item for item, _ in batch])
@@ -164,6 +181,11 @@ class AsyncBatcher(Generic[T, R]):
                 self._observe([result for result in results if not isinstance(result, _ItemFailure)])
             finally:
                 _resolve([future for _, future in batch], results)
+
+    async def _linger(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._linger_seconds):
+                await self._hurry.wait()
 
     async def _run_in_thread(self, items: Sequence[T]) -> Sequence[R | _ItemFailure]:
         try:

@@ -14,7 +14,7 @@ from lxml import etree
 
 from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
-from demaq.xml_bounds import DEPTH_MAX, NAMESPACE, TEXT_BYTES_MAX, check_text, check_tree
+from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, check_text, check_tree
 from demaq.xml_names import check_names
 from demaq.xml_parsers import parse_characters
 from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype, refuse_second_mark
@@ -27,7 +27,7 @@ _TOO_LONG = ("Text node too long", "AttValue length too long", "Buffer size limi
 """What libxml2 says of texts that are longer than it allows."""
 
 
-PLAIN_CHARACTERS_MAX = 1_000_000
+NATIVE_CHARACTERS_MAX = 1_000_000
 """In a larger document Saxon finds things faster than Python, and takes no longer in the worst case."""
 
 
@@ -44,15 +44,13 @@ class Processor(Protocol):
 class Document:
     """A well-formed document. Made by `parse_document`, or by rules and then known to be well-formed."""
 
-    __slots__ = ("_has_namespaces", "_is_plain", "_node", "_text", "_tree")
+    __slots__ = ("_node", "_root", "_text")
 
-    def __init__(self, text: str | None, tree: _ElementTree | None = None, is_bare: bool = False) -> None:
-        """`is_bare` says that it holds nothing but elements, attributes and text without namespaces."""
+    def __init__(self, text: str | None, root: _Element | None = None) -> None:
+        """`root` is the root of a tree that belongs to the document."""
         self._text = text
-        self._tree = tree
+        self._root = root
         self._node: tuple[Processor, Any, int] | None = None
-        self._is_plain = True if is_bare else None
-        self._has_namespaces = False if is_bare else None
 
     @staticmethod
     def made(saxon: Processor, node: Any, number: int) -> Document:
@@ -75,44 +73,40 @@ class Document:
 
     @property
     def tree(self) -> _ElementTree:
-        if self._tree is None:
-            self._tree = parse_characters(self.data).getroottree()
-        return self._tree
+        return self._parsed_root().getroottree()
 
     @property
-    def plain_root(self) -> _Element | None:
-        """The root element, if there is nothing in the document but elements, attributes and text, and not too much.
-
-        Rather no root than a wrong one: text that looks like a comment counts as one. Where a prefix stands for two
-        namespaces, or a namespace has two prefixes, lxml would mix them up in copies.
-        """
-        if self._is_plain is None:
-            self._is_plain = _is_plain(self.text)
-        if not self._is_plain:
+    def native_root(self) -> _Element | None:
+        """The root element for native rules; None if the document is too large for them."""
+        if self._text is not None and len(self._text) > NATIVE_CHARACTERS_MAX:
             return None
+        if self._root is not None:
+            return self._root
         try:
-            return self.tree.getroot()
+            return self._parsed_root()
         except etree.XMLSyntaxError:  # deeper or larger than a document from outside may be
-            self._is_plain = False
             return None
+
+    def _parsed_root(self) -> _Element:
+        if self._root is None:
+            self._root = parse_characters(self.data)
+        return self._root
 
     def forget_tree(self) -> None:
         """Keep the text alone, which takes a tenth of the memory."""
         if self._text is not None:
-            self._tree = None
-
-    @property
-    def has_namespaces(self) -> bool:
-        """Whether it looks as if anything in it had a namespace."""
-        if self._has_namespaces is None:
-            self._has_namespaces = "xmlns" in self.text
-        return self._has_namespaces
+            self._root = None
 
     def node(self, saxon: object) -> tuple[Any, int] | None:
         """Return the document node in a Saxon processor and its number in document order, if one is kept."""
         if self._node is None or self._node[0] is not saxon:
             return None
         return self._node[1], self._node[2]
+
+    @property
+    def is_only_node(self) -> bool:
+        """Whether it is the result of a rule by Saxon, and nothing has asked for its text yet."""
+        return self._node is not None and self._text is None
 
     def keep_node(self, saxon: Processor, node: Any, number: int) -> None:
         self._node = (saxon, node, number)
@@ -122,19 +116,6 @@ class Document:
 
     def __repr__(self) -> str:
         return f"Document({self.text[:60]!r})"
-
-
-def _is_plain(text: str) -> bool:
-    if len(text) > PLAIN_CHARACTERS_MAX or "<!" in text or "<?" in text:
-        return False
-    return "xmlns" not in text or _has_one_prefix_each(text)
-
-
-def _has_one_prefix_each(text: str) -> bool:
-    """Return whether every namespace in a text has one prefix, and every prefix one namespace."""
-    found = {(match[1], match[2] or match[3]) for match in NAMESPACE.finditer(text)}
-    prefixes, namespaces = {prefix for prefix, _ in found}, {namespace for _, namespace in found}
-    return len(prefixes) == len(namespaces) == len(found) and not namespaces & {"", None}
 
 
 def write_texts(documents: Iterable[Document]) -> None:
@@ -170,7 +151,7 @@ def parse_document(body: bytes | str) -> Document:
     refuse_second_mark(text)
     check_text(text)
     if "<!" not in text and "<?" not in text:  # most bodies: there is nothing but the root
-        return _check_document(text, _parse(data))
+        return _check_document(text, _parse(data, text))
     end = declaration_end(text)
     refuse_doctype(text, end)
     root = _parse(_encode(blank(text[:end]) + text[end:]) if end else data)
@@ -186,9 +167,9 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # the parser says what is wrong with halves of characters
 
 
-def _parse(data: bytes) -> _Element:
+def _parse(data: bytes, text: str | None = None) -> _Element:
     try:
-        return parse_characters(data)
+        return parse_characters(data, text)
     except etree.XMLSyntaxError as error:
         raise MessageError("notWellFormed", _reason(error)) from None
     except ValueError as error:
@@ -200,7 +181,7 @@ def _check_document(text: str, root: _Element) -> Document:
     check_names(text, root)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return Document(text.strip(" \t\n"), root.getroottree())
+    return Document(text.strip(" \t\n"), root)
 
 
 def _refuse_many_outside(root: _Element) -> None:

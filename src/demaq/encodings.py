@@ -57,6 +57,8 @@ def encoding_of(data: bytes) -> str:
 
     Raises a MessageError of kind notWellFormed if that encoding is not allowed.
     """
+    if data[:1] == b"<" and data[1:2].isalpha():  # most: neither a mark nor a declaration
+        return "utf-8"
     for beginning, encoding in _DETECTED:
         if data.startswith(beginning):
             return encoding

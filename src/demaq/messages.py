@@ -37,7 +37,7 @@ class PropertyValue:
 
 _TRANSPORT = (
     *("demaq:arrived", "demaq:sender", "demaq:connection", "demaq:contentType", "demaq:header."),
-    *("demaq:addressing.", "demaq:answerTo"),
+    *("demaq:addressing.", "demaq:answerTo", "demaq:sampled"),
 )
 
 

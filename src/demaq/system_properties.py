@@ -11,6 +11,8 @@ ADDRESSING_NAMES = ("MessageID", "To", "Action", "From", "ReplyTo", "FaultTo", "
 ANSWER_TO = "demaq:answerTo"
 """Where the answer to a request goes that does not want it on its connection."""
 
+SAMPLED = "demaq:sampled"
+"""On all messages of a conversation that is kept whole, as an example of many that are not."""
 ERROR_LEVEL = "demaq:errorLevel"
 """What an error message has in addition: how far up it has come, see `demaq.engine.error_routing`."""
 
@@ -40,6 +42,7 @@ SYSTEM_PROPERTIES = {
     "demaq:connection": "string",
     "demaq:contentType": "string",
     ANSWER_TO: "string",
+    SAMPLED: "boolean",
     **{f"{ADDRESSING}{name}": "string" for name in ADDRESSING_NAMES},
 }
 """Set by the system alone, each with the local name of its type. From `demaq:arrived` on they come through gateways."""

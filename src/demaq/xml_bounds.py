@@ -56,20 +56,26 @@ _LONG_ATTRIBUTE_NAME = re.compile(rf"\s[^\s<>=\"'/]{{{NAME_CHARACTERS_MAX + 1},}
 _ASSIGNED = re.compile(r"=\s*+[\"']")
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"))
 _MANY_ATTRIBUTES = f"boolean(//*[@*[{ATTRIBUTES_MAX + 1}]])"
+ATTRIBUTE_CHARACTERS = 5
+DECLARATION_CHARACTERS = 9
+"""An attribute, or the declaration of a namespace, has at least so many characters, with the space before it."""
 SECTIONS_MAX = 100_000
 """Where there are more comments and CDATA sections, what stands in them counts as elements."""
+_ENDS_NAME = " \t\n<>/"
+"""Of these one comes after every name, and before it."""
+_END_OF_NAME = re.compile(f"[{_ENDS_NAME}]")
 PIECE_CHARACTERS = 100_000
 """So much is looked through at once, while no other thread runs."""
 
 
 def check_text(text: str) -> None:
     """Raise a MessageError of kind notWellFormed if a document holds more than it may. `check_tree` sees the rest."""
-    marks = text.count("<") + text.count("=")
+    marks = text.count("<") + text.count("=") if len(text) > NAMES_MAX else 0
     if marks > NODES_MAX and _count_nodes(text) > NODES_MAX:
         raise _make_error(f"it has more than {NODES_MAX:,} elements and attributes")
-    if marks > NAMES_MAX or len(text) > NAME_CHARACTERS_MAX:
+    if marks > NAMES_MAX or _may_have_long_name(text):
         _check_names(text, is_large=marks > NAMES_MAX)
-    if text.count("xmlns") > NAMESPACES_MAX:
+    if len(text) > NAMESPACES_MAX * DECLARATION_CHARACTERS and text.count("xmlns") > NAMESPACES_MAX:
         found: set[tuple[str, ...]] = set()
         for start, end in _pieces(text):
             found.update(NAMESPACE.findall(text, start, end))
@@ -79,6 +85,8 @@ def check_text(text: str) -> None:
 
 def check_tree(text: str, root: _Element) -> None:
     """Raise a MessageError of kind notWellFormed for what a tree alone shows."""
+    if len(text) <= ATTRIBUTES_MAX * ATTRIBUTE_CHARACTERS:  # most documents
+        return
     if text.count("=") > ATTRIBUTES_MAX and root.xpath(_MANY_ATTRIBUTES):
         raise _make_error(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
     if text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
@@ -118,6 +126,24 @@ def _without_sections(text: str) -> str:
         kept.append(text[at : begins + 2])
         at = end
     return "".join([*kept, text[at:]])
+
+
+def _may_have_long_name(text: str) -> bool:
+    """Return whether so many characters follow each other without one that ends a name.
+
+    There is a multiple of NAME_CHARACTERS_MAX in such a run, so it is enough to look around these: most texts are not
+    searched.
+    """
+    for at in range(NAME_CHARACTERS_MAX, len(text), NAME_CHARACTERS_MAX):
+        first = at - NAME_CHARACTERS_MAX
+        tag = text.rfind("<", first, at)
+        if tag >= 0 and text.find("<", at, tag + NAME_CHARACTERS_MAX) >= 0:
+            continue  # as in most texts, where tags are frequent
+        begin = max([text.rfind(end, first, at) for end in _ENDS_NAME]) + 1 or first
+        end = _END_OF_NAME.search(text, at, begin + NAME_CHARACTERS_MAX + 1)
+        if end is None and begin + NAME_CHARACTERS_MAX < len(text):
+            return True
+    return False
 
 
 def _check_names(text: str, is_large: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from demaq.errors import MessageError
@@ -58,15 +59,26 @@ def _class(ranges: str) -> str:
     return "".join([f"{chr(int(first, 16))}-{chr(int(last or first, 16))}" for first, _, last in pairs])
 
 
-_SUSPECT = re.compile(f"[^\x00-\x7f{_class(_IN_NAMES)}]|[{_class(_NOT_FIRST)}]")
-"""Texts without such a character, such as those in most languages of Europe, need no closer look."""
-_READ_BY_BOTH = re.compile(f"(?![{_class(_NOT_FIRST)}])[\x00-\x7f{_class(_IN_NAMES)}]*")
+# Compiled when the first text beyond ASCII arrives: it takes some milliseconds, in every process.
+
+
+@cache
+def _suspect() -> re.Pattern[str]:
+    """Return a pattern. Texts without a match, such as those in most languages of Europe, need no closer look."""
+    return re.compile(f"[^\x00-\x7f{_class(_IN_NAMES)}]|[{_class(_NOT_FIRST)}]")
+
+
+@cache
+def _read_by_both() -> re.Pattern[str]:
+    return re.compile(f"(?![{_class(_NOT_FIRST)}])[\x00-\x7f{_class(_IN_NAMES)}]*")
+
+
 _CANDIDATE = re.compile(r"<[/?]?([^\s<>/!?]+)|\s([^\s<>=\"'/]+)\s*=")
 
 
 def check_names(text: str, root: _Element) -> None:
     """Raise a MessageError of kind notWellFormed if a name is not one in every edition of XML 1.0."""
-    if text.isascii() or _SUSPECT.search(text) is None:
+    if text.isascii() or _suspect().search(text) is None:
         return
     candidates = {match[1] or match[2] for match in _CANDIDATE.finditer(text)}
     if all([_is_read_by_both(name) for name in candidates]):
@@ -80,7 +92,7 @@ def check_names(text: str, root: _Element) -> None:
 
 
 def _is_read_by_both(name: str) -> bool:
-    return name.isascii() or all([_READ_BY_BOTH.fullmatch(part) for part in name.split(":")])
+    return name.isascii() or all([_read_by_both().fullmatch(part) for part in name.split(":")])
 
 
 def _names(root: _Element) -> Iterator[str]:

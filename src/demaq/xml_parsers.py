@@ -73,19 +73,20 @@ class _OfThread(threading.local):
 _mine = _OfThread()
 
 
-def parse_characters(data: bytes) -> etree._Element:
+def parse_characters(data: bytes, text: str | None = None) -> etree._Element:
     """Return the root of a document from outside, or of one that rules have made, in UTF-8 whatever it says.
 
-    Raises etree.XMLSyntaxError, and ValueError for what is not even text.
+    `text` is the same as characters, if they are known. Raises etree.XMLSyntaxError, and ValueError for what is not
+    even text.
     """
     if _mine.names.is_full:
         return _replaceable.parse(data)
-    return _parse_here(data)
+    return _parse_here(data, text)
 
 
-def _parse_here(data: bytes) -> etree._Element:
+def _parse_here(data: bytes, text: str | None = None) -> etree._Element:
     names = _mine.names
-    names.look_at(data.decode("utf-8", "replace"))
+    names.look_at(data.decode("utf-8", "replace") if text is None else text)
     try:
         if b"xml" not in data and b"<?" not in data:  # without declarations nothing follows an error that hides it
             return etree.fromstring(data, _mine.parser)
@@ -186,11 +187,11 @@ class _ReplaceableThread:
 _replaceable = _ReplaceableThread()
 
 
-def parse_made(text: str) -> etree._Element:
+def parse_made(text: str, base_url: str | None = None) -> etree._Element:
     """Return the root of a document that rules have made, which may be deeper and longer than one from outside."""
     data = text.encode("utf-8")
     return _parse_tolerantly(
-        lambda parser: etree.fromstring(data, parser),
+        lambda parser: etree.fromstring(data, parser, base_url=base_url),
         _make_huge_parser(OPTIONS),
         lambda: _make_huge_parser(TOLERANT),
         lambda: data,

@@ -13,11 +13,12 @@ from demaq.store import postgresql_database
 from demaq.store.postgresql import PostgresqlStore
 from demaq.store.protocol import Postponed, Step
 from tests.support.store.contract import FOREVER, MORNING, Clock, StoreContract, new
+from tests.support.store.operator_contract import DurableOperatorContract
 from tests.support.store.sequence_contract import FIRST, NEXT, DurableSequenceContract, everything
 from tests.support.store.server import Server
 
 
-class TestPostgresqlStore(StoreContract, DurableSequenceContract):
+class TestPostgresqlStore(StoreContract, DurableSequenceContract, DurableOperatorContract):
     @pytest.fixture
     def where(self, server: Server) -> str:
         return server.address(server.new_schema())
@@ -31,6 +32,10 @@ class TestPostgresqlStore(StoreContract, DurableSequenceContract):
     @pytest.fixture
     def before(self) -> tuple[ModuleType, int]:
         return postgresql_database, 3
+
+    @pytest.fixture
+    def before_operators(self) -> tuple[ModuleType, int]:
+        return postgresql_database, 4
 
     @pytest.fixture
     def old(self, server: Server) -> str:

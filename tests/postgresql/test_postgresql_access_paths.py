@@ -22,6 +22,7 @@ STATEMENTS: dict[str, Any] = {
     "lookup": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
     "slices": {"slicing": "s", "wanted": '["k", "none"]', "snapshot": 10**6},
     "lookups": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
+    "find": {"index": "i", "wanted": '["k", "none"]', "snapshot": 10**6},
     "pending": {"limit": 5},
     "other_pending": {"limit": 5, "but": "[1, 2, 3]", "but_of": '["other"]'},
     "waiting": {"queue": "mailbox", "limit": 5},
@@ -36,6 +37,7 @@ STATEMENTS: dict[str, Any] = {
     "stored_in_queue": {"queue": "q", "after": 20, "limit": 5},
     "visible": {"queue": "q", "after": 20, "limit": 5},
     "queue": {"queue": "few", "snapshot": 10**6},
+    "slice_history": {"slicing": "s", "key": "7", "limit": 5},  # of all that the slice ever held
     "members": {"slicing": "s", "key": "k", "after": 0, "limit": 5},
     "slice_keys": {"slicing": "s", "after": "k", "limit": 5},
     "first_slice_keys": {"slicing": "s", "limit": 5},
@@ -45,6 +47,8 @@ STATEMENTS: dict[str, Any] = {
     "states_in_slice": ["s", "k"],
     "known_request": ["r7"],
     "known_requests": {"after": "r77", "end": "r77 "},
+    "first_request": {"after": "r77", "end": "r77:"},
+    "request_of_message": [7],
     "requests": {"after": "r77", "end": "r77:"},
     "end_slice": [[NOW], ["s"], ["k"]],
     "set_processed": [[NOW], [0], [9]],
@@ -54,6 +58,8 @@ STATEMENTS: dict[str, Any] = {
     "delete_message": [[9]],
     "mark_request_removed": [[NOW], ["r7"]],
     "garbage": [NOW, 5],
+    "to_send": {"queue": "out", "now": NOW, "after": 20, "limit": 5},
+    "to_send_again": {"queue": "out", "now": NOW, "due": 0, "seq": 0, "until": NOW, "limit": 5},
     "sequences_in_queue": {"queue": "few"},
     "known_sequence": ["in", "s7"],
     "sequence_messages": {"direction": "in", "name": "s7"},
@@ -76,6 +82,7 @@ def store(server: Server) -> Iterator[PostgresqlStore]:
     store.append([new("q", slices=s, entries=e, request=f"r{e[0][1]}") for s, e in others])
     store.append([new("echo", priority=None, timer=Timer(due=FOREVER, target="t")) for _ in range(MANY)])
     store.append([new("mailbox", priority=None, created=MORNING) for _ in range(MANY)])
+    store.append([new("out", priority=None, undelivered=True) for _ in range(MANY)])
     gone = store.append([new("few", slices=(("s", "k"),), entries=(("i", "k"),)) for _ in range(MANY)])
     kept = store.slice("s", "k", store.snapshot())[:3]
     store.commit([Step(processed=seq) for seq in gone])

@@ -176,7 +176,7 @@ class StoresAgree(RuleBasedStateMachine):
         )
         answer = StoredAnswer(connection="c", status=200, content_type="text/xml", body=f"<a>{seq}</a>")
         steps = [Step(delivered=seq, attempt=attempt, answer=answer)]
-        if any([found.seq == seq for queue in QUEUES for found in self.plain.to_send(queue, FOREVER, 999)]):
+        if any([found.seq == seq for queue in QUEUES for found in self.plain.to_send(queue, FOREVER, 0, 999)]):
             self.same("commit", steps)
             return
         for store in (self.plain, self.durable):
@@ -196,14 +196,15 @@ class StoresAgree(RuleBasedStateMachine):
     def send_again(self, seqs: list[int], due: Any) -> None:
         self.same("send_again", seqs, due)
 
-    @rule(now=times, limit=st.integers(1, 5), but=st.lists(numbers, max_size=3))
-    def look_at_what_is_to_send(self, now: Any, limit: int, but: list[int]) -> None:
+    @rule(now=times, limit=st.integers(1, 5), after=numbers, due=st.none() | times)
+    def look_at_what_is_to_send(self, now: Any, limit: int, after: int, due: Any) -> None:
         self.same("sendings")
         self.same("unsent", None, None, limit)
         self.same("attempts", None, None, limit)
         self.same("answer", "c")
         for queue in QUEUES:
-            self.same("to_send", queue, now, limit, but)
+            self.same("to_send", queue, now, after, limit)
+            self.same("to_send_again", queue, now, None if due is None else (due, after), 99, limit)
             self.same("next_to_send", queue, now)
             self.same("attempts", queue, None, limit)
             self.same("unsent", queue, None, limit)

@@ -113,11 +113,13 @@ def test_an_export_without_its_java_ends_with_one_line_and_leaves_no_folder(fold
 
 def test_a_node_without_its_java_continues_without_spark(folder: Path) -> None:
     with running(folder, "run", "shop.dmq", "--http", "127.0.0.1:0", "--pipeline", "spark") as process:
-        wait_until(lambda: "every round goes there" in (folder / "output").read_text() or process.poll() is not None)
+        wait_until(
+            lambda: "of its tasks evaluate rules" in (folder / "output").read_text() or process.poll() is not None
+        )
         assert process.poll() is None, said_in(folder)
         send = [sys.executable, "-m", "demaq.cli", "send", "work", "order.xml", "--store", "store"]
         subprocess.run(send, cwd=folder, check=True, capture_output=True)
-        kill_java_of(process)  # about when the job begins
+        kill_java_of(process)  # about when it is evaluated
         wait_until(lambda: count_in(folder, "parcels") == 1)
         subprocess.run(send, cwd=folder, check=True, capture_output=True)
         wait_until(lambda: count_in(folder, "parcels") == 2)

@@ -1,7 +1,8 @@
-"""Where rounds go, and that it makes no difference."""
+"""Where rules are evaluated: when Spark is started, when its tasks are used, and what happens without it."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,195 +17,214 @@ from demaq.errors import OperatorError
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.spark import pipeline as pipelines
 from demaq.spark.jobs import JobFailed
-from demaq.spark.pipeline import ROUNDS_BEFORE_ANOTHER_TRY, START_MESSAGES, Pipeline, PipelineName
+from demaq.spark.pipeline import START_MESSAGES, Pipeline, PipelineName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Somewhere:
-    """An evaluator that only counts. As Spark's it has two tasks, and an empty job takes a tenth of a second."""
+class CountingPool:
+    """A pool that only counts."""
 
     messages_max = 500
-    tasks = 2
-    rounds_max = 1
 
     def __init__(self) -> None:
         self.rounds: list[int] = []
+        self.on_spark = 0
+
+    @property
+    def rounds_max(self) -> int:
+        return self.on_spark or 1
 
     def run(self, request: RoundRequest) -> RoundResult:
         self.rounds.append(len(request.batch))
         return RoundResult([None] * len(request.batch))
 
-    def probe(self) -> float:
-        return 0.1
+    def run_arrivals(self, divide: object, workers_max: int) -> None:
+        return None
 
-    def warm_up(self) -> None:
-        pass
-
-
-def pipeline_of(name: PipelineName, start: Callable[[], Any] | None = None) -> tuple[Pipeline, Somewhere, Somewhere]:
-    inline, spark = Somewhere(), Somewhere()
-    evaluator: Any = inline
-    starting: Callable[[], Any] = start or (lambda: (spark, lambda: None))
-    return Pipeline(name, evaluator, starting), inline, spark
+    def use_spark(self, workers: int) -> None:
+        self.on_spark = workers
 
 
-def rounds_of(pipeline: Pipeline, *sizes: int) -> None:
-    for size in sizes:
-        batch: Any = [None] * size
-        pipeline.run(RoundRequest(batch=batch, snapshot=0, now=NOW))
+class FakeTasks:
+    """Three tasks, two of them for rounds, as long as they are not away."""
 
+    def __init__(self, away: bool = False) -> None:
+        self.away = away
+        self.ended = self.is_stopped = False
 
-def test_inline_never_starts_spark() -> None:
-    pipeline, inline, spark = pipeline_of("inline")
-    rounds_of(pipeline, 1, 100_000)
-    assert inline.rounds == [1, 100_000]
-    assert spark.rounds == []
-    assert pipeline.threshold is None
-
-
-def test_spark_takes_every_round() -> None:
-    pipeline, inline, spark = pipeline_of("spark")
-    rounds_of(pipeline, 1, 2)
-    assert (inline.rounds, spark.rounds) == ([], [1, 2])
-    assert (pipeline.counts.spark_rounds, pipeline.counts.spark_messages) == (2, 3)
-
-
-def test_auto_starts_spark_for_a_large_round_and_then_chooses_by_what_things_cost() -> None:
-    pipeline, inline, spark = pipeline_of("auto")
-    rounds_of(pipeline, 1, START_MESSAGES - 1)
-    assert pipeline.job_seconds is None
-    rounds_of(pipeline, START_MESSAGES)
-    while pipeline.threshold is None:
-        time.sleep(0.01)
-    assert inline.rounds == [1, START_MESSAGES - 1, START_MESSAGES]
-    pipeline.message_seconds = 0.001
-    assert pipeline.threshold == 200  # each message saves half a millisecond
-    rounds_of(pipeline, 200)
-    assert spark.rounds == [200]
-    assert pipeline.why == "200 messages, at least 200"
-    pipeline.spark_message_seconds = 0.0005
-    rounds_of(pipeline, 199)
-    assert inline.rounds[-1] == 199
-    pipeline.close()
-
-
-def test_auto_learns_that_spark_is_slower_and_tries_again_later() -> None:
-    pipeline, inline, spark = pipeline_of("auto")
-    pipeline.start()
-    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.002
-    assert pipeline.threshold is None
-    rounds_of(pipeline, START_MESSAGES)
-    assert inline.rounds == [START_MESSAGES]
-    assert pipeline.why == "Spark was slower than the process here"
-    pipeline.spark_message_seconds = 10.0
-    rounds_of(pipeline, *[START_MESSAGES] * ROUNDS_BEFORE_ANOTHER_TRY)
-    assert spark.rounds == [START_MESSAGES]
-    assert pipeline.spark_message_seconds < 10.0  # it took no time at all
-    pipeline.close()
-
-
-def test_spark_must_be_faster_than_all_worker_processes() -> None:
-    pipeline, inline, spark = pipeline_of("auto")
-    inline.rounds_max = 2
-    pipeline.start()
-    rounds_of(pipeline, START_MESSAGES)
-    assert spark.rounds == [START_MESSAGES]
-    assert pipeline.rounds_max == 1
-    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.0006
-    assert pipeline.threshold is None
-    rounds_of(pipeline, START_MESSAGES)
-    assert inline.rounds == [START_MESSAGES]
-    assert pipeline.why == "Spark was slower than 2 processes here"
-    assert pipeline.rounds_max == 2
-    pipeline.message_seconds, pipeline.spark_message_seconds = 0.001, 0.0001
-    assert pipeline.threshold == 333  # 0.5 ms here, of which a fifth does not count, 0.1 ms there
-    pipeline.close()
-
-
-def test_it_tells_what_goes_to_spark() -> None:
-    lines: list[str] = []
-    spark: Any = Somewhere()
-    for name in ("spark", "auto"):
-        pipeline = Pipeline(name, spark, lambda: (spark, lambda: None), lines.append)
-        pipeline.start()
-        pipeline.close()
-    assert lines == [
-        "Spark runs with 2 tasks, and a job costs 100 ms: every round goes there",
-        "Spark runs with 2 tasks, and a job costs 100 ms: rounds of 400 messages and more go there",
-    ]
-
-
-def test_auto_continues_without_a_spark_that_cannot_be_started() -> None:
-    def start() -> Any:
-        raise OperatorError("there is no Java")
-
-    pipeline, inline, _ = pipeline_of("auto", start)
-    rounds_of(pipeline, START_MESSAGES)
-    pipeline.close()
-    rounds_of(pipeline, START_MESSAGES)
-    assert len(inline.rounds) == 2
-    with pytest.raises(OperatorError, match="no Java"):
-        pipeline_of("spark", start)
-
-
-class Unreliable(Somewhere):
-    """A Spark that does no job while it is away, and does not come back by itself once it has ended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.away = self.ended = False
-
-    def run(self, request: RoundRequest) -> RoundResult:
-        self.probe()
-        return super().run(request)
-
-    def probe(self) -> float:
+    def look(self) -> tuple[int, int]:
         if self.away:
             raise JobFailed("no executor")
-        return 0.1
+        return 3, 2
+
+    def wait_for_one(self, seconds: float, is_given_up: Callable[[], bool]) -> None:
+        self.look()
 
     def has_ended(self) -> bool:
         return self.ended
 
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class Starts:
+    """Starts Spark, and says how often."""
+
+    def __init__(self, *away: bool) -> None:
+        self.started: list[FakeTasks] = []
+        self._away = list(away)
+        self.error: OperatorError | None = None
+
+    def __call__(self) -> tuple[FakeTasks, Callable[[], None]]:
+        if self.error is not None:
+            raise self.error
+        self.started.append(FakeTasks(self._away.pop(0) if self._away else False))
+        return self.started[-1], self.started[-1].stop
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "RECOVERY_BACKOFF", Backoff(0.01, 10.0))
+    monkeypatch.setattr(pipelines, "LOOK_SECONDS", 0.01)
+
+
+def pipeline_of(
+    name: PipelineName, start: Starts, tell: Callable[[str], None] = lambda line: None, is_elsewhere: bool = False
+) -> tuple[Pipeline, CountingPool]:
+    pool = CountingPool()
+    return Pipeline(name, pool, start, tell, is_elsewhere), pool
+
+
+def ask(pipeline: Pipeline, *sizes: int) -> None:
+    for size in sizes:
+        batch: Any = [None] * size
+        pipeline.run(RoundRequest(batch=batch, snapshot=0, now=NOW))
+        pipeline.note_round(size, is_on_spark=False)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_inline_never_starts_spark() -> None:
+    start = Starts()
+    pipeline, pool = pipeline_of("inline", start, is_elsewhere=True)
+    ask(pipeline, 1, 100_000)
+    pipeline.start()
+    assert (pool.rounds, start.started, pipeline.tasks) == ([1, 100_000], [], 0)
+    assert pipeline.why == "rules are evaluated in local processes"
+    pipeline.close()
+
+
+def test_spark_is_started_at_once_and_its_tasks_are_used() -> None:
+    lines: list[str] = []
+    start = Starts()
+    pipeline, pool = pipeline_of("spark", start, lines.append)
+    assert (pipeline.tasks, pool.on_spark, pipeline.rounds_max) == (3, 2, 2)
+    assert pipeline.why == "3 tasks on Spark evaluate rules"
+    assert lines == ["Spark runs: 3 of its tasks evaluate rules"]
+    pipeline.close()
+    assert start.started[0].is_stopped
+
+
+def test_rounds_are_counted_by_where_they_were_evaluated() -> None:
+    pipeline, _ = pipeline_of("inline", Starts())
+    pipeline.note_round(5, True)
+    pipeline.note_round(7, False)
+    pipeline.note_round(1, False)
+    counts = pipeline.counts
+    assert (counts.spark_rounds, counts.spark_messages) == (1, 5)
+    assert (counts.inline_rounds, counts.inline_messages) == (2, 8)
+
+
+def test_auto_starts_spark_when_many_messages_come_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Starts()
+    pipeline, pool = pipeline_of("auto", start)
+    monkeypatch.setattr(pipelines, "START_PAUSE_SECONDS", -1.0)  # each round comes after a pause
+    ask(pipeline, *[START_MESSAGES - 1] * 5)
+    assert pipeline.why == "Spark is started when 1,000 messages come in a row"
+    assert not start.started
+    monkeypatch.setattr(pipelines, "START_PAUSE_SECONDS", 60.0)
+    ask(pipeline, 1)
+    wait_until(lambda: pool.on_spark == 2)
+    assert len(start.started) == 1
+    pipeline.close()
+
+
+def test_auto_starts_a_spark_elsewhere_at_once() -> None:
+    start = Starts()
+    pipeline, pool = pipeline_of("auto", start, is_elsewhere=True)
+    wait_until(lambda: pool.on_spark == 2)
+    pipeline.close()
+    assert start.started[0].is_stopped
+
+
+def test_auto_continues_without_a_spark_that_cannot_be_started() -> None:
+    start = Starts()
+    start.error = OperatorError("there is no Java")
+    pipeline, pool = pipeline_of("auto", start, is_elsewhere=True)
+    wait_until(lambda: pipeline.fault is not None)
+    ask(pipeline, 1)
+    assert pipeline.why == "Spark is out of reach: there is no Java"
+    start.error = None
+    wait_until(lambda: pool.on_spark == 2)
+    pipeline.close()
+    start.error = OperatorError("there is no Java")
+    with pytest.raises(OperatorError, match="no Java"):
+        pipeline_of("spark", start)
+
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_rounds_are_evaluated_in_worker_processes_until_spark_works_again(
-    monkeypatch: pytest.MonkeyPatch, ended: bool
+def test_rounds_are_evaluated_in_processes_until_spark_works_again(
+    ended: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pipelines, "RECOVERY_BACKOFF", Backoff(0.01, 10.0))
-    started: list[Unreliable] = []
-
-    def start() -> Any:
-        started.append(Unreliable())
-        return started[-1], lambda: None
-
-    pipeline, inline, _ = pipeline_of("spark", start)
-    rounds_of(pipeline, 1)
-    started[0].away, started[0].ended = True, ended
-    rounds_of(pipeline, 2)
-    assert inline.rounds == [2]
-    if not ended:
-        rounds_of(pipeline, 3)
-        assert inline.rounds == [2, 3]
-        assert pipeline.why == "Spark is out of reach: no executor"
-        assert (pipeline.counts.inline_rounds, pipeline.counts.spark_rounds) == (2, 1)
-        started[0].away = False
-    while pipeline.fault is not None:
-        time.sleep(0.01)
-    rounds_of(pipeline, 4)
-    assert started[-1].rounds[-1] == 4
-    assert len(started) == (2 if ended else 1)
+    start = Starts()
+    pipeline, pool = pipeline_of("spark", start)
+    start.started[0].away = True
+    wait_until(lambda: pool.on_spark == 0)
+    assert pipeline.why == "Spark is out of reach: no executor"
+    ask(pipeline, 2)
+    assert pool.rounds == [2]
+    if ended:
+        start.started[0].ended = True
+    else:
+        start.started[0].away = False
+    wait_until(lambda: pool.on_spark == 2 and pipeline.fault is None)
+    assert len(start.started) == (2 if ended else 1)
+    assert start.started[0].is_stopped == ended
     pipeline.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["no executor; evaluating locally until Spark works again", "Spark works again, with 3 tasks"]
 
 
 def test_a_node_starts_on_a_cluster_that_has_no_executors_yet() -> None:
-    spark = Unreliable()
-    spark.away = True
-    pipeline, inline, _ = pipeline_of("spark", lambda: (spark, lambda: None))
-    rounds_of(pipeline, 1)
-    assert (inline.rounds, spark.rounds) == ([1], [])
+    start = Starts(True)
+    pipeline, pool = pipeline_of("spark", start)
+    ask(pipeline, 1)
+    assert (pool.rounds, pipeline.tasks) == ([1], 0)
+    start.started[0].away = False
+    wait_until(lambda: pool.on_spark == 2)
     pipeline.close()
+
+
+def test_it_stops_while_spark_is_starting() -> None:
+    is_asked, may_go_on = threading.Event(), threading.Event()
+    tasks = FakeTasks()
+
+    def start() -> Any:
+        is_asked.set()
+        may_go_on.wait(30)
+        return tasks, tasks.stop
+
+    pipeline = Pipeline("auto", CountingPool(), start, is_elsewhere=True)
+    is_asked.wait(30)
+    threading.Timer(0.1, may_go_on.set).start()
+    pipeline.close()
+    assert tasks.is_stopped
 
 
 def test_the_demonstration_checks_its_answers(capsys: pytest.CaptureFixture[str]) -> None:

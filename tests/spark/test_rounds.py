@@ -11,10 +11,11 @@ import pytest
 
 from demaq.compiler.planner import make_plan
 from demaq.engine.engine import Engine
-from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.evaluation.workers.child import Start
 from demaq.language.loader import load_program
+from demaq.spark.evaluator_tasks import evaluator_on
+from demaq.spark.partition import partition
 from demaq.spark.session import RunningSpark
-from demaq.spark.spark_evaluator import SparkEvaluator, partition
 from demaq.store.sqlite import SqliteStore
 from demaq.testing import Lab
 
@@ -105,9 +106,11 @@ def test_a_rule_that_takes_too_much_on_spark_costs_only_itself(
     program = load_program(application)
     files = {str(application): COSTLY}
     store = SqliteStore(tmp_path / "store")
-    with closing(store), closing(ProcessEvaluator(files, tmp_path / "store", *limits)) as beside:
-        on_spark = SparkEvaluator(spark.session, files, tmp_path / "store", beside, *limits)
-        engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC), receiver=beside)
+    start = Start(files=files, store=tmp_path / "store", orphan_seconds=limits[0])
+    with closing(store), evaluator_on(spark.session, start, limits[1]) as on_spark:
+        on_spark.start()
+        assert on_spark.is_on_spark
+        engine = Engine(make_plan(program), on_spark, store, lambda: datetime.now(UTC), receiver=on_spark)
         for n in range(20):
             engine.enqueue("a", f"<m><n>{n}</n>{f'<{culprit}/>' if n == 7 else ''}</m>")
         began = time.monotonic()
@@ -119,4 +122,4 @@ def test_a_rule_that_takes_too_much_on_spark_costs_only_itself(
         (error,) = [message.body for message in store.queue("e", store.snapshot())]
         assert error.startswith(f"<error><systemError/><rule>{culprit}</rule>")
         assert reason in error
-        assert on_spark.lost_tasks == 1
+        assert on_spark.replaced >= 1

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +15,14 @@ import pytest
 import demaq
 from demaq.documents import Document
 from demaq.errors import MessageError, ProgramError
+from demaq.evaluation.arrival_request import ArrivalResult
+from demaq.evaluation.outcomes import AskedRule, Location, Outcome, RuleError
+from demaq.evaluation.round_request import RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
 from demaq.language.loader import load_program, load_program_texts
-from demaq.spark.packaging import create_package_archive, read_companion_files, restore_locations, unpack_files
+from demaq.spark.packaging import create_package_archive, read_companion_files, restore_answer, unpack_files
 
 # Every module is imported, with nothing else of ours on the path, and files that are not Python's are read.
 IMPORT_ALL = """
@@ -95,7 +99,7 @@ def test_what_an_application_names_is_found_on_a_machine_that_has_none_of_it(tmp
     now = datetime(2026, 1, 1, tzinfo=UTC)
     state = MemoryState(evaluator, {}, now)
     outcomes = evaluator.evaluate([state.add("orders", Document("<order euros='21'/>"))], state, now)
-    restore_locations(outcomes, root)
+    restore_answer(outcomes, root)
     assert "<price>42</price>" in repr(outcomes[0].actions)
     assert [error.at.file for error in outcomes[0].errors if error.at] == list(files)
     with pytest.raises(MessageError, match="euros"):
@@ -121,3 +125,25 @@ def test_an_application_of_modules_alone_stays_what_it_is(tmp_path: Path) -> Non
     files = {"/shop.dmq": "create queue a create rule r for a if (//x) then do enqueue <y/> into a"}
     assert read_companion_files(files) == {}
     assert unpack_files(files, {}, tmp_path) == (files, "")
+
+
+def test_places_in_all_kinds_of_answers_are_those_of_the_author() -> None:
+    at = Location(file="/tmp/demaq-1/app/shop.dmq", line=3, column=1)
+    error = RuleError(rule="r", kind="dynamicError", code="c", description="d", at=at)
+    elsewhere = replace(error, at=None)
+
+    def outcome() -> Outcome:
+        return Outcome(errors=[error, elsewhere])
+
+    rules = [AskedRule(name="r", number=0, at=at)]
+    round_result = RoundResult([outcome(), None], [outcome()])
+    arrivals = ArrivalResult([], [None, outcome()], [outcome()])
+    alone, several = outcome(), [outcome()]
+    for answer in (rules, round_result, arrivals, alone, several, None, "text"):
+        restore_answer(answer, "/tmp/demaq-1")
+    found = [*round_result.outcomes, *round_result.descendants, *arrivals.outcomes, *arrivals.descendants]
+    restored = [each for each in (*found, alone, *several) if each is not None]
+    assert len(restored) == 6
+    for each in restored:
+        assert [error.at and error.at.file for error in each.errors] == ["/app/shop.dmq", None]
+    assert rules[0].at.file == "/app/shop.dmq"

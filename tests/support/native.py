@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import emit_queue
+from demaq.compiler.emit.python.queue_code import NativeEmitter, why_not_native
 from demaq.compiler.planner import make_plan
 from demaq.documents import Document
 from demaq.errors import ProgramError
 from demaq.evaluation.native.self_check import describe_outcome
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.outcomes import AskedMessage, Outcome
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.processor import Saxon
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -38,8 +37,12 @@ class Comparison:
     """Rules in which there is a static error."""
     left: dict[str, str] = field(default_factory=dict)
     """Rules that are not native, with the reason."""
+    native: list[str] = field(default_factory=list)
+    """Rules with native answers."""
     compared: int = 0
     """Native answers that are as Saxon's."""
+    answered: set[str] = field(default_factory=set)
+    """Rules with a native answer."""
     fallbacks: int = 0
     """Messages that native rules left to Saxon."""
     faults: list[str] = field(default_factory=list)
@@ -49,7 +52,9 @@ class Comparison:
     def add(self, other: Comparison) -> None:
         self.refused += other.refused
         self.left |= other.left
+        self.native += other.native
         self.compared += other.compared
+        self.answered |= other.answered
         self.fallbacks += other.fallbacks
         self.faults += other.faults
         self.differences += other.differences
@@ -79,15 +84,18 @@ def compare(
     assert native is not None
     for name, text in kept.items():
         translated = native.queue(name)
-        assert translated is not None, "it was translated before"
-        outcomes = [Outcome() for _ in bodies]
-        fallbacks = set(native.run(translated, messages[name], outcomes, memory, NOW))
+        assert translated.is_native, "it was translated before"
+        asked = [AskedMessage(message, Outcome(), memory) for message in messages[name]]
+        fallbacks = set(native.run(translated, asked, memory, NOW))
         found.fallbacks += len(fallbacks)
-        for number, (message, outcome) in enumerate(zip(messages[name], outcomes, strict=True)):
+        if len(fallbacks) < len(bodies):
+            found.native.append(text)
+        for number, (message, outcome, _) in enumerate(asked):
             theirs = expected.pop(0)
             if number in fallbacks:
                 continue
             found.compared += 1
+            found.answered.add(text)
             if describe_outcome(outcome) != describe_outcome(theirs):
                 found.differences.append(
                     f"{text}\non {message.document.text}\nnative: {describe_outcome(outcome)}\nsaxon:  {describe_outcome(theirs)}"
@@ -114,7 +122,7 @@ def _compile(rules: Sequence[str], head: str, found: Comparison) -> tuple[Compil
                 return compiled, {f"q{number}": rule for number, rule in enumerate(kept)}
         except ProgramError as error:
             wrong = {each.at.line - 2 for each in (error, *error.others) if each.at is not None}
-            if not wrong or min(wrong) < 0:
+            if not any([0 <= number < len(kept) for number in wrong]):
                 raise  # it is in no rule
             found.refused += [rule for number, rule in enumerate(kept) if number in wrong]
             kept = [rule for number, rule in enumerate(kept) if number not in wrong]
@@ -125,10 +133,11 @@ def _native(rules: list[str], checked: Program, found: Comparison) -> tuple[list
     """The rules that are translated, and whether that is all of them."""
     plan = make_plan(checked)
     kept: list[str] = []
+    emitter = NativeEmitter(plan)
     for number, rule in enumerate(rules):
-        try:
-            emit_queue(f"q{number}", plan)
+        reason = why_not_native(plan.rules[f"r{number}"], emitter)
+        if reason is None:
             kept.append(rule)
-        except NotTranslatable as reason:
-            found.left[rule] = str(reason)
+        else:
+            found.left[rule] = reason.text
     return kept, len(kept) == len(rules)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing.util
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from demaq.evaluation.saxon.processor import Saxon
 
@@ -42,3 +46,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Saxon, "__init__", lambda *_, **__: refuse("Saxon"))
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", lambda *_: refuse("a process"))
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory where the system has one: stores sync each commit, which a disk takes most of the time for."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="demaq-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+_load_key = lru_cache(64)(serialization.load_pem_private_key)
+
+
+@pytest.fixture(autouse=True)
+def keys_are_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a private key be proved once and not by every test that reads it: that takes 45 ms."""
+    monkeypatch.setattr(serialization, "load_pem_private_key", _load_key)

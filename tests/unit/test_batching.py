@@ -195,3 +195,44 @@ def test_a_caller_that_is_interrupted_leaves_no_other_waiting():
     assert sorted([str(end) for end in ends]) == sorted(
         ["0", str(KeyboardInterrupt), *[str(StoreError)] * (others - 1)]
     )
+
+
+@pytest.mark.parametrize(
+    ("urgent", "expected"),
+    [
+        pytest.param([False, False, True], [[0, 1, 2]], id="an urgent one"),
+        pytest.param([False] * 4 + [True], [[0, 1, 2, 3, 4]], id="many, which have not begun"),
+    ],
+)
+def test_items_that_are_not_urgent_wait_for_others(urgent: list[bool], expected: list[Batch]):
+    assert run_lingering(urgent, linger_seconds=600.0, linger_items=4) == expected
+
+
+def test_items_that_are_not_urgent_do_not_wait_if_there_are_many():
+    assert run_lingering([False] * 4, linger_seconds=600.0, linger_items=4) == [[0, 1, 2, 3]]
+
+
+def test_an_item_that_is_not_urgent_is_acted_on_after_a_while():
+    assert run_lingering([False], linger_seconds=0.001, linger_items=4) == [[0]]
+
+
+def run_lingering(urgent: list[bool], linger_seconds: float, linger_items: int) -> list[Batch]:
+    """Submit items in different turns of the loop. Return the batches."""
+    batches: list[Batch] = []
+
+    def act(items: Sequence[int]) -> Sequence[int]:
+        batches.append(list(items))
+        return items
+
+    async def submit_all() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            batcher = AsyncBatcher(act, thread, linger_seconds=linger_seconds, linger_items=linger_items)
+            futures = []
+            for number, is_urgent in enumerate(urgent):
+                futures.append(batcher.submit_soon(number, is_urgent=is_urgent))
+                if number < 2:
+                    await asyncio.sleep(0)
+            assert await asyncio.gather(*futures) == list(range(len(urgent)))
+
+    asyncio.run(asyncio.wait_for(submit_all(), 30.0))
+    return batches

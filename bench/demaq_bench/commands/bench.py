@@ -77,7 +77,7 @@ def chart_option(function: F) -> F:
 @click.option(
     "--workload",
     "workloads",
-    type=click.Choice(["W1", "W2", "W3"]),
+    type=click.Choice(["W1", "W2", "W1n", "W2n", "W3"]),
     multiple=True,
     help="Measure this workload, and nothing that is not named too. May be repeated.",
 )
@@ -94,10 +94,11 @@ def chart_option(function: F) -> F:
     "pipelines",
     type=click.Choice(["inline", "auto", "spark"]),
     multiple=True,
-    default=("inline", "auto"),
+    default=("inline",),
     show_default=True,
-    help="Where the node of a workload evaluates. May be repeated; one of auto and spark at a time.",
+    help="Where the node of a workload evaluates. May be repeated.",
 )
+@click.option("--saxon", is_flag=True, help="Measure a node without native rules, too.")
 @runs_option
 @click.option("--large", is_flag=True, help="Up to a million messages: takes an hour or more.")
 @chart_option
@@ -110,6 +111,7 @@ def bench(
     curves: tuple[str, ...],
     latency: bool,
     pipelines: tuple[PipelineName, ...],
+    saxon: bool,
     runs: int,
     large: bool,
     chart: Path | None,
@@ -126,17 +128,17 @@ def bench(
         _expect_no_options(context)
         return
     from demaq_bench import suite
+    from demaq_bench.contestant import NODE_SAXON, NODES
 
-    if "auto" in pipelines and "spark" in pipelines:
-        raise click.UsageError("--pipeline takes one of auto and spark: there is one Spark at a time")
     if chart is not None:
         _expect_writable(chart)
     parts = (*workloads, *curves, *([suite.LATENCY] if latency else []))
     parts = parts or (*suite.WORKLOADS, *suite.CURVES, suite.LATENCY)
     sizes = suite.LARGE if large else suite.PipelineSizes()
     started = time.monotonic()
-    figures = _collect(suite.measure(parts, tuple(dict.fromkeys(pipelines)), sizes, runs, folder, _say))
-    settings = {"parts": list(parts), "pipelines": list(pipelines), "runs": runs, "large": large}
+    nodes = (*[NODES[name] for name in dict.fromkeys(pipelines)], *([NODE_SAXON] if saxon else []))
+    figures = _collect(suite.measure(parts, nodes, sizes, runs, folder, _say))
+    settings = {"parts": list(parts), "nodes": list(nodes), "runs": runs, "large": large}
     _show_all(figures, settings, time.monotonic() - started, as_json, chart)
 
 
@@ -186,6 +188,39 @@ def engine(large: bool, folder: Path | None, as_json: bool, **given: Any) -> Non
     _show(_collect(measure(sizes, folder, _say)), as_json)
 
 
+@bench.command(cls=ExampleFirst, example="$ demaq bench peers --quick")
+@click.option("--quick", is_flag=True, help="A tenth of the messages, and fewer invoices: to see that it works.")
+@click.option("--no-spark", is_flag=True, help="Leave out what needs Spark.")
+@runs_option
+@chart_option
+@folder_option
+@json_option
+def peers(quick: bool, no_spark: bool, runs: int, chart: Path | None, folder: Path | None, as_json: bool) -> None:
+    """Compare a node with hand-written programs on all workloads, and show which targets it reaches."""
+    from demaq_bench import peers as compared
+
+    if chart is not None:
+        _expect_writable(chart)
+    sizes = compared.QUICK if quick else compared.PeerSizes()
+    started = time.monotonic()
+    figures = _collect(compared.measure(sizes, not no_spark, runs, folder, _say))
+    settings = {"quick": quick, "spark": not no_spark, "runs": runs}
+    _show_all(figures, settings, time.monotonic() - started, as_json, chart)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench start --runs 5")
+@runs_option
+@folder_option
+@json_option
+def start(runs: int, folder: Path | None, as_json: bool) -> None:
+    """Measure how long `demaq check` takes, and `demaq run` until it is ready, also after a kill."""
+    from demaq_bench.start import measure
+
+    started = time.monotonic()
+    figures = _collect(measure(runs, folder, _say))
+    _show_all(figures, {"runs": runs}, time.monotonic() - started, as_json, None)
+
+
 @bench.command(cls=ExampleFirst, example="$ demaq bench gateways --runs 5 --chart gateways.svg")
 @runs_option
 @click.option("--large", is_flag=True, help="Seven times as many requests.")
@@ -203,6 +238,69 @@ def gateways(runs: int, large: bool, chart: Path | None, folder: Path | None, as
     figures = _collect(gateway_load.measure(sizes, runs, folder, _say))
     figures += _collect(soap_load.measure(sizes.soap, runs, folder, _say))
     _show_all(figures, {"runs": runs, "large": large}, time.monotonic() - started, as_json, chart)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench console --messages 1000000")
+@click.option("--messages", default=1_000_000, show_default=True, type=click.IntRange(1000), help="In the store.")
+@click.option("--runs", type=click.IntRange(1), default=15, show_default=True, metavar="N", help="Load pages so often.")
+@folder_option
+@json_option
+def console(messages: int, runs: int, folder: Path | None, as_json: bool) -> None:
+    """Measure how long pages of the console take with many messages in the store."""
+    from demaq_bench.console_pages import measure
+
+    started = time.monotonic()
+    figures = _collect(measure(messages, runs, folder, _say))
+    _show_all(figures, {"messages": messages, "runs": runs}, time.monotonic() - started, as_json, None)
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench native --application ubl-orders")
+@click.option(
+    "--application",
+    "applications",
+    multiple=True,
+    metavar="NAME",
+    help="Evaluate this application of the corpus only. May be repeated.",
+)
+@json_option
+def native(applications: tuple[str, ...], as_json: bool) -> int:
+    """Show how many rules of a corpus are native, and compare their answers with Saxon's.
+
+    Exit 1 if an answer differs."""
+    from demaq.suggestions import describe_unknown
+    from demaq_bench import native_corpus
+
+    known = native_corpus.find_applications()
+    for name in applications:
+        if name not in known:
+            raise click.UsageError(describe_unknown("application", name, known))
+    rules = list(native_corpus.measure(applications or known))
+    if as_json:
+        click.echo(json.dumps(native_corpus.as_json(rules), indent=2, ensure_ascii=False))
+    else:
+        for line in native_corpus.tables(rules):
+            click.echo(line)
+    return 1 if any([rule.differences for rule in rules]) else 0
+
+
+@bench.command(cls=ExampleFirst, example="$ demaq bench outbox --waiting 1000000")
+@click.option(
+    "--messages",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(100),
+    metavar="N",
+    help="How many are sent in each run.",
+)
+@click.option("--waiting", default=0, type=click.IntRange(0), metavar="N", help="Look at memory while so many wait.")
+@runs_option
+@folder_option
+@json_option
+def outbox(messages: int, waiting: int, runs: int, folder: Path | None, as_json: bool) -> None:
+    """Measure what a node sends over HTTP, also beside a slow peer, and with many messages waiting."""
+    from demaq_bench.outbox_load import OutboxSizes, measure
+
+    _show(_collect(measure(OutboxSizes(messages=messages, waiting=waiting), runs, folder, _say)), as_json)
 
 
 @bench.command(cls=ExampleFirst, example="$ demaq bench crash --trials 500")

@@ -18,7 +18,7 @@ from demaq.server.node import Node
 from demaq.spark.pipeline import Counts, PipelineName
 from demaq.store.sql_store import SqlStore
 from demaq_bench.figures import written_bytes
-from demaq_bench.workloads import RESTRICTIONS, invoices, is_refused, request_message
+from demaq_bench.offer_requests import RESTRICTIONS, invoices, is_refused, request_message
 
 APPLICATION = Path(__file__).with_name("procurement.dmq")
 SENT_TOGETHER = 1000

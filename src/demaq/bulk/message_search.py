@@ -124,6 +124,13 @@ class Finder:
                     self._check_message(message, finding)
         return finding
 
+    def find_errors(self, store: Store, messages: Sequence[StoredMessage]) -> SearchResult:
+        """Return what there is among these error messages."""
+        finding = SearchResult()
+        for message in messages:
+            self._check_error(store, message, finding)
+        return finding
+
     def _check_message(self, message: StoredMessage, finding: SearchResult) -> None:
         if message.processed is not None and self._is_in_time(message) and not is_copy(message):
             finding.found.append(FoundMessage(message.seq, message.seq, message.queue, self._filters.rule, None))

@@ -19,7 +19,7 @@ from demaq.evaluation.workers.time_limit import at_most
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
 from demaq.spark.jobs import JobFailed, TasksFailed, cores, run_tasks
-from demaq.spark.spark_evaluator import partition
+from demaq.spark.partition import partition
 from demaq.store.protocol import MigratedMessage, StoredMessage
 
 if TYPE_CHECKING:

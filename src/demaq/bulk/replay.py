@@ -16,11 +16,12 @@ from demaq.bulk.executors import WORKER_ENDED, ProgramOnStore, open_program, run
 from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult, split_range
 from demaq.bulk.message_sink import BulkReport, MessageSink, split_transactions
 from demaq.compiler.plan import Plan
+from demaq.documents import Document
 from demaq.engine.error_routing import read_error
 from demaq.engine.message_factory import MessageFactory
-from demaq.engine.replay import REQUESTS, Original, arrival, copy, failed_original, stored_original
+from demaq.engine.replay import REQUESTS, Original, arrival, copy, failed_original, repair, stored_original
 from demaq.errors import MessageError
-from demaq.evaluation.round_request import PropertyEvaluator
+from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, PropertyResult
 from demaq.evaluation.workers.process import FURTHER_MESSAGE_SECONDS, RULE_TIMEOUT_SECONDS
 from demaq.evaluation.workers.time_limit import at_most
 from demaq.spark.jobs import cores
@@ -161,9 +162,13 @@ class Copier:
         self._evaluator = evaluator
         self._store = store
 
-    def make_copies(self, found: Sequence[FoundMessage], name: str, now: datetime) -> list[NewMessage | MessageError]:
-        """Return a copy of each message, or the error why there is none."""
+    def make_copies(
+        self, found: Sequence[FoundMessage], name: str, now: datetime, text: str | None = None
+    ) -> list[NewMessage | MessageError]:
+        """Return a copy of each message, with another text if one is given, or the error why there is none."""
         originals = self._read_originals(found)
+        if text is not None:
+            originals = [self._repair(each, text, now) if each is not None else None for each in originals]
         there = [original for original in originals if original is not None]
         program = self._factory.program
         answers = iter(self._evaluator.compute_properties([arrival(program, original, now) for original in there]))
@@ -178,6 +183,13 @@ class Copier:
             else:
                 made.append(copy(self._factory, original, answer, now, item.request(name), item.rule))
         return made
+
+    def _repair(self, original: Original, text: str, now: datetime) -> Original:
+        asked = PropertyRequest(queue=original.queue, document=Document(original.body), now=now)
+        [computed] = self._evaluator.migrate_properties([asked])
+        if isinstance(computed, MessageError):
+            computed = PropertyResult(queue=original.queue, document=asked.document, properties={}, entries=())
+        return repair(self._factory.program, original, text, computed)
 
     def _read_originals(self, found: Sequence[FoundMessage]) -> list[Original | None]:
         stored = {message.seq: message for message in self._store.messages([item.seq for item in found])}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import click
 from demaq.cli.answer_report import answers_of, describe_answers
 from demaq.cli.applications import check_paths
 from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.performance_report import describe_performance, performance_json
+from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
 from demaq.evaluation.saxon.compiled import static_check
 from demaq.language.loader import CheckedProgram
@@ -25,8 +26,9 @@ orders.dmq: 4 queues, 2 slicings, 7 rules, no problems
 
 @click.command(cls=ExampleFirst, example=EXAMPLE)
 @click.argument("application", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--performance", is_flag=True, help="List the rules that are left to Saxon, with reasons and hints.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything found as one JSON document.")
-def check(application: tuple[Path, ...], as_json: bool) -> int:
+def check(application: tuple[Path, ...], performance: bool, as_json: bool) -> int:
     """Check the files of an application, or the folders that hold them.
 
     `-` reads one from standard input. Exit 0 when it can run, with or without warnings; 1 when it cannot. A warning is
@@ -34,14 +36,21 @@ def check(application: tuple[Path, ...], as_json: bool) -> int:
     """
     checked = check_paths(application, static_check)
     name = " ".join([str(path) for path in application])
+    plan = None if checked.program is None or checked.errors else make_plan(checked.program)
     if as_json:
-        click.echo(json.dumps(_document(name, checked), indent=2, ensure_ascii=False))
+        document = _document(name, checked, plan)
+        if performance and plan is not None:
+            document["performance"] = performance_json(plan)
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         for item in checked.diagnostics:
             click.echo(item.render() + "\n", err=True)
         click.echo(f"{name}: {_summary(checked)}")
-        for gateway, queues in _answers(checked).items():
+        answers = {} if plan is None else answers_of(plan)
+        for gateway, queues in answers.items():
             click.echo(describe_answers(gateway, queues))
+        for line in describe_performance(plan) if performance and plan is not None else []:
+            click.echo(line)
     return 1 if checked.errors else 0
 
 
@@ -68,22 +77,15 @@ def _sizes(checked: CheckedProgram) -> dict[str, int]:
     }
 
 
-def _answers(checked: CheckedProgram) -> Mapping[str, Sequence[str]]:
-    """Return which queues answer which gateways, of a program that can run."""
-    if checked.program is None or checked.errors:
-        return {}
-    return answers_of(make_plan(checked.program))
-
-
 def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _document(name: str, checked: CheckedProgram) -> dict[str, Any]:
+def _document(name: str, checked: CheckedProgram, plan: Plan | None) -> dict[str, Any]:
     return {
         "application": name,
         **_sizes(checked),
-        **({} if checked.errors else {"answeredFrom": _answers(checked)}),
+        **({} if plan is None else {"answeredFrom": answers_of(plan)}),
         "errors": len(checked.errors),
         "warnings": len(checked.warnings),
         "diagnostics": [item.as_json() for item in checked.diagnostics],

@@ -21,6 +21,7 @@ from demaq.cli.stores import (
 )
 from demaq.documents import parse_document
 from demaq.errors import MessageError
+from demaq.operations.audit import describe_action, name_of_operator
 from demaq.store.location import StoreLocation
 
 
@@ -37,7 +38,14 @@ def load(name: str, files: tuple[Path, ...], place: StoreLocation) -> None:
     """Replace a collection by the documents in these files: all of them, or none where one is wrong."""
     documents = [_document(file) for file in files]
     with open_for_writing(place) as node:
-        version = node.load_collection(name, documents)
+        entry = describe_action(
+            "load collection",
+            f"collection {name}",
+            who=name_of_operator(),
+            details={"name": name, "documents": len(documents)},
+            result=f"{format_count(len(documents), 'document')} loaded",
+        )
+        version = node.load_collection(name, documents, entry)
     click.echo(f"collection {name}: {format_count(len(files), 'document')}, version {version}")
 
 

@@ -25,6 +25,7 @@ from demaq.suggestions import describe_unknown
       reads          its slice of order, by key
       enqueues into  shipping
       errors go to   demaq:errors
+      evaluated      natively
     """,
 )
 @click.argument("application", nargs=-1, required=True, metavar="APP...")

@@ -6,7 +6,9 @@ A command may return its exit code; returning nothing means done.
 
 import errno
 import io
+import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -18,13 +20,19 @@ import click
 from demaq._version import __version__
 from demaq.cli.command_classes import ExampleFirstGroup, LazyCommand
 from demaq.errors import MessageError, OperatorError, ProgramError
+from demaq.evaluation.workers.bare_worker import launch_ahead
 from demaq.language.diagnostics import Diagnostic
+from demaq.log_format import is_logged_as_json, log_line
 from demaq.server.startup import announce, store_in
 
 # Name -> (module:function, what `demaq --help` says). A module is imported only when its command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("demaq.cli.check:check", "Check the files of an application, or the folders that hold them."),
     "explain": ("demaq.cli.explain:explain", "Show how an application will be executed."),
+    "graph": (
+        "demaq.cli.graph:graph",
+        "Draw the flow of an application: queues, rules, slicings, gateways and timers, as SVG.",
+    ),
     "format": ("demaq.cli.format:format", "Print an application in one canonical layout, keeping its comments."),
     "try": ("demaq.cli.try_message:try_message", "Show which rules fire on a message and what they would do."),
     "init": ("demaq.cli.init:init", "Make a store for an application, and run nothing."),
@@ -38,8 +46,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "export": ("demaq.cli.export:export", "Write the messages of a queue into a folder."),
     "take": ("demaq.cli.take:take", "Take the oldest messages of a queue that no rule pertains to."),
+    "search": ("demaq.cli.search:search", "Find messages that meet all conditions, oldest first."),
+    "pause": ("demaq.cli.pause:pause", "Let the messages of a queue, a rule or a gateway wait."),
+    "resume": ("demaq.cli.resume:resume", "Go on with a queue, a rule or a gateway that was paused."),
+    "purge": ("demaq.cli.purge:purge", "Remove messages for good, whatever their state."),
+    "requeue": (
+        "demaq.cli.requeue:requeue",
+        "Put the messages that errors are about into their queues again, after what was wrong is repaired.",
+    ),
+    "audit": ("demaq.cli.audit:audit", "List what operators have done, newest first."),
     "messages": ("demaq.cli.messages:messages", "List the messages of a queue, oldest first."),
     "show": ("demaq.cli.show:show", "Show a message: body, properties, what caused it, what it caused."),
+    "why": (
+        "demaq.cli.why:why",
+        "Show what became of a message: which of its rules fired, and why the others did not.",
+    ),
+    "trace": (
+        "demaq.cli.trace:trace",
+        "Show the conversation of a message: what caused it, and all that followed, as a tree.",
+    ),
     "queues": (
         "demaq.cli.queues:queues",
         "List the queues that hold messages, with how many, and how many of them wait to be processed.",
@@ -71,9 +96,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "backup": ("demaq.cli.backup:backup", "Back a store up into a new folder: all of it, as it is at one moment."),
     "restore": ("demaq.cli.restore:restore", "Make a store of a backup, where there is none yet."),
+    "console": ("demaq.cli.console:console", "Serve the console of a store until it is stopped."),
     "tokens": ("demaq.cli.tokens:tokens", "Add, list and remove tokens with which others may send."),
     "users": ("demaq.cli.users:users", "Add, list and remove users who may send with a password."),
     "test": ("demaq.cli.test_application:test_application", "Run the scenarios of an application."),
+    "record": (
+        "demaq.cli.record:record",
+        "Make a scenario of real traffic, for `demaq test`: what came in, when, and what it led to.",
+    ),
     "schema": ("demaq.cli.schema:schema", "Print a schema that Demaq publishes."),
 }
 CLONE_COMMANDS: dict[str, tuple[str, str]] = {
@@ -85,25 +115,34 @@ if find_spec("demaq_bench") is not None:
     COMMANDS |= CLONE_COMMANDS
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Make an application": ("check", "explain", "format", "try", "test", "schema"),
+    "Make an application": ("check", "explain", "graph", "format", "try", "test", "record", "schema"),
     "Run it": ("init", "run", "backfill", "verify", "backup", "restore", "tokens", "users"),
     "Look at what is there": (
+        "console",
         "status",
         "queues",
+        "search",
         "messages",
         "show",
+        "why",
+        "trace",
         "slices",
         "errors",
         "timers",
         "deliveries",
         "sequences",
+        "audit",
         "export",
     ),
-    "Act on it": ("send", "load", "take", "replay", "redeliver", "collections", "gc"),
+    "Act on it": (
+        *("send", "load", "take", "pause", "resume", "requeue", "replay", "redeliver", "purge", "collections", "gc"),
+    ),
     "Measure": ("demo", "bench"),
 }
 """How `demaq --help` lists them."""
 
+WORKERS_AHEAD = 2
+"""A node has one worker process for rules and one for messages from outside from its start."""
 EXIT_DONE = 0
 EXIT_AT_FAULT = 1
 EXIT_INTERRUPTED = 130  # what a shell reports for SIGINT
@@ -130,8 +169,21 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be anything
     if sys.argv[1:2] == ["run"]:  # before it imports what it needs, which takes a second: others may be asking for it
+        _end_when_interrupted()
         announce(store_in(sys.argv[2:]))
+        if "--help" not in sys.argv:
+            launch_ahead(WORKERS_AHEAD)
     sys.exit(run(demaq, sys.argv[1:]))
+
+
+def _end_when_interrupted() -> None:
+    """Let Ctrl-C end this process at once, until the node is there and handles it.
+
+    As an exception it could be raised in a callback of the interpreter, such as one of an import, which drops it. There
+    is nothing to clean up yet: a store survives that at any moment, and worker processes end with this one.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(EXIT_INTERRUPTED))
 
 
 def run(command: click.Command, args: Sequence[str]) -> int:
@@ -163,7 +215,11 @@ def run(command: click.Command, args: Sequence[str]) -> int:
         _say(error.message)
         return EXIT_AT_FAULT
     except ProgramError as error:
-        click.echo("\n\n".join([Diagnostic.of(item).render() for item in (error, *error.others)]), err=True)
+        text = "\n\n".join([Diagnostic.of(item).render() for item in (error, *error.others)])
+        if is_logged_as_json():
+            _say(text)
+        else:
+            click.echo(text, err=True)
         return EXIT_AT_FAULT
     except UnicodeEncodeError as error:
         _say(f"{error.object!r} is not UTF-8")
@@ -192,7 +248,10 @@ def _invoke(command: click.Command, args: Sequence[str]) -> int:
 
 
 def _say(message: str) -> None:
-    click.echo(f"demaq: {message}", err=True)
+    if is_logged_as_json():
+        log_line(message, logging.ERROR)
+    else:
+        click.echo(f"demaq: {message}", err=True)
 
 
 def _one_line(error: OSError) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from demaq.cli.stores import program_of
+from demaq.store.message_scan import State as State
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
-
-State = Literal["waits", "new", "timer", "done"]
 
 
 def states(store: SqlStore, messages: Iterable[StoredMessage]) -> dict[int, State]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from demaq.quantities import duration_of, size_of
+from demaq.quantities import SampleRate, duration_of, sample_rate_of, share_of, size_of
 
 
 class Duration(click.ParamType[timedelta]):
@@ -55,6 +55,34 @@ class Size(click.ParamType[int]):
         if size < self._bytes_min:
             self.fail(f"{value} is less than {self._bytes_min // 1_000_000}MB", param, ctx)
         return size
+
+
+class Share(click.ParamType[float]):
+    """`0.01`, `1/100`."""
+
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return share_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Sample(click.ParamType[SampleRate]):
+    """`1/100`: one in a hundred."""
+
+    name = "sample"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> SampleRate:
+        if isinstance(value, SampleRate):
+            return value
+        try:
+            return sample_rate_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class TimeOrAge(click.ParamType[datetime]):

@@ -6,6 +6,7 @@ import click
 
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.deliveries import expect_outgoing
+from demaq.cli.pause import why_option
 from demaq.cli.stores import (
     format_count,
     open_for_reading,
@@ -14,17 +15,24 @@ from demaq.cli.stores import (
     print_empty,
     store_option,
 )
+from demaq.operations.audit import describe_action, name_of_operator
+from demaq.operations.search import MessageSelection
+from demaq.operations.selection_words import describe_selection
 from demaq.server.offline_node import OfflineNode
 from demaq.server.redelivery import find_given_up
 from demaq.store.deliveries import ATTEMPTS_MAX
 from demaq.store.location import StoreLocation
 
+DETAILS_MAX = 1000
+"""So many messages are named in the audit record."""
+
 
 @click.command(cls=ExampleFirst, example="$ demaq redeliver 17 18 --store orders")
 @click.argument("ids", nargs=-1, metavar="ID...")
 @click.option("--failed", "queue", default=None, metavar="QUEUE", help="All that this gateway has given up.")
+@why_option
 @store_option
-def redeliver(ids: tuple[str, ...], queue: str | None, place: StoreLocation) -> None:
+def redeliver(ids: tuple[str, ...], queue: str | None, why: str, place: StoreLocation) -> None:
     """Send messages of outgoing gateways again, whatever became of them.
 
     They are due at once, and their attempts count from 1 again. A receiver who knows what he has got already, such as
@@ -41,7 +49,11 @@ def redeliver(ids: tuple[str, ...], queue: str | None, place: StoreLocation) -> 
         if not messages:
             print_empty(f"nothing that {queue} has given up is still stored")
             return
+    subject = describe_selection(MessageSelection(seqs=tuple(messages)))
+    details = {"messages": [str(message) for message in messages[:DETAILS_MAX]]}
+    result = f"{format_count(len(messages), 'message')} to be sent again"
+    entry = describe_action("redeliver", subject, who=name_of_operator(), why=why, details=details, result=result)
     with open_for_writing(place) as node:
-        node.redeliver(messages)
+        node.redeliver(messages, entry)
     when = "when a node runs" if isinstance(node, OfflineNode) else "now"
     click.echo(f"{format_count(len(messages), 'message')} will be sent again {when}")

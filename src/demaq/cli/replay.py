@@ -37,6 +37,7 @@ from demaq.control.client import RemoteNode, running_node
 from demaq.errors import StoreError
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.loader import load_program, load_program_texts
+from demaq.operations.audit import describe_action, name_of_operator
 from demaq.server.message_watch import Watch
 from demaq.server.node import Node
 from demaq.spark.pipeline import PipelineName
@@ -116,12 +117,28 @@ def replay(
             _show_plan(found, work.before(found.select_newest()), filters, as_json)
             return 0
         found, report, numbers = work.run()
+    _note_replay(place, filters, name, report)
     state = _wait_for_copies(node, work.watch, numbers, known, spark)
     _show(found, report, state, filters, as_json)
     targets = {each.queue for each in found.select_newest()}
     if node is None and report.stored and any([is_outgoing(known.plan.program, target) for target in targets]):
         _tell("what outgoing gateways are to send is sent when a node runs")
     return 1 if report.refused or state["failed"] else 0
+
+
+def _note_replay(place: StoreLocation, filters: Filters, name: str, report: BulkReport) -> None:
+    """Write the audit record."""
+    subject = " ".join(
+        [
+            *[f"error {code}" for code in filters.codes],
+            *[f"queue {queue}" for queue in filters.queues],
+            *([f"rule {filters.rule}"] if filters.rule is not None else []),
+        ]
+    )
+    details = {"name": name, "stored": report.stored, "known": report.known, "refused": dict(report.refused)}
+    result = f"{format_count(report.stored, 'message')} run again"
+    with open_for_writing(place) as target:
+        target.note_audit(describe_action("replay", subject, who=name_of_operator(), details=details, result=result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +240,7 @@ def _wait_for_copies(
     """Wait until the copies are processed. Return their outcomes."""
     if node is not None:
         node.watch(watch, numbers)
-        return _wait(lambda: node.read_watch(watch))
+        return wait_for_watched(node, watch)
     if not numbers:
         return Watch().state()
     program = load_program_texts(known.files)
@@ -244,6 +261,11 @@ def _wait_for_copies(
         here.stop()
 
 
+def wait_for_watched(node: RemoteNode, watch: str) -> dict[str, Any]:
+    """Wait until a node has processed what it watches, unless that waits because something is paused."""
+    return _wait(lambda: node.read_watch(watch))
+
+
 def _expect_running(node: Node) -> Node:
     if node.failure is not None:
         raise StoreError(f"processing has stopped: {node.failure}")
@@ -259,6 +281,9 @@ def _wait(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             advance(state["processed"] - done)
             done = state["processed"]
             if not state["waiting"]:
+                return state
+            if state.get("paused"):
+                _tell(f"{state['waiting']:,} of them wait, because something is paused: {', '.join(state['paused'])}")
                 return state
             if state["fault"] not in (None, fault):
                 fault = state["fault"]

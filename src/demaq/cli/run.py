@@ -11,14 +11,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 import click
 
 from demaq.cli.command_classes import ExampleFirst
-from demaq.cli.gateway_report import Address, ListenAddress, settings_of, start_gateways
-from demaq.cli.parameters import Duration, Seconds, Size
+from demaq.cli.listen_address import ConsolePlace, ListenAddress
+from demaq.cli.parameters import Duration, Sample, Seconds, Share, Size
 from demaq.cli.shared_options import (
     SparkOption,
     check_every_option,
@@ -27,10 +29,11 @@ from demaq.cli.shared_options import (
     master_option,
     pipeline_option,
 )
-from demaq.cli.stores import format_count, store_option, tell
+from demaq.cli.stores import format_count, other_stores_option, store_option, tell
+from demaq.cli.telemetry_report import start_telemetry
 from demaq.control.client import running_node
 from demaq.engine.engine import HOPS_MAX
-from demaq.errors import OperatorError, StoreError, StoreHeld
+from demaq.errors import StoreError, StoreHeld
 from demaq.evaluation.native.native_settings import EvaluatorName
 from demaq.evaluation.workers.process import (
     RULE_MEMORY_BYTES_MIN,
@@ -40,7 +43,11 @@ from demaq.evaluation.workers.process import (
 )
 from demaq.gc_tuning import tune_gc
 from demaq.language.loader import load_program
+from demaq.language.program.program import Program
+from demaq.log_format import LEVELS, LogFormat, configure_logging, log_line
+from demaq.quantities import SampleRate
 from demaq.server.control_server import ControlServer
+from demaq.server.http_address import Address
 from demaq.server.node import Node
 from demaq.server.startup import end_announcement, retry_while_starting
 from demaq.spark.pipeline import PipelineName
@@ -49,6 +56,8 @@ from demaq.store.location import StoreLocation
 DRAIN_QUIET_SECONDS = 3.0
 """A backlog that takes longer to work off is talked about."""
 LOOK_EVERY_SECONDS = 0.2
+GATEWAYS = "demaq.cli.gateway_report"
+"""The module that brings servers and clients of all protocols: nothing for a node without gateways to import."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq run orders.dmq --store orders --keep 7d")
@@ -56,6 +65,12 @@ LOOK_EVERY_SECONDS = 0.2
 @store_option
 @click.option(
     "--keep", type=Duration(), default="0s", metavar="DURATION", help="Keep what is done for so long: 90s, 12h, 7d."
+)
+@click.option(
+    "--keep-sample",
+    type=Sample(),
+    metavar="SHARE",
+    help="Keep only a share of conversations, such as 1/100, and these whole.",
 )
 @click.option(
     "--rule-timeout",
@@ -99,16 +114,46 @@ LOOK_EVERY_SECONDS = 0.2
     help="Where gateways, /healthz, /readyz and /metrics are.  [default: 127.0.0.1:8080 if there are gateways]",
 )
 @click.option("--smtp", type=ListenAddress(), metavar="ADDRESS", help="Where gateways with mail addresses get mail.")
+@click.option(
+    "--console",
+    type=ConsolePlace(),
+    metavar="PLACE",
+    help="Where the console is: on (/console of --http), an address of its own, or off.  [default: on where only this "
+    "machine reaches it, or auth asks everyone]",
+)
+@other_stores_option("--console-store")
 @click.option("--settings", type=click.Path(path_type=Path), metavar="FILE", help="Settings of gateways, in TOML.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Serve with TLS: the certificate.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, if it is in another file.")
 @click.option("--ca", type=click.Path(path_type=Path), metavar="FILE", help="Trust these authorities too when sending.")
 @click.option("--no-gateways", is_flag=True, help="Neither receive nor send; what is to be sent waits.")
+@click.option(
+    "--telemetry",
+    metavar="ADDRESS",
+    help="Send traces to this collector of OpenTelemetry, or where the `environment` says.",
+)
+@click.option(
+    "--telemetry-sample",
+    type=Share(),
+    metavar="SHARE",
+    help="Record this share of traces that begin here: 0.01, 1/100.  [default: all]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the log is written.",
+)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="From which level on."
+)
 @click.option("--standby", is_flag=True, help="Wait until the node that runs on the store ends, then go on for it.")
 def run(
     application: tuple[str, ...],
     place: StoreLocation,
     keep: timedelta,
+    keep_sample: SampleRate | None,
     rule_timeout: float,
     rule_memory: int,
     max_hops: int,
@@ -120,11 +165,17 @@ def run(
     check_every: int,
     http: Address | None,
     smtp: Address | None,
+    console: Address | Literal["on", "off"] | None,
+    others: tuple[StoreLocation, ...],
     settings: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     ca: Path | None,
     no_gateways: bool,
+    telemetry: str | None,
+    telemetry_sample: float | None,
+    log_format: LogFormat,
+    log_level: str,
     standby: bool,
 ) -> int:
     """Run an application on a store until it is stopped.
@@ -142,55 +193,67 @@ def run(
             rule_memory,
             hops_max=max_hops,
             discard=discard,
-            tell=tell,
+            tell=say,
             pipeline=pipeline,
             master=master,
             spark_options=dict(conf),
             standby=standby,
             evaluator=evaluator,
             check_every=check_every,
+            keep_sample=keep_sample,
         )
 
+    if keep_sample is not None and not keep:
+        raise click.UsageError("--keep-sample needs --keep, which says for how long")
+    configure_logging(log_format, log_level)
+    say = tell if log_format == "text" else log_line
     if standby:
         end_announcement()  # commands should not wait for a node that may start in a month
     program = load_program(application)
-    node = _retry_while_held(place, open_node)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    given = (http, smtp, None if console == "off" else console, settings, tls_cert, tls_key, ca)
+    is_connected = not no_gateways and (_has_gateways(program) or any([option is not None for option in given]))
+    if is_connected:
+        threading.Thread(target=import_module, args=[GATEWAYS], daemon=True).start()  # while worker processes start
+    node = _retry_while_held(place, open_node, say)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is raised besides, and said by us
     signals = Signals()
+    gateways = None
     try:
-        control = ControlServer(node)
+        known = None
+        if is_connected:
+            from demaq.cli.gateway_report import settings_of, start_gateways
+
+            known = settings_of(node.program, settings, tls_cert, tls_key, ca)
+        start_telemetry(node, telemetry, telemetry_sample, known, say)
+        if known is not None:
+            gateways = start_gateways(node, known, http, smtp, say, console, others)
+        control = ControlServer(node)  # last: who finds the node by it finds its gateways listening
     except BaseException:
         node.stop()
         raise
     end_announcement()
-    gateways = None
-    if not no_gateways:
-        try:
-            known = settings_of(node.program, settings, tls_cert, tls_key, ca)
-            gateways = start_gateways(node, known, http, smtp, tell)
-        except OperatorError:
-            control.close()
-            node.stop()
-            raise
     tune_gc()
     node.start()
     sizes = f"{format_count(len(node.program.queues) - 1, 'queue')}, {format_count(len(node.program.rules), 'rule')}"
-    tell(f"running on {place}: {sizes}; stop with Ctrl-C")
+    say(f"running on {place}: {sizes}; stop with Ctrl-C")
     while not signals.count and not node.wait(0):
         signals.wait(LOOK_EVERY_SECONDS)
     if gateways is not None:
         gateways.stop_receiving()
     control.close()
-    _end(node, signals)
+    _end(node, signals, say)
     signals.ignore()
     if node.failure is not None:
         raise click.ClickException(f"the node has stopped: {node.failure}")
-    tell("stopped")
+    say("stopped")
     return 0
 
 
-def _retry_while_held(place: StoreLocation, open_node: Callable[[], Node]) -> Node:
+def _has_gateways(program: Program) -> bool:
+    return any([queue.gateway is not None for queue in program.queues.values()])
+
+
+def _retry_while_held(place: StoreLocation, open_node: Callable[[], Node], say: Callable[[str], None]) -> Node:
     """Return the node. A command that is writing to its store is waited for; another node is not."""
 
     def open_unless_running() -> Node:
@@ -201,7 +264,7 @@ def _retry_while_held(place: StoreLocation, open_node: Callable[[], Node]) -> No
                 raise StoreError(str(error)) from None
             raise
 
-    return retry_while_starting(place.where, open_unless_running, tell)
+    return retry_while_starting(place.where, open_unless_running, say)
 
 
 class Signals:
@@ -235,7 +298,7 @@ class Signals:
             os.write(self._writer, b"\0")
 
 
-def _end(node: Node, signals: Signals) -> None:
+def _end(node: Node, signals: Signals, say: Callable[[str], None]) -> None:
     """Work off what waits; a second signal ends that after the current round."""
     ending = threading.Thread(target=node.stop, kwargs={"drain": True}, name="demaq-ending")
     ending.start()
@@ -246,7 +309,7 @@ def _end(node: Node, signals: Signals) -> None:
         if signals.count > 1 and not hurried:
             hurried = True
             node.hurry()
-            tell("stopping after the current round")
+            say("stopping after the current round")
         elif not is_reported and not hurried and time.monotonic() - began > DRAIN_QUIET_SECONDS:
             is_reported = True
-            tell("processing what waits; stop again to leave it for the next run")
+            say("processing what waits; stop again to leave it for the next run")

@@ -62,7 +62,7 @@ def pipeline_option(default: str) -> Callable[[Any], Any]:
         default=default,
         show_default=True,
         metavar="NAME",
-        help="Where rounds are evaluated: spark, inline (in worker processes), or auto: wherever it is quicker.",
+        help="Where rules are evaluated: spark, inline (in worker processes), or auto: on Spark if much is to do.",
     )
 
 

@@ -21,7 +21,7 @@ RESULTS = {"sent": "sent", "again": "tried again", "failed": "given up"}
 def status(place: StoreLocation, as_json: bool) -> None:
     """Show what a running node is doing.
 
-    How many messages it has processed since it started, where its rounds were evaluated and why, what its gateways have
+    How many messages it has processed since it started, where rules are evaluated and why, what its gateways have
     received and sent, and what keeps it from going on, if anything does.
     """
     found = node_on(place).status()
@@ -33,12 +33,16 @@ def status(place: StoreLocation, as_json: bool) -> None:
     for where, name in (("inline", "in worker processes"), ("spark", "on Spark")):
         rounds, messages = found["rounds"][where], found["messages"][where]
         click.echo(f"rounds     {rounds:,} {name} with {format_count(messages, 'message')}")
-    threshold = found["threshold"]
-    shown = f"from {threshold:,} messages on" if threshold is not None else "not in use"
-    click.echo(f"Spark      {found['pipeline']}: {shown} ({found['why']})")
+    click.echo(f"Spark      {found['pipeline']}: {found['why']}")
     apart = found["apart"]
     if apart["queues"]:
         click.echo(f"apart      {format_count(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")
+    for pause in found["paused"]:
+        why = f": {pause['why']}" if pause["why"] else ""
+        waits = f", {format_count(pause['waiting'], 'message')} waiting" if pause["waiting"] else ""
+        click.echo(f"paused     {pause['kind']} {pause['name']} by {pause['who']}{why}{waits}")
+    for queue, count in sorted(found["unmatched"].items()):
+        click.echo(f"unmatched  {queue}: {format_count(count, 'message')} that no rule has reacted to")
     for line in _native_lines(found["native"]):
         click.echo(line)
     for report in found["namespaces"]:
@@ -55,8 +59,8 @@ def _native_lines(native: Mapping[str, Any]) -> Iterator[str]:
     if native["checked"] or native["checks_failed"]:
         ended = "; there are no more, because one did not end" if native["checks_failed"] else ""
         yield f"checked    {format_count(native['checked'], 'answer')}, {native['differences']:,} different{ended}"
-    for queue, reason in native["withdrawn"].items():
-        yield f"left       {queue} to Saxon: {reason}"
+    for rule, reason in native["withdrawn"].items():
+        yield f"left       {rule} to Saxon: {reason}"
 
 
 def _gateway_lines(gateways: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from demaq.compiler.plan import Index
 from demaq.engine.replay import arrival, stored_original
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
+from demaq.evaluation.outcomes import ExpectedReads
 from demaq.evaluation.round_request import PropertyEvaluator, PropertyResult, compute_one
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, system_properties
 from demaq.language.program.program import Program
@@ -61,7 +62,7 @@ class StoredState(SnapshotReader):
         }
         self._computed: dict[str, list[tuple[Message, PropertyResult]]] = {}
 
-    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+    def expect(self, reads: ExpectedReads) -> None:
         """Each is read when it is asked for."""
 
     def slice(self, slicing: str, key: str) -> Sequence[Message]:
@@ -83,6 +84,9 @@ class StoredState(SnapshotReader):
         return [
             message for message, received in self._receive_queue(index.queue) if not wanted.isdisjoint(received.entries)
         ]
+
+    def find(self, index: Index, entries: Sequence[str]) -> Collection[int]:
+        return {message.seq for message in self.lookup(index, entries)}
 
     def _receive_queue(self, queue: str) -> list[tuple[Message, PropertyResult]]:
         """Return the messages of a queue, each as this program would receive it; without those that it would refuse."""

@@ -58,6 +58,17 @@ def store_option(function: F) -> F:
     )(function)
 
 
+def other_stores_option(name: str) -> Callable[[F], F]:
+    return click.option(
+        name,
+        "others",
+        type=StoreOption(),
+        multiple=True,
+        metavar="STORE",
+        help="The store of another node, into which the console follows conversations. May be repeated.",
+    )
+
+
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="For programs.")(function)
 

@@ -134,6 +134,8 @@ def _print_failure(result: ScenarioResult, failure: ScenarioFailure) -> None:
         click.echo(click.style(f"    {line}".rstrip(), fg=colour))
     for error in failure.errors:
         click.echo(f"  error message in {error}")
+    for line in failure.why:
+        click.echo(f"  {line}")
     click.echo()
 
 
@@ -166,5 +168,6 @@ def _result_json(result: ScenarioResult) -> dict[str, Any]:
             "message": failure.message,
             "diff": failure.diff,
             "errors": list(failure.errors),
+            "why": list(failure.why),
         },
     }

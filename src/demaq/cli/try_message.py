@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,33 @@ from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import STDIN, parse_properties, read_stdin
 from demaq.cli.shared_options import evaluator_option
 from demaq.cli.stored_state import StoredState, recompute_message
-from demaq.cli.stores import open_for_reading, parse_number, program_of, store_option
+from demaq.cli.stores import open_for_reading, parse_number, program_of, store_option, terminal_width
 from demaq.documents import Document, parse_document
 from demaq.engine.intake import type_properties
 from demaq.engine.namespace_watch import missed_by_properties, missed_by_rules
 from demaq.errors import MessageError
 from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
-from demaq.evaluation.outcomes import Enqueued, Outcome, RuleError, StateReader
+from demaq.evaluation.outcomes import Enqueued, Outcome, StateReader
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
 from demaq.language.analysis.missed_names import MissedName, read_vocabulary
 from demaq.language.program.program import Program
 from demaq.messages import Message, PropertyValue
+from demaq.operations.json_values import as_json as to_json
+from demaq.operations.why.rule_verdicts import RuleExaminer
+from demaq.operations.why.verdict_text import write_cause, write_short
+from demaq.operations.why.verdicts import RuleVerdict
+from demaq.operations.why.why_message import find_long_queues
 from demaq.store.location import StoreLocation
 from demaq.store.protocol import StoredMessage
 from demaq.store.sql_store import SqlStore
 from demaq.suggestions import describe_unknown
 
 COLLECTIONS = "collections"
+RULES_SHOWN = 10
+"""Of so many rules that do not fire it is said why."""
+_IDLE = ("not-fired", "not-asked")
 
 
 @click.command(
@@ -58,7 +65,7 @@ COLLECTIONS = "collections"
 )
 @click.option("--with", "properties", multiple=True, metavar="NAME=VALUE", help="Set a property of the message.")
 @click.option("--now", metavar="DATETIME", help="What the time is; by default what the clock says.")
-@click.option("-v", "--verbose", is_flag=True, help="Name the rules that do not fire, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Say of every rule that does not fire why.")
 @evaluator_option
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def try_message(
@@ -109,12 +116,11 @@ def try_message(
         refused = tried.try_file(queue, message_file, state)
     if refused is not None:
         return _print_refusal(queue, refused, as_json)
-    message, outcome, missed = tried.message, tried.outcome, tried.missed()
     if as_json:
-        click.echo(json.dumps(_json(compiled, message, outcome, missed), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_json(compiled, tried), indent=2, ensure_ascii=False))
     else:
-        click.echo(_text(compiled, message, outcome, missed, verbose))
-    return 1 if outcome.errors else 0
+        click.echo(_text(tried, verbose))
+    return 1 if tried.outcome.errors else 0
 
 
 class _Tried:
@@ -122,6 +128,7 @@ class _Tried:
 
     message: Message
     outcome: Outcome
+    verdicts: tuple[RuleVerdict, ...]
 
     def __init__(
         self, compiled: CompiledProgram, rules: SaxonEvaluator, properties: tuple[str, ...], now: datetime
@@ -131,6 +138,7 @@ class _Tried:
         self._rules = rules
         self._properties = properties
         self._now = now
+        self._long_queues: frozenset[str] = frozenset()
 
     def try_file(self, queue: str, message_file: str, state: Path | None) -> MessageError | None:
         """Try a message on a folder of others. Return why it is refused, if it is."""
@@ -154,25 +162,32 @@ class _Tried:
             self.message = recompute_message(self._program, self._rules, stored, explicit, self._now)
         except MessageError as error:
             return error
+        self._long_queues = find_long_queues(store)
         self._evaluate(StoredState(self._program, program_of(store), self._rules, store, snapshot))
         return None
 
     def _evaluate(self, state: StateReader) -> None:
         self.outcome = self._rules.evaluate([self.message], state, self._now)[0]
+        self.verdicts = RuleExaminer(
+            self._rules, self.message, state, self._now, self._long_queues, self.outcome
+        ).examine()
 
-    def missed(self) -> list[tuple[str, MissedName]]:
-        """Return names that miss an element of the message for its namespace: of rules that do nothing, of properties
-        that are absent."""
+    def missed_by_properties(self) -> list[tuple[str, MissedName]]:
+        """Return names that miss an element of the message for its namespace: of properties that are absent."""
         vocabulary = read_vocabulary(self.message.document.tree.getroot())
-        outcome, queue = self.outcome, self.message.queue
-        active = {*outcome.fired, *[action.rule for action in outcome.actions], *[e.rule for e in outcome.errors]}
-        idle = [plan.rule for plan in self._compiled.plan.queues[queue].rules if plan.rule.name not in active]
+        queue = self.message.queue
         absent = [p.name for p in self._program.properties_of(queue) if p.name not in self.message.properties]
-        by_rules = missed_by_rules(self._program, idle, vocabulary)
-        by_properties = missed_by_properties(self._program, queue, absent, vocabulary)
+        found = missed_by_properties(self._program, queue, absent, vocabulary)
+        return [(f"property {name} is absent", missed) for name, missed in found]
+
+    def missed_by_rules(self) -> list[tuple[str, MissedName]]:
+        """Return the same of rules that do nothing."""
+        vocabulary = read_vocabulary(self.message.document.tree.getroot())
+        idle = {verdict.rule for verdict in self.verdicts if verdict.result in ("not-fired", "not-asked")}
+        rules = [plan.rule for plan in self._compiled.plan.queues[self.message.queue].rules if plan.rule.name in idle]
         return [
-            *[(f"property {name} is absent", missed) for name, missed in by_properties],
-            *[(f"rule {rule.name} does not fire", missed) for rule, missed in by_rules],
+            (f"rule {rule.name} does not fire", missed)
+            for rule, missed in missed_by_rules(self._program, rules, vocabulary)
         ]
 
 
@@ -237,37 +252,43 @@ def _own_properties(message: Message) -> dict[str, PropertyValue]:
     return {name: value for name, value in message.properties.items() if not name.startswith("demaq:")}
 
 
-def _text(
-    compiled: CompiledProgram,
-    message: Message,
-    outcome: Outcome,
-    missed: Sequence[tuple[str, MissedName]],
-    verbose: bool,
-) -> str:
+def _text(tried: _Tried, verbose: bool) -> str:
+    message, width = tried.message, terminal_width()
     known = [f"{name} = {value.text}" for name, value in _own_properties(message).items()]
     lines = [f"message of queue {message.queue}" + (f": {', '.join(known)}" if known else "")]
-    errors = {error.rule: error for error in outcome.errors}
-    rules = compiled.plan.queues[message.queue].rules
-    is_quiet = True
-    for plan in rules:
-        name = plan.rule.name
-        acts = any([action.rule == name for action in outcome.actions])
-        is_quiet &= not (name in errors or name in outcome.fired or acts)
-        if name in errors:
-            lines += _error_lines(errors[name])
-        elif name in outcome.fired:
-            lines.append(f"rule {name} fires")
-            lines += _action_lines(outcome, name)
-        elif acts:
-            lines.append(f"rule {name} does not fire, and its else acts")
-            lines += _action_lines(outcome, name)
-        elif verbose:
-            lines.append(f"rule {name} does not fire")
-    if is_quiet and not verbose:
-        lines.append("no rule fires" if rules else "no rule is given the message")
-    for about, each in missed:
+    active: list[str] = []
+    idle: list[str] = []
+    left_out = 0
+    # Rules that were not asked are of interest if nothing else happens.
+    shown = RULES_SHOWN if any([verdict.result not in _IDLE for verdict in tried.verdicts]) else 2 * RULES_SHOWN
+    for verdict in tried.verdicts:
+        if verdict.result not in _IDLE:
+            active += _active_lines(tried.outcome, verdict, width)
+        elif verbose or (len(idle) < shown and (verdict.result == "not-fired" or shown > RULES_SHOWN)):
+            idle += ["\n".join(write_short(verdict, "tried", width))]
+        else:
+            left_out += 1
+    if not active:
+        active.append("no rule fires" if tried.verdicts else "no rule is given the message")
+    lines += [*active, *idle]
+    for about, each in tried.missed_by_properties():
         lines += [f"{about}: {each.words} the message", f"  {each.asked.at}", f"  hint: {each.hint}"]
+    if left_out:
+        further = "further rule does" if left_out == 1 else "further rules do"
+        lines.append(f"{left_out} {further} not fire: -v shows why")
     return "\n".join(lines)
+
+
+def _active_lines(outcome: Outcome, verdict: RuleVerdict, width: int) -> list[str]:
+    """Return what a rule does that fires, acts or fails."""
+    if verdict.failure is not None:
+        where = f"{verdict.failure.at}: " if verdict.failure.at is not None else ""
+        head = f"rule {verdict.rule} fails ({verdict.failure.kind})"
+        return [head, f"  {where}{verdict.failure.code}: {verdict.failure.description}"]
+    if verdict.result == "else":
+        return [f"rule {verdict.rule} does not fire, and its else acts", *_action_lines(outcome, verdict.rule)]
+    lines = [f"rule {verdict.rule} fires", *_action_lines(outcome, verdict.rule)]
+    return [*lines, *[line for cause in verdict.causes for line in write_cause(cause, "  ", width)]]
 
 
 def _action_lines(outcome: Outcome, rule: str) -> list[str]:
@@ -284,14 +305,9 @@ def _action_lines(outcome: Outcome, rule: str) -> list[str]:
     return lines or ["  no action"]
 
 
-def _error_lines(error: RuleError) -> list[str]:
-    where = f"{error.at}: " if error.at is not None else ""
-    return [f"rule {error.rule} fails ({error.kind})", f"  {where}{error.code}: {error.description}"]
-
-
-def _json(
-    compiled: CompiledProgram, message: Message, outcome: Outcome, missed: Sequence[tuple[str, MissedName]]
-) -> dict[str, Any]:
+def _json(compiled: CompiledProgram, tried: _Tried) -> dict[str, Any]:
+    message, outcome = tried.message, tried.outcome
+    missed = [*tried.missed_by_properties(), *tried.missed_by_rules()]
     return {
         "queue": message.queue,
         "properties": _properties(_own_properties(message)),
@@ -323,6 +339,7 @@ def _json(
             }
             for about, each in missed
         ],
+        "why": to_json([verdict for verdict in tried.verdicts if verdict.causes or verdict.reason]),
     }
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from demaq.cli.command_classes import ExampleFirst, ExampleFirstGroup
-from demaq.cli.credential_files import add_list_and_remove, entry, file_option, limits
+from demaq.cli.credential_files import add_list_and_remove, audit_option, entry, file_option, limits, note_change
 from demaq.cli.parameters import STDIN, read_stdin
 from demaq.errors import OperatorError
-from demaq.gateways.security.credential_file import USERS, add_entry, expect_name
+from demaq.gateways.security.credential_file import USERS, Role, add_entry, expect_name
 from demaq.gateways.security.passwords import PASSWORD_LENGTH_MAX, PASSWORD_LENGTH_MIN, password_hash
+from demaq.store.location import StoreLocation
 
 
 @click.group(cls=ExampleFirstGroup, example="$ demaq users add shop --queue orders")
@@ -24,6 +25,7 @@ def users() -> None:
 @users.command(cls=ExampleFirst, example="$ demaq users add shop --queue orders")
 @click.argument("name")
 @file_option(USERS.command)
+@audit_option
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path, allow_dash=True),
@@ -34,15 +36,18 @@ def users() -> None:
 def add(
     name: str,
     file: Path,
+    place: StoreLocation | None,
     password_file: Path | None,
     queues: tuple[str, ...],
     expires: timedelta | None,
+    role: Role | None,
     replace: bool,
 ) -> None:
     """Add a user. The password is asked for, or comes from a file; the file of users keeps only its hash."""
     expect_name(name)
     password = _password(password_file)
-    add_entry(file, USERS, entry(name, password_hash(password), queues, expires), replace=replace)
+    add_entry(file, USERS, entry(name, password_hash(password), queues, expires, role), replace=replace)
+    note_change(place, "add", USERS, name, file)
     click.echo(f"user {name} is in {file}")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from demaq.compiler.emit.python.queue_code import why_not_native
+from demaq.compiler.emit.python.queue_code import NativeEmitter, why_not_native
+from demaq.compiler.emit.python.reasons import Reason
 from demaq.compiler.plan import (
     AnyQueue,
     CollectionRead,
@@ -40,15 +41,16 @@ def explain(
     policies: Policies | None = None,
 ) -> str:
     """Return the plan of an application, of one rule, or of one queue, as text."""
+    emitter = NativeEmitter(plan)
     if rule is not None:
-        return "\n".join(_rule_lines(plan, plan.rules[rule]))
+        return "\n".join(_rule_lines(plan, plan.rules[rule], emitter))
     paragraphs: list[list[str]] = []
     policies = policies or {}
     for item in plan.queues.values():
         if (queue is None and (item.rules or item.queue in policies)) or item.queue == queue:
-            paragraphs.append(_queue_lines(plan, item, answers or {}, policies))
+            paragraphs.append(_queue_lines(plan, item, answers or {}, policies, emitter))
     if queue is None:
-        paragraphs += [_rule_lines(plan, item) for item in plan.rules.values()]
+        paragraphs += [_rule_lines(plan, item, emitter) for item in plan.rules.values()]
         if plan.indexes:
             paragraphs.append(["indexes", *[f"  {index.number}  {_index(index)}" for index in plan.indexes]])
     return "\n\n".join(["\n".join(lines) for lines in paragraphs])
@@ -64,17 +66,38 @@ def explain_json(
     """Return the same as data for JSON."""
     rules = [item for name, item in plan.rules.items() if rule is None or name == rule]
     queues = [item for name, item in plan.queues.items() if rule is None and (queue is None or name == queue)]
+    emitter = NativeEmitter(plan)
     return {
-        "queues": [_queue_json(plan, item, answers or {}, policies or {}) for item in queues],
-        "rules": [_rule_json(plan, item) for item in rules if queue is None],
+        "queues": [_queue_json(item, answers or {}, policies or {}, emitter) for item in queues],
+        "rules": [_rule_json(plan, item, emitter) for item in rules if queue is None],
         "indexes": [{"number": i.number, "queue": i.queue, "path": i.path} for i in plan.indexes],
     }
+
+
+def reasons_for_saxon(plan: Plan) -> dict[str, Reason]:
+    """Return the rules that are left to Saxon, each with the reason."""
+    emitter = NativeEmitter(plan)
+    found = {name: why_not_native(item, emitter) for name, item in plan.rules.items() if item.never is None}
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def properties_by_saxon(plan: Plan) -> dict[str, Reason]:
+    """Return the queues whose properties or index entries are left to Saxon, each with the reason."""
+    emitter = NativeEmitter(plan)
+    found = {queue: emitter.emit_intake(queue) for queue in plan.queues}
+    return {queue: reason for queue, reason in found.items() if isinstance(reason, Reason)}
 
 
 # --- queues ----------------------------------------------------------------------------------------------------------
 
 
-def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers, policies: Policies) -> list[str]:
+def _left_to_saxon(item: QueuePlan, emitter: NativeEmitter) -> list[str]:
+    return [rule.rule.name for rule in item.rules if why_not_native(rule, emitter) is not None]
+
+
+def _queue_lines(
+    plan: Plan, item: QueuePlan, answers: Answers, policies: Policies, emitter: NativeEmitter
+) -> list[str]:
     declared = plan.program.queues[item.queue]
     lines = [f"queue {item.queue} ({declared.declared_kind}, {declared.mode})"]
     if item.queue in answers:
@@ -97,12 +120,17 @@ def _queue_lines(plan: Plan, item: QueuePlan, answers: Answers, policies: Polici
     if item.picks:
         asked = f", {len(item.always)} always" if item.always else ""
         lines.append(f"  a filter picks the rules to ask by {len(item.picks)} features{asked}")
-    reason = why_not_native(item.queue, plan)
-    lines.append(f"  left to Saxon: {reason}" if reason is not None else "  all of them are native")
+    left = _left_to_saxon(item, emitter)
+    if not left:
+        lines.append("  all of them are native")
+    elif len(left) == len(item.rules):
+        lines.append("  all of them are left to Saxon")
+    else:
+        lines.append(f"  native but for {', '.join(left)}")
     return lines
 
 
-def _queue_json(plan: Plan, item: QueuePlan, answers: Answers, policies: Policies) -> dict[str, Any]:
+def _queue_json(item: QueuePlan, answers: Answers, policies: Policies, emitter: NativeEmitter) -> dict[str, Any]:
     return {
         "queue": item.queue,
         **({"answeredFrom": list(answers[item.queue])} if item.queue in answers else {}),
@@ -113,14 +141,14 @@ def _queue_json(plan: Plan, item: QueuePlan, answers: Answers, policies: Policie
             str(feature): [item.rules[position].rule.name for position in positions]
             for feature, positions in item.picks.items()
         },
-        "leftToSaxon": why_not_native(item.queue, plan) if item.rules else None,
+        "leftToSaxon": _left_to_saxon(item, emitter),
     }
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _rule_lines(plan: Plan, item: RulePlan) -> list[str]:
+def _rule_lines(plan: Plan, item: RulePlan, emitter: NativeEmitter) -> list[str]:
     rule = item.rule
     kind = "slicing" if rule.on_slicing else "queue"
     lines = [f"rule {rule.name} for {kind} {rule.target}"]
@@ -140,7 +168,15 @@ def _rule_lines(plan: Plan, item: RulePlan) -> list[str]:
         lines.append(_label("enqueues into" if number == 0 else "", write.queue + properties))
     lines += [_label("resets" if n == 0 else "", slicing) for n, slicing in enumerate(item.resets)]
     lines.append(_label("errors go to", _errors(plan, item)))
-    return lines
+    reason = why_not_native(item, emitter)
+    if reason is None:
+        return [*lines, _label("evaluated", "natively")]
+    place = f" ({reason.at})" if reason.at is not None else ""
+    return [
+        *lines,
+        _label("evaluated", f"by Saxon, because of {reason.text}{place}"),
+        _label("", f"{reason.code}: {reason.hint}"),
+    ]
 
 
 def _label(label: str, text: str) -> str:
@@ -168,7 +204,8 @@ def _read(read: Read) -> str:
                 return f"queue {read.queue}, but nothing of it is used"
             found = [f"{lookup.index.path} = {_key(lookup.key)}" for lookup in read.lookups]
             numbers = ", ".join([str(lookup.index.number) for lookup in read.lookups])
-            return f"queue {read.queue} by key: {' or '.join(found)} (index {numbers})"
+            counted = ", only counted" if read.is_counted else ""
+            return f"queue {read.queue} by key: {' or '.join(found)} (index {numbers}){counted}"
         case WholeQueue():
             name = "the message's own queue" if read.queue is None else f"queue {read.queue}"
             return f"all of {name}: {read.reason}"
@@ -190,8 +227,9 @@ def _errors(plan: Plan, item: RulePlan) -> str:
     return queue or module or "demaq:errors"
 
 
-def _rule_json(plan: Plan, item: RulePlan) -> dict[str, Any]:
+def _rule_json(plan: Plan, item: RulePlan, emitter: NativeEmitter) -> dict[str, Any]:
     at = item.rule.decl.at
+    reason = None if item.never is not None else why_not_native(item, emitter)
     return {
         "rule": item.rule.name,
         "for": item.rule.target,
@@ -199,6 +237,8 @@ def _rule_json(plan: Plan, item: RulePlan) -> dict[str, Any]:
         "file": at.file,
         "line": at.line,
         "never": item.never,
+        "native": item.never is None and reason is None,
+        "leftToSaxon": None if reason is None else reason.as_json(),
         "requires": [sorted([str(feature) for feature in requirement]) for requirement in item.requires],
         "decidedFirst": [_text(condition) for condition in item.first],
         "reads": [_read_json(read) for read in item.reads],
@@ -215,7 +255,7 @@ def _read_json(read: Read) -> dict[str, Any]:
             return {"access": "slice", "slicing": read.slicing}
         case QueueByKey():
             lookups = [{"index": lookup.index.number, "key": _text(lookup.key)} for lookup in read.lookups]
-            return {"access": "key", "queue": read.queue, "lookups": lookups}
+            return {"access": "key", "queue": read.queue, "lookups": lookups, "counted": read.is_counted}
         case WholeQueue():
             return {"access": "scan", "queue": read.queue, "reason": read.reason}
         case AnyQueue():

@@ -13,7 +13,7 @@ other state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from demaq.compiler.trees import asks_for_position, find_variables, has_no_else, split_conjuncts, uses_focus
 from demaq.language import ast
@@ -26,6 +26,7 @@ Steps = tuple[tuple[str, ast.Expr], ...]
 
 _DOWN = ("child", "descendant", "descendant-or-self", "self", "attribute")
 _BOOLEAN_FUNCTIONS = ("not", "exists", "empty", "boolean", "contains", "starts-with", "ends-with", "matches", "true")
+_COUNTING_FUNCTIONS = (("count", 1), ("exists", 1), ("empty", 1), ("not", 1), ("boolean", 1))
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "is", "<<", ">>", "and", "or")
 
 
@@ -35,6 +36,8 @@ class Key:
 
     path: ast.Expr
     value: ast.Expr
+    is_exact: bool = False
+    """Whether the condition selects just what the index finds: all others, and nothing else, fail it."""
 
 
 class KeyFinder:
@@ -71,6 +74,22 @@ class KeyFinder:
                 return self._through_quantifier(parent, steps)
         return None
 
+    def is_only_counted(self, node: ast.Expr) -> bool:
+        """Return whether an expression is used for nothing but how many items it has, or whether it has any."""
+        parent = self.above.get(node)
+        match parent:
+            case ast.FunctionCall():
+                known = self.names.functions.get(parent)
+                return known is not None and known[0] == FN and known[1:] in _COUNTING_FUNCTIONS
+            case ast.If() | ast.WhereClause() | ast.Quantified():
+                return parent.condition is node
+            case ast.OperatorChain():
+                return parent.operators[0] in ("and", "or")
+            case ast.LetBinding(type=None):
+                uses = self.uses.get(parent, [])
+                return bool(uses) and all([self.is_only_counted(use) for use in uses])
+        return False
+
     # where the items of a read are filtered
 
     def _through_postfix(self, node: ast.Postfix, steps: Steps | None) -> list[Key] | None:
@@ -81,7 +100,8 @@ class KeyFinder:
                 return None
             key = self._in_condition(suffix.condition, steps, None)
             if key is not None:
-                return [key]
+                is_alone = not steps and len(node.suffixes) == 1
+                return [replace(key, is_exact=is_alone and self._is_exact(suffix.condition, key))]
             if not self._is_boolean(suffix.condition):
                 return None  # a positional predicate: leaving out messages would change which one it selects
         return self.find_keys(node, steps)
@@ -159,6 +179,35 @@ class KeyFinder:
                     if whole is not None and constant is None:
                         constant = Key(indexed, whole)
         return constant
+
+    def _is_exact(self, condition: ast.Expr, key: Key) -> bool:
+        """Return whether a condition is nothing but `path = text`, and its key has one value wherever it is tested.
+
+        Text equals text if it is identical; of numbers, NaN has an index entry and equals nothing. The key of a
+        variable that a loop binds is the values of all iterations.
+        """
+        if isinstance(key.value, ast.Flwor) and not all([isinstance(c, ast.LetClause) for c in key.value.clauses]):
+            return False
+        if not isinstance(condition, ast.OperatorChain) or condition.operators != ("=",):
+            return False
+        return all([self._is_text(operand) for operand in condition.operands])
+
+    def _is_text(self, expr: ast.Expr) -> bool:
+        """Return whether an expression has nodes or strings as values, and no predicates that an index would drop."""
+        match expr:
+            case ast.StringLiteral():
+                return True
+            case ast.AxisStep():
+                return not expr.predicates
+            case ast.Path():
+                last = expr.steps[-1]
+                return isinstance(last, ast.AxisStep) and not any([getattr(s, "predicates", ()) for s in expr.steps])
+            case ast.VarRef():
+                binder = self.names.variables.get(expr)
+                return isinstance(binder, ast.LetBinding) and binder.type is None and self._is_text(binder.expr)
+            case ast.FunctionCall():
+                return self.names.functions.get(expr) in ((FN, "string", 1), (FN, "normalize-space", 1))
+        return False
 
     def _indexed_path(self, expr: ast.Expr, steps: Steps | None, variable: ast.Node | None) -> ast.Expr | None:
         """Return the path from the document node, as a self-contained expression."""

@@ -53,6 +53,8 @@ class QueueByKey:
     lookups: tuple[IndexLookup, ...]
     number: int
     """Position among the keyed reads of the rule."""
+    is_counted: bool = False
+    """Whether the rule selects just what the index finds, and asks only how many messages that are, or whether any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

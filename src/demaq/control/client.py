@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from demaq.control.message_json import encode_incoming, encode_message
+from demaq.control.message_json import encode_audit, encode_incoming, encode_message
 from demaq.engine.intake import IncomingMessage, make_incoming
 from demaq.errors import MessageError, StoreError
 from demaq.store.location import StoreLocation, place_of
+from demaq.store.operator_records import AuditRecord, PauseKind
 from demaq.store.protocol import NewMessage
 from demaq.store.sqlite_database import FILE_NAME
 
@@ -92,18 +93,40 @@ class RemoteNode:
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
         return list(self._ask(do="take", queue=queue, limit=limit))
 
-    def load_collection(self, name: str, documents: list[bytes]) -> int:
-        return int(self._ask(do="load", name=name, documents=[base64.b64encode(d).decode() for d in documents]))
+    def load_collection(self, name: str, documents: list[bytes], entry: AuditRecord | None = None) -> int:
+        encoded = [base64.b64encode(d).decode() for d in documents]
+        return int(self._ask(do="load", name=name, documents=encoded, entry=encode_audit(entry)))
 
     def collect_garbage(self) -> int:
         return int(self._ask(do="gc"))
 
-    def redeliver(self, messages: Sequence[int]) -> None:
+    def redeliver(self, messages: Sequence[int], entry: AuditRecord | None = None) -> None:
         """Send messages of outgoing gateways again: all, or none if one is no longer stored."""
-        self._ask(do="redeliver", messages=list(messages))
+        self._ask(do="redeliver", messages=list(messages), entry=encode_audit(entry))
+
+    def pause(self, kind: PauseKind, name: str, who: str, why: str = "") -> bool:
+        """Pause a part of the application. Return False if it was paused before."""
+        return bool(self._ask(do="pause", kind=kind, name=name, who=who, why=why))
+
+    def resume(self, kind: PauseKind, name: str, who: str, why: str = "") -> bool:
+        """Resume a part of the application. Return False if it was not paused."""
+        return bool(self._ask(do="resume", kind=kind, name=name, who=who, why=why))
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        """Remove messages, whatever their state. Return which were removed, and the number of the audit record."""
+        removed, number = self._ask(do="purge", messages=list(seqs), entry=encode_audit(entry))
+        return list(removed), int(number)
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        """Store an audit record, or store it again if it has a number. Return its number."""
+        return int(self._ask(do="audit", entry=encode_audit(entry)))
 
     def status(self) -> dict[str, Any]:
         return dict(self._ask(STATUS_SECONDS_MAX, do="status"))
+
+    def metrics(self) -> str:
+        """Return what `/metrics` says; the empty text if the node has no gateways."""
+        return str(self._ask(STATUS_SECONDS_MAX, do="metrics"))
 
     def close(self) -> None:
         """Do nothing: no connection is kept open."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from demaq.engine.intake import IncomingMessage
 from demaq.messages import PropertyValue
+from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import NewMessage, StoredMessage, Timer
 
 
@@ -77,6 +78,25 @@ def decode_incoming(data: dict[str, Any]) -> IncomingMessage:
     )
 
 
+def encode_audit(entry: AuditRecord | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return {
+        "at": entry.at.isoformat(),
+        "who": entry.who,
+        "action": entry.action,
+        "subject": entry.subject,
+        "why": entry.why,
+        "result": entry.result,
+        "details": dict(entry.details),
+        "number": entry.number,
+    }
+
+
+def decode_audit(data: dict[str, Any]) -> AuditRecord:
+    return AuditRecord(**{**data, "at": datetime.fromisoformat(data["at"])})
+
+
 def _encode_values(values: Mapping[str, PropertyValue]) -> dict[str, list[str]]:
     return {name: [value.type, value.text, value.key] for name, value in values.items()}
 
@@ -104,4 +124,5 @@ def encode_for_listing(message: StoredMessage) -> dict[str, Any]:
         "timer": None if timer is None else {"due": timer.due.isoformat(), "target": timer.target},
         "transient": message.transient,
         "undelivered": message.undelivered,
+        "unmatched": message.unmatched,
     }

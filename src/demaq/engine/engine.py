@@ -7,25 +7,33 @@ of what a step creates is in the store, or nothing; errors of rules are messages
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from demaq.batching import ThreadBatcher
 from demaq.compiler.plan import Plan
+from demaq.engine.arrivals import Arrivals
 from demaq.engine.delivery import Deliveries, Ended
 from demaq.engine.error_routing import Failure
 from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
+from demaq.engine.pauses import Pauses
+from demaq.engine.pending_reader import PendingReader
 from demaq.engine.round import SEQS_PER_MESSAGE, SERIAL, Evaluation, RoundPolicy, Rounds
+from demaq.engine.rule_counts import RuleCounts
 from demaq.engine.slow_messages import SlowLane, SlowMessages
+from demaq.engine.step_spans import StepSpans
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
+from demaq.evaluation.arrival_request import ArrivalPool
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
 from demaq.evaluation.round_request import PropertyEvaluator, RoundEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
+from demaq.span_recorder import SpanRecorder
+from demaq.store.operator_records import AuditRecord, Pause
 from demaq.store.protocol import Committed, NewMessage, SequenceChanges, Step, Store, StoredMessage
 from demaq.store.request_names import digest_of, make_request
 
@@ -71,12 +79,15 @@ class Engine:
         lanes: Sequence[SlowLane] = (),
         wake: Callable[[], None] = lambda: None,
         native: bool = True,
+        arrivals: ArrivalPool | None = None,
+        is_running: Callable[[], bool] = lambda: True,
     ) -> None:
         """`receiver` computes the properties of messages that no rule made. `observe` is called with each commit.
 
         `lanes` evaluate what the evaluator of the rounds defers, at least two if it does; `wake` is called, from other
         threads, when a round is to be run because of that. Without `native` the receiver is asked about everything
-        that arrives.
+        that arrives. `arrivals` evaluates messages before they are stored, if the policy says so and while
+        `is_running`.
         """
         self.policy = policy
         self._begun: deque[Evaluation] = deque()
@@ -101,15 +112,35 @@ class Engine:
         """The same for many senders at once: returns TakesLong for a message that would delay the others."""
         self._observe = observe
         self._documents = Documents()
-        self._arrivals = ThreadBatcher(self._append)
+        self._appends = ThreadBatcher(self._append)
+        self._fusing = ThreadBatcher(self._receive_at_once)
         self._deliveries = Deliveries(self.factory)
         self._attempts: dict[int, int] = {}
         """Messages of rounds that failed, with how often each has failed alone."""
         self._rules = {rule.name: rule for rule in self.program.rules}
         self.namespaces = NamespaceWatch(plan)
+        self.rule_counts = RuleCounts(self._rules)
         self._rounds = Rounds(evaluator, self.factory, store, clock, self._step, self._commit, hops_max)
         self.slow_messages = SlowMessages(self._rounds, lanes, plan, wake)
         """Messages that take long, which are not evaluated in rounds."""
+        self.arrivals = Arrivals(
+            self._rounds,
+            self.factory,
+            arrivals,
+            store,
+            lambda: self.policy,
+            self._commit_arrived,
+            lambda: is_running() and not self._attempts,
+            self.namespaces.note_ignored,
+            self.rule_counts,
+        )
+        self._wants_turn = True
+        """Whether there is something new for the thread that runs rounds and timers."""
+        priorities = [self.factory.priority(queue) for queue in self.program.queues]
+        self._pending_reader = PendingReader(store, [each for each in priorities if each is not None])
+        self.pauses = Pauses(plan)
+        """What operators have paused."""
+        self.set_pauses(store.pauses())
 
     # senders and clients
 
@@ -127,10 +158,25 @@ class Engine:
         if request is not None:
             given = [f"{name}={text}" for name, text in sorted((properties or {}).items())]
             request = make_request(request, digest_of([queue, body, *given]))
-        message = self.factory.receive(queue, IncomingMessage(body, properties or {}, request), self.clock())
-        number = self._arrivals.submit(message)
+        incoming = IncomingMessage(body, properties or {}, request)
+        found = self._fusing.submit((queue, incoming)) if self.arrivals.is_possible else None
+        if isinstance(found, MessageError):
+            raise found
+        if found is None:
+            found = self._appends.submit(self.factory.receive(queue, incoming, self.clock()))
         expect_repeated(self.store, request)
-        return number
+        return found
+
+    def _receive_at_once(self, sent: Sequence[tuple[str, IncomingMessage]]) -> list[int | MessageError | None]:
+        """Store messages with the effects of their rules. Return their seqs; None for all if that is not possible."""
+        evaluated = self.arrivals.evaluate(sent, self.clock())
+        if evaluated is None:
+            return [None] * len(sent)
+        numbers = evaluated.commit()
+        return [
+            each if isinstance(each, MessageError) else number
+            for each, (number, _) in zip(evaluated.results, numbers, strict=True)
+        ]
 
     def receive_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[NewMessage]:
         """Return messages ready to be stored. Raises a MessageError for the first one that must be refused."""
@@ -190,7 +236,15 @@ class Engine:
 
     def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
         """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
-        return self._append(self.receive_all(queue, sent))
+        incoming = [make_incoming(each) for each in sent]
+        evaluated = self.arrivals.evaluate([(queue, each) for each in incoming], self.clock())
+        if evaluated is None:
+            return self._append(self.receive_all(queue, incoming))
+        refusal = next((each for each in evaluated.results if isinstance(each, MessageError)), None)
+        if refusal is not None:
+            evaluated.drop()
+            raise refusal
+        return [number for number, _ in evaluated.commit()]
 
     def _append(self, messages: Sequence[NewMessage], changes: SequenceChanges | None = None) -> list[int]:
         with self._rounds.changing:
@@ -199,10 +253,20 @@ class Engine:
             finally:
                 self._rounds.note_arrived(messages)  # also where it is in doubt whether they were stored
                 self._is_last = False
+                self._wants_turn = True
+
+    def take_wish(self) -> bool:
+        """Return whether there may be something to do for the thread that runs rounds and timers, since the last call
+        or because messages wait."""
+        wanted, self._wants_turn = self._wants_turn, False
+        return wanted or self._rounds.has_backlog
 
     def take(self, queue: str, limit: int = 1) -> list[StoredMessage]:
         """Process the oldest messages of a mailbox by handing them to a client, in one transaction. Return them."""
         expect_queue(self.program, queue)
+        pause = self.pauses.by_part.get(("queue", queue))
+        if pause is not None:
+            raise MessageError("enqueueError", f"queue {queue} is paused by {pause.who}: nothing is taken from it")
         declared = self.program.queues[queue]
         if self.factory.priority(queue) is not None:
             raise MessageError("enqueueError", f"queue {queue} has rules, which process its messages")
@@ -277,6 +341,7 @@ class Engine:
         """Begin the next rounds, if any message waits; only those after the first one in the background."""
         batch, all_of_them = self._next_batch()
         if not batch:
+            self._note_idle(all_of_them)
             return
         self._is_last = all_of_them
         first, *others = self._divide(batch, self._rounds_at_once())
@@ -284,6 +349,12 @@ class Engine:
         self._begun.append(self._rounds.begin(first, deep, fold=self.policy.fold))
         for part in others:
             self._start(part)
+
+    def _note_idle(self, is_empty: bool) -> None:
+        """Record that no message waits for its rules, unless one has come meanwhile."""
+        if is_empty and not self.slow_messages and self._rounds.has_backlog:
+            with self._rounds.changing:
+                self._rounds.has_backlog = bool(self._pending_reader.read(1, (), (), self._rounds.paused))
 
     def _begin_ahead(self, batch: Sequence[StoredMessage]) -> None:
         """Begin the rounds after the one with these messages."""
@@ -345,7 +416,8 @@ class Engine:
             if not asked or all_of_them:
                 break
             left_out = [*but, *[message.seq for message in found], *self.slow_messages.left_out()]
-            more = self.store.pending(asked, left_out, self.slow_messages.queues_left_out())
+            left_out_of = self.slow_messages.queues_left_out()
+            more = self._pending_reader.read(asked, left_out, left_out_of, self._rounds.paused)
             found += self.slow_messages.admit(more)
             left = ROUND_CHARACTERS_MAX - sum([len(message.body) for message in found])
             if left <= 0:
@@ -364,21 +436,64 @@ class Engine:
     def _commit(self, steps: Sequence[Step], changes: SequenceChanges | None = None) -> None:
         if not steps and changes is None:
             return
-        committed = self.store.commit(steps, self.policy.elide, changes)
+        with self._committing():
+            committed = self.store.commit(steps, self.policy.elide, changes)
         if self._observe is not None and steps:
             self._observe(steps, committed)
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        """Count and record what the steps of a commit do, unless it raises."""
+        spans = self._rounds.spans
+        try:
+            with self.rule_counts.committing():
+                yield
+            if spans is not None:
+                spans.record_noted()
+        finally:
+            if spans is not None:
+                spans.forget_after(0)
+
+    def record_spans(self, recorder: SpanRecorder) -> StepSpans:
+        """Record spans of what is processed from now on."""
+        self._rounds.spans = StepSpans(recorder, self.clock)
+        return self._rounds.spans
+
+    def _commit_arrived(
+        self, passed: Sequence[Step], messages: Sequence[NewMessage], steps: Sequence[Step]
+    ) -> list[int]:
+        """Commit steps, store messages from outside and commit steps that may process them, in one transaction.
+
+        Return the seqs of the messages.
+        """
+        self._is_last = False
+        arrival = [Step(created=tuple(messages))] if messages else []
+        try:
+            with self._committing():
+                committed = self.store.commit([*passed, *arrival, *steps], self.policy.elide)
+        except BaseException:
+            self._wants_turn = True
+            raise
+        numbers = committed.pop(len(passed)).created if arrival else ()
+        if committed and self._observe is not None:
+            self._observe([*passed, *steps], committed)
+        if any([new.timer is not None for step in (*passed, *steps) for new in step.created]):
+            self._wants_turn = True
+        return list(numbers)
 
     def _step(self, message: StoredMessage, outcome: Outcome, now: datetime, number: int) -> tuple[Step, list[int]]:
         """Return the step of an outcome, which will have this seq, and the position of the action that creates each of
         its messages; error messages come last and have none."""
         self._attempts.pop(message.seq, None)
         if outcome.folded is not None:
+            self.rule_counts.add(outcome.fired)
             return self._folded(message, outcome, outcome.folded, now, number)
         if outcome.lost is not None:
             lost = Failure(kind="systemError", code="demaq:notEvaluated", description=outcome.lost, rule=None)
             return Step(processed=message.seq, created=tuple(self.factory.make_errors(lost, message, now))), []
-        if not (outcome.fired or outcome.actions or outcome.errors):
-            self.namespaces.note_ignored(message)
+        unmatched = not (outcome.fired or outcome.actions or outcome.errors)
+        if unmatched:
+            self.namespaces.note_ignored(message.queue, message.seq, message.body)
         failures = [
             Failure(kind=e.kind, code=e.code, description=e.description, rule=self._rules[e.rule], at=e.at)
             for e in outcome.errors
@@ -386,6 +501,7 @@ class Engine:
         if message.hops >= self.hops_max:
             failures += self._too_many_hops(outcome)
         failed = {failure.rule.name for failure in failures if failure.rule is not None}
+        self.rule_counts.add(outcome.fired, failed)
         created: list[NewMessage] = []
         makers: list[int] = []
         resets: dict[tuple[str, str], None] = {}
@@ -398,21 +514,25 @@ class Engine:
                 created.append(self.factory.make_enqueued(action, message, now))
                 makers.append(position)
         created += [error for failure in failures for error in self.factory.make_errors(failure, message, now)]
-        return Step(processed=message.seq, resets=tuple(resets), created=tuple(created)), makers
+        step = Step(processed=message.seq, resets=tuple(resets), created=tuple(created), unmatched=unmatched)
+        return step, makers
 
     def _folded(
         self, message: StoredMessage, outcome: Outcome, folded: Folded, now: datetime, number: int
     ) -> tuple[Step, list[int]]:
         """Return the step of a folded conversation. Its elided messages have the seqs after that of the step."""
+        for queue in folded.unmatched:
+            self.namespaces.count_ignored(queue)
         resets = [action for action in outcome.actions if isinstance(action, SliceReset)]
         created: list[NewMessage] = []
         for action, (maker, depth) in zip(outcome.actions[len(resets) :], folded.makers, strict=True):
             assert isinstance(action, Enqueued), "resets come first"
             if maker:
-                trigger = replace(message, seq=number + maker, hops=message.hops + depth, properties={})
+                given = action.queue, action.document.text, action.properties, action.entries, now, action.rule
+                cause = number + maker, message.origin
+                created.append(self.factory.make(*given, cause, hops=message.hops + depth + 1))
             else:
-                trigger = message
-            created.append(self.factory.make_enqueued(action, trigger, now))
+                created.append(self.factory.make_enqueued(action, message, now))
         step = Step(
             processed=message.seq,
             resets=tuple([(action.slicing, action.key) for action in resets]),
@@ -431,6 +551,10 @@ class Engine:
     def _one_by_one(self, batch: Sequence[StoredMessage], fault: Exception) -> int:
         """Process the messages of a failed round one at a time, and park one after ATTEMPTS_MAX attempts."""
         self.forget_ahead()
+        with self._rounds.changing:  # steps may have been made and not committed
+            self.rule_counts.forget()
+            if self._rounds.spans is not None:
+                self._rounds.spans.forget_after(0)
         left = [message for message in batch if not self._is_processed(message.seq)]
         if not left:
             raise fault
@@ -446,7 +570,10 @@ class Engine:
         failure = Failure(kind="systemError", code="demaq:parked", description=description, rule=None, attempt=attempt)
         with self._rounds.changing:
             parked = self.factory.make_parked(failure, message, self.clock())
-            self._commit([Step(processed=message.seq, created=tuple(parked))])
+            step = Step(processed=message.seq, created=tuple(parked))
+            if self._rounds.spans is not None:
+                self._rounds.spans.note_parked(message, step, attempt)
+            self._commit([step])
         del self._attempts[message.seq]
         return 1
 
@@ -459,7 +586,7 @@ class Engine:
     def fire_timers(self) -> int:
         """Enqueue the messages of timers that are due. Return how many."""
         now = self.clock()
-        due = self.store.due_timers(now, TIMERS_MAX)
+        due = self.store.due_timers(now, TIMERS_MAX, sorted(self._rounds.paused))
         steps = [
             Step(fired=message.seq, created=tuple(self.factory.make_echo(message, self._documents.of(message), now)))
             for message in due
@@ -467,6 +594,9 @@ class Engine:
         with self._rounds.changing:
             try:
                 self._commit(steps)
+                if self._rounds.spans is not None:
+                    for message in due:
+                        self._rounds.spans.record_timer(message)
             finally:  # also where it is in doubt whether they have fired
                 self._rounds.note_taken(due)
                 self._rounds.note_arrived([message for step in steps for message in step.created])
@@ -484,9 +614,53 @@ class Engine:
         with self._rounds.changing:
             try:
                 self._commit(steps, changes)
+                if self._rounds.spans is not None:
+                    for each in ended:
+                        self._rounds.spans.record_delivery(each.message, each.attempt)
             finally:
                 self._rounds.note_taken([each.message for each in ended])
                 self._rounds.note_arrived([message for step in steps for message in step.created])
+
+    # operators
+
+    def set_pauses(self, pauses: Sequence[Pause]) -> None:
+        """Let what is paused be this. No round runs meanwhile."""
+        before = self.pauses
+        self.pauses = Pauses(self.plan, pauses)
+        if self.pauses.queues == before.queues:
+            return
+        with self.arrivals.excluded():
+            self.forget_ahead()
+            self._rounds.paused = self.pauses.queues
+            self._pending_reader.forget()
+            if self._rounds.paused:
+                self.slow_messages.drop(lambda message: message.queue in self._rounds.paused)
+            with self._rounds.changing:
+                self._rounds.has_backlog = self._wants_turn = True
+
+    @property
+    def evaluations_repeated(self) -> int:
+        """How many messages of rounds were evaluated again."""
+        return self._rounds.evaluated_again_total
+
+    def is_waiting_for_pauses(self, seqs: Sequence[int]) -> bool:
+        """Return whether all of these messages wait because something is paused."""
+        return all([head.queue in self._rounds.paused for head in self.store.heads(seqs)])
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        """Remove messages, whatever their state. Return which, and the number of the audit record.
+
+        No round runs meanwhile. Whatever has read them is evaluated again.
+        """
+        with self.arrivals.excluded():
+            self.forget_ahead()
+            with self._rounds.changing:
+                removed, number = self.store.purge(seqs, entry)
+            gone = set(removed)
+            self.slow_messages.drop(lambda message: message.seq in gone)
+            for seq in removed:
+                self._attempts.pop(seq, None)
+        return removed, number
 
     # garbage
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
 
@@ -23,6 +22,7 @@ from demaq.language.program.program import SYSTEM_ERRORS, Program, Rule
 from demaq.messages import PropertyValue
 from demaq.store.protocol import StoredMessage
 from demaq.system_properties import ERROR_LEVEL
+from demaq.xml_escaping import escape, quoteattr
 from demaq.xml_parsers import first_element_end, parse_characters
 
 RULE, QUEUE, MODULE, SYSTEM = range(4)

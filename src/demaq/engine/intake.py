@@ -7,7 +7,7 @@ services that reply, and about errors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from demaq.documents import Document
 from demaq.errors import MessageError, StoreError
@@ -19,15 +19,14 @@ from demaq.suggestions import Suggestions, describe_unknown
 from demaq.system_properties import transport_properties
 
 
-@dataclass(frozen=True, slots=True)
-class IncomingMessage:
+class IncomingMessage(NamedTuple):
     """A message that no rule has made, on its way into a queue."""
 
     body: str | bytes
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = {}
     """Set by its sender."""
     request: str | None = None
-    inherited: Mapping[str, PropertyValue] = field(default_factory=dict)
+    inherited: Mapping[str, PropertyValue] = {}
     """Properties of the transport that brought it, or of the message that caused it."""
     document: Document | None = None
     """The body, if it was parsed already."""
@@ -37,7 +36,7 @@ class IncomingMessage:
     """The message that caused it, if one of this store did."""
     rule: str | None = None
     """The rule that it is about: of an error message."""
-    system: Mapping[str, PropertyValue] = field(default_factory=dict)
+    system: Mapping[str, PropertyValue] = {}
     """Set by the system, whatever the queue declares."""
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from demaq.compiler.plan import Plan
 from demaq.documents import Document, parse_document
 from demaq.engine.error_routing import SYSTEM, Failure, RefusedMessage, Route, error_body, level_property, route
 from demaq.engine.intake import IncomingMessage, expect_queue, type_properties
+from demaq.engine.sampling import Sampler
 from demaq.engine.timers import due_at
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.versions import index_name
@@ -22,12 +24,22 @@ from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
 from demaq.evaluation.outcomes import Enqueued
 from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest
-from demaq.evaluation.state.snapshot_reader import date_time, size_of
-from demaq.language.program.program import SYSTEM_ERRORS
+from demaq.evaluation.state.joined_slices import find_slices
+from demaq.language.program.program import SYSTEM_ERRORS, Slicing
 from demaq.messages import PropertyValue, transport_properties
-from demaq.store.protocol import OWN_NUMBER, NewMessage, StoredMessage, Timer
+from demaq.store.protocol import NewMessage, StoredMessage, Timer
 from demaq.system_properties import ECHO_PROPERTIES, FAILED_REPLAY_OF, INITIAL, REPLAY_OF, REPLAY_RULE
 from demaq.system_properties import transport_properties as undeclared_properties
+
+
+class _QueueFacts(NamedTuple):
+    """What the messages of a queue have in common."""
+
+    priority: int | None
+    is_timer: bool
+    is_transient: bool
+    is_outgoing: bool
+    slicings: Sequence[Slicing]
 
 
 class MessageFactory:
@@ -41,15 +53,29 @@ class MessageFactory:
         self._evaluator = evaluator
         self._rules = {rule.name: rule for rule in self.program.rules}
         self._slicings = {queue: self.program.slicings_of(queue) for queue in self.program.queues}
+        self._index_names = {index.number: index_name(index) for index in plan.indexes}
+        self._facts = {queue: self._find_facts(queue) for queue in self.program.queues}
         self._natives: dict[str, NativeProperties | None] = {}
         self._health = NativeHealth()
+        self.sampler: Sampler | None = None
+        """Chooses messages from outside whose conversations are kept whole."""
         self.skipped_errors = 0
         """Errors about messages of the system's own error queue, for which there is no queue left."""
 
     def priority(self, queue: str) -> int | None:
         """Return the priority of a queue; None if its messages are not processed by rules."""
+        return self._facts[queue].priority
+
+    def _find_facts(self, queue: str) -> _QueueFacts:
         declared = self.program.queues[queue]
-        return declared.priority if self.plan.queues[queue].rules and declared.kind != "echo" else None
+        is_timer = declared.kind == "echo"
+        return _QueueFacts(
+            priority=declared.priority if self.plan.queues[queue].rules and not is_timer else None,
+            is_timer=is_timer,
+            is_transient=declared.mode == "transient",
+            is_outgoing=declared.kind == "outgoingGateway",
+            slicings=self._slicings[queue],
+        )
 
     # messages of rules
 
@@ -57,7 +83,14 @@ class MessageFactory:
         """Return the message that a rule enqueues."""
         known = {**transport_properties(trigger.properties), **action.properties}
         return self.make(
-            action.queue, action.document, known, action.entries, now, action.rule, trigger, hops=trigger.hops + 1
+            action.queue,
+            action.document.text,
+            known,
+            action.entries,
+            now,
+            action.rule,
+            (trigger.seq, trigger.origin),
+            hops=trigger.hops + 1,
         )
 
     # all other messages
@@ -75,6 +108,8 @@ class MessageFactory:
         is no such queue.
         """
         expect_queue(self.program, queue)
+        if self.sampler is not None:
+            incoming = self.sampler.choose_all(queue, incoming)
         results: list[NewMessage | MessageError | None] = [None] * len(incoming)
         requests: dict[int, PropertyRequest] = {}
         for position, each in enumerate(incoming):
@@ -87,7 +122,7 @@ class MessageFactory:
             # Transport properties are not declared, so only those of a cause can be inherited by declared ones.
             computed = None if explicit or each.trigger is not None else self._compute_natively(queue, document)
             if computed is not None:
-                results[position] = self._make_received(queue, each, document, *computed, now)
+                results[position] = self.make_received(queue, each, document.text, *computed, now)
             else:
                 requests[position] = PropertyRequest(
                     queue=queue, document=document, explicit=explicit, now=now, inherited=each.inherited
@@ -98,8 +133,8 @@ class MessageFactory:
                 if isinstance(result, MessageError):
                     results[position] = result
                     continue
-                document, properties, entries = result.document, result.properties, result.entries
-                results[position] = self._make_received(queue, incoming[position], document, properties, entries, now)
+                text, properties, entries = result.document.text, result.properties, result.entries
+                results[position] = self.make_received(queue, incoming[position], text, properties, entries, now)
         return [result for result in results if result is not None]
 
     def receive(self, queue: str, incoming: IncomingMessage, now: datetime) -> NewMessage:
@@ -109,18 +144,19 @@ class MessageFactory:
             raise result
         return result
 
-    def _make_received(
+    def make_received(
         self,
         queue: str,
         incoming: IncomingMessage,
-        document: Document,
+        text: str,
         properties: Mapping[str, PropertyValue],
         entries: Sequence[tuple[int, str]],
         now: datetime,
     ) -> NewMessage:
+        """Return an incoming message of which properties and index entries were computed."""
         known = {**transport_properties(incoming.inherited), **properties, **incoming.system}
         return self.make(
-            queue, document, known, entries, now, incoming.rule, incoming.trigger, incoming.request, incoming.hops
+            queue, text, known, entries, now, incoming.rule, _cause(incoming.trigger), incoming.request, incoming.hops
         )
 
     def _compute_natively(self, queue: str, document: Document) -> tuple[Properties, Entries] | None:
@@ -204,7 +240,7 @@ class MessageFactory:
         for place in (target, Route(SYSTEM_ERRORS, SYSTEM)):
             system = {**level_property(place.level), **incoming.system}
             try:
-                return self.receive(place.queue, replace(incoming, document=document, system=system), now)
+                return self.receive(place.queue, incoming._replace(document=document, system=system), now)
             except MessageError:
                 continue
         return self._make_system_error(incoming, now)
@@ -212,8 +248,7 @@ class MessageFactory:
     def _make_system_error(self, incoming: IncomingMessage, now: datetime) -> NewMessage:
         """Return an error message for the system's own queue with nothing computed, so that nothing can fail."""
         system = {**level_property(SYSTEM), **incoming.system}
-        document = Document(str(incoming.body))
-        return self._make_received(SYSTEM_ERRORS, replace(incoming, system=system), document, {}, (), now)
+        return self.make_received(SYSTEM_ERRORS, incoming._replace(system=system), str(incoming.body), {}, (), now)
 
     def _properties_for_replay(self, message: StoredMessage) -> dict[str, PropertyValue]:
         """Return what an error message keeps of a message besides its text, so that it can be replayed."""
@@ -233,36 +268,38 @@ class MessageFactory:
     def make(
         self,
         queue: str,
-        document: Document,
+        text: str,
         properties: Mapping[str, PropertyValue],
         entries: Sequence[tuple[int, str]],
         now: datetime,
         rule: str | None = None,
-        trigger: StoredMessage | None = None,
+        cause: tuple[int | None, int | None] = (None, None),
         request: str | None = None,
         hops: int = 0,
     ) -> NewMessage:
-        """Return a message of which everything is known: all its properties and index entries."""
-        declared = self.program.queues[queue]
-        cause = (None, None) if trigger is None else (trigger.seq, trigger.origin)
+        """Return a message of which everything is known: all its properties and index entries.
+
+        `cause` is the seq of the message that caused it, and of its origin.
+        """
+        priority, is_timer, is_transient, is_outgoing, slicings = self._facts[queue]
         timer = None
-        if declared.kind == "echo":
+        if is_timer:
             timer = Timer(due=due_at(properties["timeout"], now), target=properties["target"].text)
         return NewMessage(
             queue=queue,
-            body=document.text,
+            body=text,
             properties=properties,
             created=now,
             rule=rule,
             trigger=cause[0],
             origin=cause[1],
             hops=hops,
-            priority=self.priority(queue),
-            slices=self._slices(queue, document.text, properties, now, rule, cause) if self._slicings[queue] else (),
-            entries=tuple([(index_name(self.plan.indexes[number - 1]), value) for number, value in entries]),
+            priority=priority,
+            slices=find_slices(slicings, queue, text, properties, now, rule, cause) if slicings else (),
+            entries=tuple([(self._index_names[number], value) for number, value in entries]) if entries else (),
             timer=timer,
-            transient=declared.mode == "transient",
-            undelivered=declared.kind == "outgoingGateway",
+            transient=is_transient,
+            undelivered=is_outgoing,
             request=request,
         )
 
@@ -270,40 +307,10 @@ class MessageFactory:
         self, copy: NewMessage, rule: str | None, trigger: int | None, origin: int | None
     ) -> NewMessage:
         """Return a new message with the rule and the cause of another one, which it stands for."""
-        slices = self._slices(copy.queue, copy.body, copy.properties, copy.created, rule, (trigger, origin))
+        slicings, cause = self._slicings[copy.queue], (trigger, origin)
+        slices = find_slices(slicings, copy.queue, copy.body, copy.properties, copy.created, rule, cause)
         return replace(copy, rule=rule, trigger=trigger, origin=origin, slices=slices)
 
-    def _slices(
-        self,
-        queue: str,
-        body: str,
-        properties: Mapping[str, PropertyValue],
-        now: datetime,
-        rule: str | None,
-        cause: tuple[int | None, int | None],
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the slices that a message joins: slicing and key."""
-        trigger, origin = cause
-        found: list[tuple[str, str]] = []
-        for slicing in self._slicings[queue]:
-            key: str | None
-            match slicing.property:
-                case "demaq:id":
-                    key = OWN_NUMBER
-                case "demaq:origin":
-                    key = OWN_NUMBER if origin is None else str(origin)
-                case "demaq:trigger":
-                    key = None if trigger is None else str(trigger)
-                case "demaq:queue":
-                    key = queue
-                case "demaq:rule":
-                    key = rule
-                case "demaq:created":
-                    key = date_time(now)
-                case "demaq:size":
-                    key = str(size_of(body))
-                case name:
-                    key = properties[name].key if name in properties else None
-            if key is not None:
-                found.append((slicing.name, key))
-        return tuple(found)
+
+def _cause(trigger: StoredMessage | None) -> tuple[int | None, int | None]:
+    return (None, None) if trigger is None else (trigger.seq, trigger.origin)

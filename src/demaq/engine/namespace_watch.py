@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from lxml import etree
 
 from demaq.compiler.plan import Plan
-from demaq.documents import Document
+from demaq.documents import Document, parse_document
+from demaq.errors import MessageError
 from demaq.language.analysis.message_names import MessageName, find_message_names
 from demaq.language.analysis.missed_names import MissedName, Vocabulary, find_missed_names, read_vocabulary
 from demaq.language.program.program import Program, Rule
-from demaq.store.protocol import StoredMessage
 
 LOOKS_FIRST = 16
 """So many messages of a queue are examined; after them one each time their number has doubled."""
@@ -31,31 +31,37 @@ _log = logging.getLogger("demaq.node")
 class NamespaceWatch:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._ignored: dict[str, int] = {}
-        """How many messages of each queue no rule has reacted to."""
+        self.ignored: dict[str, int] = {}
+        """How many messages of each queue no rule has reacted to since the node started."""
         self.reports: dict[tuple[str, str], str] = {}
         """What was found, by rule and namespace."""
 
-    def note_ignored(self, message: StoredMessage) -> None:
+    def note_ignored(self, queue: str, seq: int, body: str | bytes) -> None:
         """No rule has reacted to a message."""
-        count = self._ignored[message.queue] = self._ignored.get(message.queue, 0) + 1
-        if (count <= LOOKS_FIRST or not count & (count - 1)) and len(message.body) <= CHARACTERS_MAX:
-            self._look_at(message)
+        count = self.count_ignored(queue)
+        if (count <= LOOKS_FIRST or not count & (count - 1)) and len(body) <= CHARACTERS_MAX:
+            self._look_at(queue, seq, body)
 
-    def _look_at(self, message: StoredMessage) -> None:
+    def count_ignored(self, queue: str) -> int:
+        """Count a message that no rule has reacted to. Return how many there were."""
+        count = self.ignored[queue] = self.ignored.get(queue, 0) + 1
+        return count
+
+    def _look_at(self, queue: str, seq: int, body: str | bytes) -> None:
         if len(self.reports) >= REPORTS_MAX:
             return
         try:
-            vocabulary = read_vocabulary(Document(message.body).tree.getroot())
-        except (etree.XMLSyntaxError, ValueError):
+            document = Document(body) if isinstance(body, str) else parse_document(body)
+            vocabulary = read_vocabulary(document.tree.getroot())
+        except (etree.XMLSyntaxError, ValueError, MessageError):
             return  # nested more deeply than a message from outside may be
-        rules = [plan.rule for plan in self._plan.queues[message.queue].rules]
+        rules = [plan.rule for plan in self._plan.queues[queue].rules]
         for rule, missed in missed_by_rules(self._plan.program, rules, vocabulary):
             key = rule.name, missed.namespace
             if key not in self.reports:
                 self.reports[key] = (
-                    f"rule {rule.name} ({missed.asked.at}) does not fire for message {message.seq} of queue "
-                    f"{message.queue}: {missed.words} the message; {missed.hint}"
+                    f"rule {rule.name} ({missed.asked.at}) does not fire for message {seq} of queue "
+                    f"{queue}: {missed.words} the message; {missed.hint}"
                 )
                 _log.warning("%s", self.reports[key])
 

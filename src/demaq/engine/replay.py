@@ -9,7 +9,7 @@ An error message contains the message that it is about, so that one can be repla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from demaq.documents import Document
@@ -125,6 +125,21 @@ def arrival(program: Program, original: Original, now: datetime) -> PropertyRequ
     )
 
 
+def repair(program: Program, original: Original, body: str, computed: PropertyResult) -> Original:
+    """Return a message with another text.
+
+    `computed` has the properties that follow from its former text alone: those are left to follow from the new text.
+    Others, which were set or inherited, are kept.
+    """
+    declared = {p.name for p in program.properties_of(original.queue) if p.decl is not None}
+    kept = {
+        name: value
+        for name, value in original.properties.items()
+        if name not in declared or computed.properties.get(name) != value
+    }
+    return replace(original, body=body, properties=kept)
+
+
 def copy(
     factory: MessageFactory, original: Original, received: PropertyResult, now: datetime, request: str, rule: str | None
 ) -> NewMessage:
@@ -136,7 +151,7 @@ def copy(
     }
     if rule is not None:
         properties[REPLAY_RULE] = PropertyValue.string(rule)
-    new = factory.make(original.queue, received.document, properties, received.entries, now, request=request)
+    new = factory.make(original.queue, received.document.text, properties, received.entries, now, request=request)
     return factory.make_replacement(new, original.rule, original.trigger, original.origin)
 
 

@@ -25,12 +25,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from demaq.engine.message_factory import MessageFactory
+from demaq.engine.step_spans import StepSpans
 from demaq.engine.validation import Candidate, Order, Validator, View, members_of
 from demaq.evaluation.cascade.versions import StateKeys
 from demaq.evaluation.outcomes import Enqueued, Outcome
 from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.records import record
-from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
+from demaq.store.protocol import Elision, NewMessage, Step, Store, StoredMessage, as_stored
 
 AGAIN_MESSAGES = 50
 """So many outcomes that do not hold are evaluated again at once."""
@@ -38,6 +39,8 @@ LOSSES_MAX = 2
 """A message that had to be evaluated again so often is evaluated while nothing can change."""
 COMMIT_STEPS_MAX = 2000
 """Steps in one transaction."""
+ARRIVAL_STEPS_MAX = 20_000
+"""The same where messages are stored and processed at once."""
 STEPS_MAX = 5000
 """A round that has committed so many steps leaves descendants to the next one."""
 
@@ -52,8 +55,8 @@ _OTHER = -1
 class RoundPolicy:
     """How rounds are made and committed. The result is that of a serial execution in any case."""
 
-    elide: bool = False
-    """Messages that are created and processed within one commit are not stored."""
+    elide: Elision = False
+    """Messages that are created and processed within one commit are not stored, or only those that have a property."""
     exact: bool = True
     """No message is processed before an older one of its priority. Otherwise a long backlog is processed conversation
     by conversation: what a message leads to may come before others that wait."""
@@ -61,10 +64,12 @@ class RoundPolicy:
     """A conversation of which nothing remains is one step; its messages are not observed."""
     ahead: bool = False
     """The next rounds are evaluated while one is committed, by an evaluator that may be called from other threads."""
+    fuse: bool = False
+    """Messages from outside are evaluated before they are stored, and committed with their effects (`arrivals`)."""
 
 
 SERIAL = RoundPolicy()
-THROUGHPUT = RoundPolicy(elide=True, exact=False, fold=True, ahead=True)
+THROUGHPUT = RoundPolicy(elide=True, exact=False, fold=True, ahead=True, fuse=True)
 """As a node does that keeps nothing."""
 
 
@@ -72,7 +77,11 @@ class Evaluation:
     """Messages that are being evaluated on a snapshot, in the background if `start` is called."""
 
     def __init__(
-        self, batch: Sequence[StoredMessage], deep: bool, view: View, evaluate: Callable[[], RoundResult]
+        self,
+        batch: Sequence[StoredMessage],
+        deep: bool,
+        view: View,
+        evaluate: Callable[[], RoundResult] = lambda: RoundResult([]),
     ) -> None:
         self.batch = batch
         self.deep = deep
@@ -123,8 +132,11 @@ class Evaluation:
             self._error = error
             return
         self.seconds = time.perf_counter() - started
-        self.outcomes = result.outcomes
-        for outcome in result.descendants:
+        self.set_result(result.outcomes, result.descendants)
+
+    def set_result(self, outcomes: Sequence[Outcome | None], descendants: Sequence[Outcome]) -> None:
+        self.outcomes = outcomes
+        for outcome in descendants:
             assert outcome.parent is not None, "a descendant has a parent"
             self.view.children[outcome.parent] = outcome
 
@@ -157,10 +169,19 @@ class Rounds:
         self._views: list[View] = []
         self.evaluated_again = 0
         """How many messages of the last round were evaluated again."""
+        self.evaluated_again_total = 0
+        """The same for all rounds."""
         self.deferred: list[tuple[StoredMessage, str]] = []
         """Messages that rounds have left out because they take too long, each with the reason."""
         self.has_left_out = False
         """Whether the last round has left out messages that take long, or later members of their slices."""
+        self.has_backlog = True
+        """Whether a message may wait for its rules, in the store or in a round, but for those of paused queues.
+        Changed while `changing` is held."""
+        self.paused: frozenset[str] = frozenset()
+        """Queues whose messages wait. Changed while no round and no arrival is evaluated or committed."""
+        self.spans: StepSpans | None = None
+        """Records what is processed, if anything does."""
 
     def order(self, message: StoredMessage) -> Order:
         return -(self._factory.priority(message.queue) or 0), message.seq
@@ -169,13 +190,35 @@ class Rounds:
         """Return messages as they are now."""
         return self._store.messages(seqs)
 
+    def is_pending(self, message: NewMessage) -> bool:
+        """Return whether a new message waits for its rules, and its queue is not paused."""
+        return message.priority is not None and message.queue not in self.paused
+
     # changes from outside
 
     def note_arrived(self, messages: Sequence[NewMessage]) -> None:
-        """Record that senders have added messages."""
+        """Record that messages were added by others than rules."""
+        self.has_backlog = self.has_backlog or any([self.is_pending(message) for message in messages])
         for view in self._views:
-            for message in messages:
-                view.outside.add(_OTHER, self._keys.created(message.queue, message.slices, message.entries))
+            self._add_outside(view, messages)
+
+    def _add_outside(self, view: View, messages: Sequence[NewMessage]) -> None:
+        for message in messages:
+            parts = self._keys.created(message.queue, message.slices, message.entries)
+            if parts:
+                view.outside.add(_OTHER, parts)
+
+    def note_fused(self, messages: Sequence[NewMessage], waiting: bool) -> None:
+        """Record that messages were added and processed at once; `waiting` says whether one waits all the same."""
+        self.has_backlog = self.has_backlog or waiting
+        for view in self._views:
+            self._add_outside(view, messages)
+
+    def see_all(self, view: View, unseen: Sequence[NewMessage]) -> None:
+        """Let the outcomes of a view hold only if they depend on nothing that senders have added since, nor on
+        messages that are about to be added."""
+        self._add_outside(view, unseen)
+        view.inside.include(view.outside)
 
     def note_taken(self, messages: Sequence[StoredMessage]) -> None:
         """Record that messages were processed outside of rounds: outcomes that have read them do not hold."""
@@ -196,12 +239,20 @@ class Rounds:
     def _begin(
         self, batch: Sequence[StoredMessage], evaluate: Callable[[RoundRequest], RoundResult], deep: bool, fold: bool
     ) -> Evaluation:
+        snapshot, view = self.open_view(self._clock())
+        whole: frozenset[int] = self.spans.find_sampled(batch) if fold and self.spans is not None else frozenset()
+        request = RoundRequest(
+            batch=batch, snapshot=snapshot, now=view.now, deep=deep, fold=fold, paused=self.paused, whole=whole
+        )
+        return Evaluation(batch, deep, view, lambda: evaluate(request))
+
+    def open_view(self, now: datetime) -> tuple[int, View]:
+        """Return the newest snapshot, and a view of what changes from now on. It has to be released."""
         with self.changing:
             snapshot = self._store.snapshot()
-            view = View(self._clock())
+            view = View(now)
             self._views.append(view)
-        request = RoundRequest(batch=batch, snapshot=snapshot, now=view.now, deep=deep, fold=fold)
-        return Evaluation(batch, deep, view, lambda: evaluate(request))
+        return snapshot, view
 
     def end(self, begun: Evaluation, meanwhile: Callable[[], None] = lambda: None) -> int:
         """Commit a round. Return how many messages were processed.
@@ -210,20 +261,24 @@ class Rounds:
         """
         self.evaluated_again = 0
         self.has_left_out = False
+        commit = RoundCommit(self, begun.deep)
         try:
             begun.wait()
             meanwhile()
-            return _Commit(self, begun).run()
+            commit.add(begun)
+            return commit.run()
         finally:
-            self._release(begun.view)
+            self.release([begun.view, *commit.views])
 
     def end_slow(self, begun: Evaluation) -> set[int]:
         """Commit those slow messages whose outcomes hold. Return their seqs."""
         try:
             begun.wait()
-            return _Commit(self, begun, is_slow=True).run_once()
+            commit = RoundCommit(self, begun.deep, is_slow=True)
+            commit.add(begun)
+            return commit.run_once()
         finally:
-            self._release(begun.view)
+            self.release([begun.view])
 
     def forget(self, begun: Evaluation) -> None:
         """Wait for the end of an evaluation and discard it."""
@@ -231,14 +286,16 @@ class Rounds:
         with self.changing:
             self._views.remove(begun.view)
 
-    def _release(self, view: View) -> None:
-        view.is_held = False
+    def release(self, views: Sequence[View]) -> None:
+        """Forget views that nothing is evaluated on any more."""
+        gone = {id(view) for view in views}
         with self.changing:
-            self._views[:] = [view for view in self._views if view.is_held]
+            self._views[:] = [view for view in self._views if id(view) not in gone]
 
     def evaluate_now(self, batch: Sequence[StoredMessage], deep: bool) -> Evaluation:
         """Evaluate messages of a round that is being committed on the newest snapshot."""
         self.evaluated_again += len(batch)
+        self.evaluated_again_total += len(batch)
         with self.changing:
             for view in self._views:
                 view.inside.include(view.outside)  # these messages see what has arrived, so all after them must
@@ -251,21 +308,24 @@ class Rounds:
         return evaluation
 
 
-class _Commit:
-    """Commits the outcomes of an evaluation in the serial order."""
+class RoundCommit:
+    """Commits outcomes in the serial order."""
 
-    def __init__(self, rounds: Rounds, begun: Evaluation, is_slow: bool = False) -> None:
+    def __init__(self, rounds: Rounds, deep: bool = True, is_slow: bool = False) -> None:
         """If `is_slow`, nothing is evaluated again, and created messages are left to rounds."""
         self._rounds = rounds
         self._validator = rounds.validator
         self._is_slow = is_slow
-        self._deep = begun.deep
+        self._deep = deep
         self._heap: list[tuple[Order, Candidate]] = []
         """Candidates by their places, which are unique."""
         self._barrier: Order | None = None
         """The place of the first message that is left to the next round: none after it may be committed."""
         self._done = 0
-        self._add(begun, [0] * len(begun.batch))
+        self._seqs: set[int] = set()
+        """The messages that were added."""
+        self.views: list[View] = []
+        """What messages were evaluated on."""
 
     def run(self) -> int:
         """Commit everything, evaluating again what does not hold. Return how many messages were processed."""
@@ -274,9 +334,9 @@ class _Commit:
             with rounds.changing:
                 if self._first.losses >= LOSSES_MAX and self._validator.is_stale(self._first):
                     self._evaluate_again(1)
-                steps = self._take_valid_steps()
+                steps = self._take_valid_steps(rounds._store.snapshot(), COMMIT_STEPS_MAX)
                 rounds._commit(steps)
-            self._done += sum([1 + step.elided // SEQS_PER_MESSAGE for step in steps])
+            self._done += count_processed(steps)
             if self._heap and not self._is_over() and self._first.losses < LOSSES_MAX and len(steps) < COMMIT_STEPS_MAX:
                 self._evaluate_again(AGAIN_MESSAGES)
         return self._done
@@ -287,7 +347,7 @@ class _Commit:
         committed: set[int] = set()
         while self._heap:
             with rounds.changing:
-                steps = self._take_valid_steps()
+                steps = self._take_valid_steps(rounds._store.snapshot(), COMMIT_STEPS_MAX)
                 rounds._commit(steps)
             committed.update([step.processed for step in steps if step.processed is not None])
             if self._heap and len(steps) < COMMIT_STEPS_MAX:
@@ -301,8 +361,22 @@ class _Commit:
     def _is_over(self) -> bool:
         return self._barrier is not None and self._first.order > self._barrier
 
-    def _add(self, evaluation: Evaluation, losses: Sequence[int]) -> None:
+    def stop_at(self, order: Order) -> None:
+        """Commit nothing that comes after this place."""
+        self._barrier = order if self._barrier is None else min(order, self._barrier)
+
+    def take_steps(self, seq: int) -> list[Step]:
+        """Return the steps of all outcomes that hold, up to the first that does not. Their seqs come after this one."""
+        return self._take_valid_steps(seq, ARRIVAL_STEPS_MAX)
+
+    def has(self, seq: int) -> bool:
+        """Return whether a message is among those to be committed."""
+        return seq in self._seqs
+
+    def add(self, evaluation: Evaluation, losses: Sequence[int] | None = None) -> None:
         """Add evaluated messages at their places, except deferred ones and later members of their slices."""
+        self.views.append(evaluation.view)
+        losses = losses or [0] * len(evaluation.batch)
         deferred = [outcome is not None and outcome.deferred is not None for outcome in evaluation.outcomes]
         if any(deferred) and not self._is_slow:
             self._defer(evaluation)
@@ -317,6 +391,7 @@ class _Commit:
             if left_out:
                 self._rounds.has_left_out = True
             else:
+                self._seqs.add(message.seq)
                 self._push(Candidate(order, message, outcome, evaluation.view, losses=lost))
         evaluation.view.is_held = False
 
@@ -342,7 +417,7 @@ class _Commit:
         assert len(current) == len(seqs), "an unprocessed message is never removed"
         by_seq = {message.seq: message for message in current}
         evaluation = self._rounds.evaluate_now([by_seq[seq] for seq in seqs], self._deep)
-        self._add(evaluation, [item.losses + 1 for item in stale])
+        self.add(evaluation, [item.losses + 1 for item in stale])
 
     def _push(self, candidate: Candidate) -> None:
         candidate.view.waiting += 1
@@ -353,23 +428,19 @@ class _Commit:
         candidate.view.waiting -= 1
         return candidate
 
-    def _take_valid_steps(self) -> list[Step]:
-        """Return the steps from the front up to the first outcome that does not hold."""
+    def _take_valid_steps(self, seq: int, limit: int) -> list[Step]:
+        """Return the steps from the front up to the first outcome that does not hold, with seqs after this one."""
         rounds = self._rounds
         steps: list[Step] = []
-        seq = rounds._store.snapshot()
-        while (
-            self._heap
-            and len(steps) < COMMIT_STEPS_MAX
-            and not self._is_over()
-            and not self._validator.is_stale(self._first)
-        ):
+        while self._heap and len(steps) < limit and not self._is_over() and not self._validator.is_stale(self._first):
             head = self._pop()
             outcome = head.outcome
             assert outcome is not None
             seq += 1
             step, makers = rounds._step(head.message, outcome, head.view.now, seq)
             steps.append(step)
+            if rounds.spans is not None:
+                rounds.spans.note_step(head.message, outcome, step, head.view.now, head.losses)
             self._track(head, outcome, step, _is_as_predicted(outcome, step, makers))
             creation = head.view.inside.steps
             seq += step.elided
@@ -385,15 +456,15 @@ class _Commit:
         """Add a created message at its place in this round, with its predicted outcome, or leave it to the next."""
         assert created.priority is not None
         order = (-created.priority, seq)
-        if self._is_slow or self._validator.is_held(order, created.slices):
+        if self._is_slow or created.queue in self._rounds.paused or self._validator.is_held(order, created.slices):
             return
         child = view.children.pop(parent, None) if parent[0] >= 0 else None
         if self._deep and self._done < STEPS_MAX:
             message = as_stored(created, seq)
             born = {key: view.inside.versions.get(("reset", *key)) for key in message.slices}
             self._push(Candidate(order, message, child, view, born, creation))
-        elif self._barrier is None or order < self._barrier:
-            self._barrier = order
+        else:
+            self.stop_at(order)
 
     def _track(self, head: Candidate, outcome: Outcome, step: Step, is_as_predicted: bool) -> None:
         """Record in all views what a step changes.
@@ -412,6 +483,11 @@ class _Commit:
             parts += keys.gone(head.message.queue)
         for view in self._rounds._views:
             view.inside.add(outcome.key if is_as_predicted and head.view is view else _OTHER, parts)
+
+
+def count_processed(steps: Sequence[Step]) -> int:
+    """Return how many messages steps process, with those that came and went unstored."""
+    return sum([1 + step.elided // SEQS_PER_MESSAGE for step in steps])
 
 
 def _is_as_predicted(outcome: Outcome, step: Step, makers: Sequence[int]) -> bool:

@@ -346,6 +346,14 @@ class SlowMessages:
         for run in self._runs.values():
             run.is_void = True
 
+    def drop(self, is_gone: Callable[[StoredMessage], bool]) -> None:
+        """Forget some messages: they stay in the store, or were removed. What is running is discarded."""
+        self.start_anew()
+        for seq in [seq for seq, entry in self._entries.items() if is_gone(entry.message)]:
+            del self._entries[seq]
+        self._blocked.clear()
+        self._hold()
+
     def leave(self) -> None:
         """Forget all messages after the lanes have ended: they are in the store."""
         for run in self._runs.values():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from demaq.evaluation.arrival_evaluator import ArrivalEvaluator
+from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX, SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
@@ -17,8 +21,17 @@ class LocalEvaluator:
         self._rules = rules
         self._store = store
         self._documents = Documents()
+        self._arrivals = ArrivalEvaluator(rules)
 
     def run(self, request: RoundRequest) -> RoundResult:
         messages = [self._documents.message(stored) for stored in request.batch]
         reader = SnapshotReader(self._store, request.snapshot, self._documents)
-        return self._rules.cascade(messages, reader, request.now, request.deep, request.fold)
+        settings = request.deep, request.fold, request.paused, request.whole
+        return self._rules.cascade(messages, reader, request.now, *settings)
+
+    def run_arrivals(self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int) -> list[ArrivalResult]:
+        """See ArrivalPool."""
+        return [
+            self._arrivals.run(request, SnapshotReader(self._store, request.snapshot, self._documents))
+            for request in divide(1)
+        ]

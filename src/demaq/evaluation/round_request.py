@@ -30,6 +30,10 @@ class RoundRequest:
     """Whether the messages that they lead to are evaluated as well, as far as possible."""
     fold: bool = False
     """Whether a conversation that shares no state with another message becomes one outcome."""
+    paused: frozenset[str] = frozenset()
+    """Queues whose messages wait: those that are created in them are not evaluated."""
+    whole: frozenset[int] = frozenset()
+    """The seqs of messages whose conversations are not folded: each message of these is observed."""
 
     @property
     def seqs(self) -> list[int]:

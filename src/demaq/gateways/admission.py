@@ -13,6 +13,7 @@ from pathlib import Path
 
 from demaq.engine.engine import Engine
 from demaq.errors import OperatorError
+from demaq.gateways.rate_limit import RateLimit
 from demaq.gateways.settings import Settings
 from demaq.gateways.store_reader import StoreReader
 from demaq.store.protocol import StoredAnswer
@@ -33,6 +34,10 @@ class Overloaded(Exception):
         super().__init__(reason)
         self.reason = reason
         self.retry_after_seconds = retry_after_seconds
+
+
+class RateExceeded(Overloaded):
+    """More messages came than the gateway takes in that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,8 @@ class Admission:
         self._folder = folder
         self._settings = settings
         self._fault = fault
+        self._limits: dict[str, RateLimit | None] = {}
+        """By gateway."""
         self._load: _NodeLoad | None = None
         """As it was read last; None if that failed."""
         self._reading: asyncio.Task[None] | None = None
@@ -72,6 +79,19 @@ class Admission:
         """Done when the connection that writes has answered."""
         self._probed_at = 0.0
         self._probe_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-probe")
+
+    def admit(self, queue: str) -> None:
+        """Let a message come to a gateway. Raises Overloaded if operators have paused it, and RateExceeded."""
+        if self._engine.pauses.find_gateway(queue) is not None:
+            raise self.overload(queue, f"gateway {queue} is paused")
+        if queue not in self._limits:
+            settings = self._settings.incoming(queue)
+            rate = settings.gateway_rate_per_second
+            self._limits[queue] = RateLimit(rate, settings.gateway_burst) if rate is not None else None
+        limit = self._limits[queue]
+        wait = limit.take() if limit is not None else 0.0
+        if wait:
+            raise RateExceeded(f"gateway {queue} takes no more messages in this time", wait)
 
     async def find_refusal(self, queue: str, waiting: int) -> str | None:
         """Return why a gateway takes no messages now, if it takes none: the text of `/readyz` and for senders.

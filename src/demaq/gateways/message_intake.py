@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from demaq.batching import AsyncBatcher
 from demaq.documents import Document
+from demaq.engine.arrivals import EvaluatedArrivals
 from demaq.engine.engine import Engine
 from demaq.engine.error_routing import RefusedMessage
 from demaq.engine.intake import IncomingMessage, expect_repeated
@@ -184,6 +185,10 @@ class Intake:
         if self._slow_requests.pending and isinstance(self._engine.receiver, Receiver):
             self._engine.receiver.stop()
 
+    def admit(self, queue: str) -> None:
+        """Let a message come to a gateway, before it is read. Raises Overloaded if none may come now."""
+        self._admission.admit(queue)
+
     async def find_refusal(self, queue: str) -> str | None:
         """Return why a gateway takes no messages now, if it takes none."""
         return await self._admission.find_refusal(queue, self._requests.waiting)
@@ -233,6 +238,9 @@ class Intake:
     def _check_and_store(self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator) -> list[_IntakeResult]:
         """Check and store requests in one transaction. The outcome is TakesLong for those that a slow check is left."""
         now = self._engine.clock()
+        evaluated = self._evaluate(requests, now) if receiver is self._engine.quick_receiver else None
+        if evaluated is not None:
+            return self._store_evaluated(requests, evaluated, now)
         checked = self._check(requests, receiver, now)
         kept = [number for number, result in enumerate(checked) if not isinstance(result, TakesLong)]
         if any([requests[number].arrival is not None or requests[number].replay_keys for number in kept]):
@@ -243,6 +251,35 @@ class Intake:
             plans = {number: self._plan(requests[number], checked[number], now) for number in kept}
             stored = self._append(plans)
         return self._conclude(requests, plans, stored, now)
+
+    def _evaluate(self, requests: Sequence[_IntakeRequest], now: datetime) -> EvaluatedArrivals | None:
+        """Evaluate the rules of requests before they are stored; None if they are to be stored first."""
+        if any([each.arrival is not None or each.replay_keys or each.refusal is not None for each in requests]):
+            return None
+        arrived = _arrived_at(now)
+        sent = [(each.queue, each.sent._replace(inherited={**each.sent.inherited, **arrived})) for each in requests]
+        return self._engine.arrivals.evaluate(sent, now)
+
+    def _store_evaluated(
+        self, requests: Sequence[_IntakeRequest], evaluated: EvaluatedArrivals, now: datetime
+    ) -> list[_IntakeResult]:
+        """Store requests with the effects of their rules, and the reports of those that are refused."""
+        try:
+            plans = {
+                number: self._plan_evaluated(request, result, now)
+                for number, (request, result) in enumerate(zip(requests, evaluated.results, strict=True))
+            }
+        except BaseException:
+            evaluated.drop()
+            raise
+        reports = {number: plan.messages[0] for number, plan in plans.items() if plan.error is not None}
+        stored = {number: [each] for number, each in enumerate(evaluated.commit(reports))}
+        return self._conclude(requests, plans, stored, now)
+
+    def _plan_evaluated(self, request: _IntakeRequest, result: object, now: datetime) -> MessagePlan:
+        if isinstance(result, NewMessage | MessageError):
+            return self._plan(request, result, now)
+        return MessagePlan(messages=(), has_own=True)  # only its effects are stored
 
     def _plan_in(
         self, planning: Planning, request: _IntakeRequest, checked: NewMessage | MessageError, now: datetime
@@ -301,8 +338,7 @@ class Intake:
         self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator, now: datetime
     ) -> list[NewMessage | MessageError]:
         """Return for each request the message to store, or why it is refused."""
-        text = date_time(now)
-        arrived = {"demaq:arrived": PropertyValue("dateTime", text, text)}
+        arrived = _arrived_at(now)
         checked: dict[int, NewMessage | MessageError] = {}
         by_queue: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
@@ -312,7 +348,7 @@ class Intake:
                 by_queue.setdefault(request.queue, []).append(number)
         for queue, numbers in by_queue.items():
             sent = [requests[number].sent for number in numbers]
-            incoming = [replace(each, inherited={**each.inherited, **arrived}) for each in sent]
+            incoming = [each._replace(inherited={**each.inherited, **arrived}) for each in sent]
             found = self._engine.factory.receive_all(queue, incoming, now, receiver)
             checked.update(zip(numbers, found, strict=True))
         return [checked[number] for number in range(len(requests))]
@@ -332,3 +368,8 @@ class Intake:
         name = None if sent.request is None else f"refused:{sent.request.replace(SEPARATOR, ':')}"
         about = RefusedMessage.of(request.queue, sent.body, error, sent.document)
         return self._engine.factory.make_refusal(error, about, now, name, sent.hops)
+
+
+def _arrived_at(now: datetime) -> dict[str, PropertyValue]:
+    text = date_time(now)
+    return {"demaq:arrived": PropertyValue("dateTime", text, text)}

@@ -16,14 +16,20 @@ from demaq.source import SourceLocation
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     at: SourceLocation
     _below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
     """The result of `children`, cached: every check and rewrite walks the same trees."""
 
+    def __repr__(self) -> str:
+        # One for all classes: generating one for each would take every process some time when it starts.
+        shown = [f"{item.name}={getattr(self, item.name)!r}" for item in fields(self) if item.repr]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def __init_subclass__(cls) -> None:
-        dataclass(eq=False)(cls)  # every class of nodes is a dataclass
+        cls.__doc__ = cls.__doc__ or cls.__name__  # or dataclass would make one from the signature, which is slow
+        dataclass(eq=False, repr=False)(cls)  # every class of nodes is a dataclass
 
 
 class Expr(Node):

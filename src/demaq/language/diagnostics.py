@@ -14,7 +14,7 @@ LINE_LENGTH_MAX = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "note"]
     code: str
     message: str
     at: SourceLocation | None

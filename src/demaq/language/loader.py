@@ -55,6 +55,11 @@ def load_program(paths: Paths, static_check: StaticCheck | None = None) -> Progr
 
 def load_program_texts(files: Mapping[str, str]) -> Program:
     """Return the program of modules whose texts are given by the names of their files."""
+    return _require_program(check_texts(files))
+
+
+def check_texts(files: Mapping[str, str]) -> CheckedProgram:
+    """Check modules whose texts are given by the names of their files."""
     modules: list[ast.Module] = []
     errors: list[ProgramError] = []
     for file, text in files.items():
@@ -62,7 +67,7 @@ def load_program_texts(files: Mapping[str, str]) -> Program:
         modules.append(module)
         errors.extend(found)
     at = modules[0].at if modules else NOWHERE
-    return _require_program(_check_all(ast.Application(at, tuple(modules)), errors, None))
+    return _check_all(ast.Application(at, tuple(modules)), errors, None)
 
 
 def check_text(text: str, file: str, static_check: StaticCheck | None = None) -> CheckedProgram:

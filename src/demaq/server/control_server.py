@@ -11,16 +11,17 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 from demaq.control.client import ADDRESS_FILE, PIECE_BYTES, identity_of, is_listening, read_all
-from demaq.control.message_json import decode_incoming, decode_message, encode_for_listing
+from demaq.control.message_json import decode_audit, decode_incoming, decode_message, encode_for_listing
 from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.files import write_private_text
 from demaq.server.node import Node
+from demaq.socket_folder import make_socket_folder
+from demaq.store.operator_records import AuditRecord
 
 FOLDER_PREFIX = "demaq-node-"
 SOCKET = "socket"
@@ -36,7 +37,7 @@ class ControlServer:
         self._address_file = node.folder / ADDRESS_FILE
         _make_folder(node.folder)
         _remove_remains(node.folder)
-        self._folder = _socket_folder()
+        self._folder = make_socket_folder(FOLDER_PREFIX, SOCKET)
         path = str(self._folder / SOCKET)
         address = {"pid": os.getpid(), "socket": path, "store": identity_of(node.place)}
         try:
@@ -95,14 +96,28 @@ class ControlServer:
                 return [encode_for_listing(message) for message in self._node.take(request["queue"], request["limit"])]
             case "load":
                 documents = [base64.b64decode(document) for document in request["documents"]]
-                return self._node.load_collection(request["name"], documents)
+                return self._node.load_collection(request["name"], documents, _entry_of(request))
             case "gc":
                 return self._node.collect_garbage()
             case "redeliver":
-                return self._node.redeliver(request["messages"])
+                return self._node.redeliver(request["messages"], _entry_of(request))
+            case "pause" | "resume" as what:
+                act = self._node.pause if what == "pause" else self._node.resume
+                return act(request["kind"], request["name"], request["who"], request["why"])
+            case "purge":
+                return self._node.purge(request["messages"], decode_audit(request["entry"]))
+            case "audit":
+                return self._node.note_audit(decode_audit(request["entry"]))
+            case "metrics":
+                return self._node.read_metrics()
             case "status":
                 return self._node.read_status()
         raise StoreError(f"the node does not know the request {request['do']}")
+
+
+def _entry_of(request: dict[str, Any]) -> AuditRecord | None:
+    entry = request.get("entry")
+    return decode_audit(entry) if entry is not None else None
 
 
 def _make_folder(folder: Path) -> None:
@@ -110,15 +125,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OperatorError(f"the folder {folder} cannot be made: {error.strerror}") from None
-
-
-def _socket_folder() -> Path:
-    """Return a new folder of our own whose path leaves room for a socket's name."""
-    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
-    if len(os.fsencode(folder / SOCKET)) <= SOCKET_PATH_BYTES_MAX:
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
 
 
 def _remove_remains(folder: Path) -> None:

@@ -16,7 +16,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
@@ -32,9 +32,6 @@ from demaq.gateways.http.request_body import Held, read_body
 from demaq.gateways.http.responses import HttpAnswer
 from demaq.gateways.http.server import HttpServer, Page, listen
 from demaq.gateways.http.soap_service import SoapService
-from demaq.gateways.mail.senders import authentication, guarded_mailboxes
-from demaq.gateways.mail.smtp_server import MailListener
-from demaq.gateways.mail.smtp_session import DialogueSettings
 from demaq.gateways.message_intake import Intake
 from demaq.gateways.outbox.answer_endpoint import AnswerEndpoint
 from demaq.gateways.outbox.answer_replays import AnswerReplays
@@ -53,6 +50,8 @@ from demaq.gateways.store_reader import StoreReader
 from demaq.language.endpoints import HEALTH, METRICS, READINESS, SOAP_ANSWERS, InboundAddress, parse_inbound_address
 from demaq.language.gateway_policies import collect_published_policies, read_gateway_policy
 from demaq.language.program.program import Program
+from demaq.server.console_process import ConsoleProcess, ConsoleProxy, ConsoleStart
+from demaq.server.http_address import Address
 from demaq.server.metrics import CONTENT_TYPE, Metrics, Sources
 from demaq.server.node import Node
 from demaq.server.status import status_of
@@ -61,8 +60,11 @@ from demaq.soap.policy import GatewayPolicy
 from demaq.soap.security import ExchangeRequirements
 from demaq.store.protocol import NewMessage
 
-Address = tuple[str, int]
-HTTP_DEFAULT: Address = ("127.0.0.1", 8080)
+if TYPE_CHECKING:
+    from demaq.gateways.mail.smtp_server import MailListener
+
+CONSOLE_PATHS = ("/console", "/api")
+"""These paths, and those below them, are the console's, but for those of gateways."""
 START_SECONDS_MAX = 30.0
 RENEWAL_SECONDS = 60.0
 """How often it is looked whether there is a new certificate."""
@@ -86,8 +88,16 @@ class Gateways:
         http: Address | None = None,
         smtp: Address | None = None,
         tell: Callable[[str], None] = lambda line: None,
+        console: ConsoleStart | None = None,
+        console_address: Address | None = None,
     ) -> None:
-        """Read interfaces and bind addresses. Raises an OperatorError if that is not possible."""
+        """Read interfaces and bind addresses. Raises an OperatorError if that is not possible.
+
+        `console` is how the console is started, at /console of the HTTP address or at an address of its own.
+        """
+        self._console_start = console
+        self._console: ConsoleProxy | None = None
+        self._console_process: ConsoleProcess | None = None
         self._node = node
         self._settings = settings
         self._tell = tell
@@ -122,9 +132,12 @@ class Gateways:
                     self._paths[arrival.place] = name
                 else:
                     self._mailboxes[name] = f"mailto:{arrival.place}"
-        self._guarded = guarded_mailboxes(settings, self._mailboxes) if smtp is not None else []
+        self._guarded = self._guarded_mailboxes() if smtp is not None else []
         self._sockets = contextlib.ExitStack()
         self._http = self._sockets.enter_context(contextlib.closing(listen(*http))) if http is not None else None
+        self._console_socket: socket.socket | None = None
+        if console is not None and console_address is not None:
+            self._console_socket = self._sockets.enter_context(contextlib.closing(listen(*console_address)))
         self._smtp = smtp
         self._tls = settings.server_context()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -148,6 +161,27 @@ class Gateways:
         self.requests = ResultCounts()
         self._metrics: Metrics | None = None
 
+    # What receives mail is imported by nodes that do: it takes a tenth of a second of their start.
+
+    def _guarded_mailboxes(self) -> list[str]:
+        from demaq.gateways.mail.senders import guarded_mailboxes
+
+        return guarded_mailboxes(self._settings, self._mailboxes)
+
+    def _make_listener(self, address: Address, intake: Intake, authenticator: Authenticator) -> MailListener:
+        from demaq.gateways.mail.senders import authentication
+        from demaq.gateways.mail.smtp_server import MailListener
+        from demaq.gateways.mail.smtp_session import DialogueSettings
+
+        dialogue = DialogueSettings(
+            host_name=socket.gethostname(),
+            mail_bytes_max=self._settings.mail.size_bytes_max,
+            tls=self._tls,
+            authenticate=authentication(authenticator, self._guarded),
+        )
+        host, port = address
+        return MailListener(intake, self._mailboxes, host=host, port=port, settings=dialogue, held=self._held)
+
     def _make_security(self, name: str, exchange: ExchangeRequirements) -> EnvelopeSecurity:
         """Return what secures the envelopes of a gateway. Raises an OperatorError if its settings are not enough."""
         is_incoming = self._node.program.queues[name].kind == "incomingGateway"
@@ -165,10 +199,19 @@ class Gateways:
     @property
     def http_address(self) -> str | None:
         """Where the node is found, as an address to which paths are added."""
-        if self._http is None:
+        return None if self._http is None else self._describe_socket(self._http)
+
+    @property
+    def console_address(self) -> str | None:
+        """Where the console is found."""
+        if self._console_start is None:
             return None
-        host, port = self._http.getsockname()[:2]
-        shown = f"[{host}]" if self._http.family == socket.AF_INET6 else host
+        listener = self._console_socket or self._http
+        return None if listener is None else f"{self._describe_socket(listener)}/console"
+
+    def _describe_socket(self, listener: socket.socket) -> str:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if listener.family == socket.AF_INET6 else host
         return f"{'http' if self._tls is None else 'https'}://{shown}:{port}"
 
     def own_address(self, queue: str) -> str | None:
@@ -192,6 +235,10 @@ class Gateways:
             self.left_out,
         )
 
+    def read_metrics(self) -> str:
+        """Return what `/metrics` says. May be called from any thread."""
+        return self._metrics.text().decode() if self._metrics is not None else ""
+
     # life
 
     def start(self) -> None:
@@ -205,11 +252,19 @@ class Gateways:
             if isinstance(self._failure, OperatorError):
                 raise self._failure
             raise OperatorError(f"the gateways have not started: {self._failure}")
-        self._node.attach(self.wake, self.close, self.status)
+        self._node.attach(self.wake, self.close, self.status, self.look_again, self.note_purged, self.read_metrics)
 
     def wake(self) -> None:
         """There may be something to send. May be called from any thread."""
         self._call(lambda: self.outbox.wake() if self.outbox is not None else None)
+
+    def look_again(self) -> None:
+        """Messages that were sent before may be due again. May be called from any thread."""
+        self._call(lambda: self.outbox.look_again() if self.outbox is not None else None)
+
+    def note_purged(self, seqs: Sequence[int]) -> None:
+        """Messages were removed that may be about to be sent. May be called from any thread."""
+        self._call(lambda: self.outbox.note_purged(seqs) if self.outbox is not None else None)
 
     def stop_receiving(self) -> None:
         """Take no more messages, while the node still answers those who wait."""
@@ -276,6 +331,7 @@ class Gateways:
             self._node.look_for_work,
             self._node.outages,
             channels,
+            self._node.spans,
         )
         if channels is not None:
             self.answers = AnswerEndpoint(engine.store, engine.store.epochs(), sender.soap_senders, outbox, channels)
@@ -297,30 +353,31 @@ class Gateways:
         )
         if self._http is not None:
             gateways = self._incoming(intake, authenticator, services)
+            if self._console_start is not None and self._console_socket is None:
+                self._console = ConsoleProxy(self._console_start)
+            proxied = {} if self._console is None else dict.fromkeys(CONSOLE_PATHS, self._console.answer)
             self.server = HttpServer(
-                gateways, self._pages(), self._http, self._tls, self.requests, self._posted_pages()
+                gateways, self._pages(), self._http, self._tls, self.requests, self._posted_pages(), proxied
             )
             receiving.append(asyncio.create_task(self.server.run()))
         if self._smtp is not None:
-            dialogue = DialogueSettings(
-                host_name=socket.gethostname(),
-                mail_bytes_max=settings.mail.size_bytes_max,
-                tls=self._tls,
-                authenticate=authentication(authenticator, self._guarded),
-            )
-            host, port = self._smtp
-            self.listener = MailListener(
-                intake, self._mailboxes, host=host, port=port, settings=dialogue, held=self._held
-            )
+            self.listener = self._make_listener(self._smtp, intake, authenticator)
             await self.listener.start()
+        if self._console_start is not None and self._console_socket is not None:
+            self._console_process = ConsoleProcess(self._console_start, self._console_socket, is_proxied=False)
+            self._console_process.keep_running()
         self._ready.set()
         await _wait_for_event(self._stop_receiving, [*tasks, *receiving])
+        if self._console_process is not None:
+            await asyncio.to_thread(self._console_process.close)
         if self.server is not None:
             self.server.stop()
         self._loop.call_later(ANSWER_SECONDS_MAX, self.connections.give_up)
         if self.listener is not None:
             await self.listener.stop()
         await asyncio.gather(*receiving, return_exceptions=True)
+        if self._console is not None:
+            await self._console.close()
         await _wait_for_event(self._stop, tasks)
         await outbox.stop(SEND_SECONDS_MAX)
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -349,6 +406,7 @@ class Gateways:
                 self._held,
                 services[queue],
                 served,
+                None if self._node.spans is None else self._node.spans.recorder,
             )
             for path, queue in self._paths.items()
         }
@@ -419,7 +477,7 @@ class Gateways:
     def _notify_stored(self, messages: Sequence[NewMessage]) -> None:
         """Wake the node and the outbox if they have something to do. Messages of a mailbox are not processed."""
         if any([message.priority is not None for message in messages]):
-            self._node.look_for_work()
+            self._node.look_for_arrivals()
         if self.outbox is not None and any([message.undelivered for message in messages]):
             self.outbox.wake()  # about a refused message, where errors are sent on
 

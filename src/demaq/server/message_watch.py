@@ -54,6 +54,20 @@ class Watch:
                 del self._open[first]
                 self._done += 1
 
+    def forget(self, seqs: Iterable[int]) -> None:
+        """Messages were removed: nothing will become of them."""
+        for seq in seqs:
+            first = self._leads_back.pop(seq, None)
+            if first is not None:
+                self._open[first] -= 1
+                if not self._open[first]:
+                    del self._open[first]
+                    self._done += 1
+
+    def open_seqs(self) -> list[int]:
+        """Return the messages that wait to be processed."""
+        return list(self._leads_back)
+
     def state(self) -> dict[str, Any]:
         """Return the current state, as values of JSON."""
         return {

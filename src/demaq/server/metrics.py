@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,8 @@ from demaq.gateways.store_reader import StoreReader
 from demaq.server.node import Node
 from demaq.store.sql_store import SqlStore
 
+PENDING_MAX = 10_000
+"""How many waiting messages of a priority are looked at to find the oldest of each queue."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -82,6 +85,7 @@ class _NodeCollector(Collector):
         self._reader = StoreReader(self._node.place.where)
         kinds = {name: queue.kind for name, queue in self._node.program.queues.items()}
         self._queues = list(kinds)
+        self._waited_for = [name for name, kind in kinds.items() if kind not in ("echo", "outgoingGateway")]
         self._incoming = [name for name, kind in kinds.items() if kind == "incomingGateway"]
         self._outgoing = [name for name, kind in kinds.items() if kind == "outgoingGateway"]
 
@@ -125,6 +129,14 @@ class _NodeCollector(Collector):
         age = max((now - following[0].created).total_seconds(), 0.0) if following else 0.0
         said = "How long the message that is processed next has waited; 0 where none waits."
         yield GaugeMetricFamily("demaq_next_message_age_seconds", said, age)
+        yield _labelled(
+            GaugeMetricFamily(
+                "demaq_queue_oldest_age_seconds",
+                "How long the oldest message that waits for rules or clients has done so; 0 where none waits.",
+                labels=["queue"],
+            ),
+            {(queue,): age for queue, age in self._read_ages(store, now, counts).items()},
+        )
         sendings = store.sendings()
         yield _labelled(
             GaugeMetricFamily("demaq_outbox_messages", "Messages that a gateway is to send.", labels=["queue"]),
@@ -135,12 +147,35 @@ class _NodeCollector(Collector):
             {(queue,): max((now - oldest).total_seconds(), 0.0) for queue, (_, _, oldest) in sendings.items()},
         )
 
+    def _read_ages(self, store: SqlStore, now: datetime, counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+        """Return how long the oldest unprocessed message of each queue has waited.
+
+        A queue that is not among the first PENDING_MAX messages of its priority has waited no longer than the last of
+        these, which stands for it.
+        """
+        waiting = [queue for queue in self._waited_for if counts.get(queue, (0, 0))[1]]
+        priorities = {queue: self._node.engine.factory.priority(queue) for queue in waiting}
+        created: dict[str, datetime | None] = {}
+        for priority in set(priorities.values()):
+            queues = [queue for queue in waiting if priorities[queue] == priority]
+            if priority is None:
+                created |= {queue: store.waiting_time(queue) for queue in queues}
+                continue
+            found = store.pending_times(priority, PENDING_MAX)
+            if len(found) == PENDING_MAX:
+                created |= dict.fromkeys(queues, found[-1][1])
+            created |= dict(reversed(found))
+        since = {queue: created.get(queue) or now for queue in self._waited_for}
+        return {queue: max((now - time).total_seconds(), 0.0) for queue, time in since.items()}
+
     # the node
 
     def _of_the_node(self) -> Iterator[Family]:
         node = self._node
         counts = node.pipeline.counts
         yield CounterMetricFamily("demaq_messages_processed", "Messages that were processed.", node.steps)
+        said = "Messages that were processed with the transaction that stored them, with all that they led to."
+        yield CounterMetricFamily("demaq_messages_processed_on_arrival", said, node.engine.arrivals.processed)
         yield _labelled(
             CounterMetricFamily("demaq_rounds", "Rounds, by where they were evaluated.", labels=["where"]),
             {("inline",): counts.inline_rounds, ("spark",): counts.spark_rounds},
@@ -149,10 +184,22 @@ class _NodeCollector(Collector):
             CounterMetricFamily("demaq_round_messages", "Messages that were evaluated in rounds.", labels=["where"]),
             {("inline",): counts.inline_messages, ("spark",): counts.spark_messages},
         )
+        said = "Messages that were evaluated again, because others changed what they had read."
+        yield CounterMetricFamily("demaq_evaluations_repeated", said, node.engine.evaluations_repeated)
         said = "Error messages about what rules, timers and gateways could not do, by kind."
         yield _labelled(
             CounterMetricFamily("demaq_error_messages", said, labels=["kind"]),
             {(kind,): node.errors[kind] for kind in ERROR_KINDS},
+        )
+        said = "Messages that no rule has reacted to."
+        yield _labelled(
+            CounterMetricFamily("demaq_messages_unmatched", said, labels=["queue"]),
+            {(queue,): count for queue, count in node.engine.namespaces.ignored.copy().items()},
+        )
+        said = "Queues, rules and gateways that operators have paused."
+        yield _labelled(
+            GaugeMetricFamily("demaq_paused", said, labels=["kind", "name"]),
+            dict.fromkeys(node.engine.pauses.by_part, 1),
         )
         yield CounterMetricFamily("demaq_messages_removed", "Messages that were done with and removed.", node.removed)
         said = "Processes that had to be replaced because of what they were asked to evaluate."
@@ -161,17 +208,33 @@ class _NodeCollector(Collector):
             GaugeMetricFamily("demaq_evaluator_resident_memory_bytes", "Memory of evaluators.", labels=["evaluator"]),
             {(name,): _resident_bytes(pid) for name, pid in node.evaluator_pids.items()},
         )
+        yield from self._of_rules()
         yield from self._of_native_rules()
+        if node.telemetry is not None:
+            export = node.telemetry.export
+            yield CounterMetricFamily("demaq_spans_exported", "Spans that were sent to a collector.", export.exported)
+            said = "Spans that were not, because it did not take them or there was no room for them."
+            yield CounterMetricFamily("demaq_spans_dropped", said, export.dropped)
         yield GaugeMetricFamily("demaq_fault", "Whether a fault keeps the node from going on.", node.fault is not None)
+
+    def _of_rules(self) -> Iterator[Family]:
+        counts, work = self._node.engine.rule_counts, self._node.native.work
+        rules = list(counts.fired)
+        said = "How often a rule was evaluated, also where the result could not be used."
+        yield _by_rule("demaq_rule_asked", said, {rule: work.get(rule, (0, 0.0))[0] for rule in rules})
+        yield _by_rule("demaq_rule_fired", "How often a rule has fired.", counts.fired)
+        yield _by_rule("demaq_rule_failed", "How often a rule has failed.", counts.failed)
+        said = "How long a rule was evaluated; measured for a share of messages."
+        yield _by_rule("demaq_rule_seconds", said, {rule: work.get(rule, (0, 0.0))[1] for rule in rules})
 
     def _of_native_rules(self) -> Iterator[Family]:
         counts = self._node.native.counts
         for name, key, said in _NATIVE:
             yield CounterMetricFamily(name, said, counts[key])
-        said = "Queues that are left to Saxon, because a native rule of theirs failed or differed."
+        said = "Rules that are left to Saxon, because they failed or differed as native rules."
         yield _labelled(
-            GaugeMetricFamily("demaq_native_withdrawn", said, labels=["queue"]),
-            {(queue,): 1 for queue in self._node.native.withdrawn},
+            GaugeMetricFamily("demaq_native_withdrawn", said, labels=["rule"]),
+            {(rule,): 1 for rule in self._node.native.withdrawn},
         )
 
     # gateways
@@ -228,6 +291,11 @@ class _NodeCollector(Collector):
             GaugeMetricFamily("demaq_open_breakers", "Other sides that are left alone for now.", labels=["queue"]),
             {(queue,): closed.count(queue) for queue in self._outgoing},
         )
+
+
+def _by_rule(name: str, said: str, values: Mapping[str, float]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, said, labels=["rule"])
+    return _labelled(family, {(rule,): value for rule, value in values.items()})
 
 
 def _labelled(family: T, values: Mapping[Labels, float]) -> T:

@@ -20,6 +20,7 @@ from demaq.engine.migration.migrate_store import Migration, MigrationResult, mig
 from demaq.errors import StoreError
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.program.program import Program
+from demaq.operations.audit import name_of_operator
 from demaq.store.address import is_address
 from demaq.store.opening import open_store
 from demaq.store.protocol import Store
@@ -59,7 +60,15 @@ def migrate_offline(
 
         evaluator.start()
         return migrate_store(
-            make_plan(program), evaluator, store, lambda: datetime.now(UTC), discard, tell, choose_migrator, progress
+            make_plan(program),
+            evaluator,
+            store,
+            lambda: datetime.now(UTC),
+            discard,
+            tell,
+            choose_migrator,
+            progress,
+            name_of_operator(),
         )
     finally:
         evaluator.close()

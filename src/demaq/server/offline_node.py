@@ -21,9 +21,11 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
+from demaq.operations.pause import describe_resumption, expect_part, make_pause
 from demaq.server.redelivery import send_again
 from demaq.store.location import StoreLocation
 from demaq.store.opening import how_to_make, open_store, open_store_readonly, program_on
+from demaq.store.operator_records import AuditRecord, PauseKind
 from demaq.store.protocol import NewMessage
 from demaq.store.sqlite_database import FILE_NAME
 
@@ -61,12 +63,35 @@ class OfflineNode:
     def take(self, queue: str, limit: int) -> list[dict[str, Any]]:
         return [encode_for_listing(message) for message in self._engine.take(queue, limit)]
 
-    def load_collection(self, name: str, documents: list[bytes]) -> int:
-        return self._store.load_collection(name, collection_texts(self._program, name, documents))
+    def load_collection(self, name: str, documents: list[bytes], entry: AuditRecord | None = None) -> int:
+        return self._store.load_collection(name, collection_texts(self._program, name, documents), entry)
 
-    def redeliver(self, messages: Sequence[int]) -> None:
+    def redeliver(self, messages: Sequence[int], entry: AuditRecord | None = None) -> None:
         """Let messages of outgoing gateways be sent again, by the node that runs next."""
-        send_again(self._store, self._program, messages, datetime.now(UTC))
+        send_again(self._store, self._program, messages, datetime.now(UTC), entry)
+
+    def pause(self, kind: PauseKind, name: str, who: str, why: str = "") -> bool:
+        """Pause a part of the application, for the node that runs next. Return False if it was paused before."""
+        expect_part(self._program, kind, name)
+        pause, entry = make_pause(kind, name, who, why, datetime.now(UTC))
+        is_new = pause.part not in [each.part for each in self._store.pauses()]
+        if is_new:
+            self._store.change_pauses([pause], (), entry)
+        return is_new
+
+    def resume(self, kind: PauseKind, name: str, who: str, why: str = "") -> bool:
+        """Resume a part of the application. Return False if it was not paused."""
+        is_paused = (kind, name) in [each.part for each in self._store.pauses()]
+        if is_paused:
+            self._store.change_pauses((), [(kind, name)], describe_resumption(kind, name, who, why))
+        return is_paused
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        """Remove messages, whatever their state. Return which were removed, and the number of the audit record."""
+        return self._store.purge(seqs, entry)
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        return self._store.note_audit(entry)
 
     def collect_garbage(self, keep: timedelta = timedelta(0)) -> int:
         """Remove messages that retired longer ago than `keep`. Return how many."""

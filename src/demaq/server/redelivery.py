@@ -7,17 +7,20 @@ from datetime import datetime
 
 from demaq.errors import OperatorError
 from demaq.language.program.program import Program
+from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import Store
 
 READ_MAX = 500
 """How many messages are read in one query."""
 
 
-def send_again(store: Store, program: Program, messages: Sequence[int], now: datetime) -> None:
+def send_again(
+    store: Store, program: Program, messages: Sequence[int], now: datetime, entry: AuditRecord | None = None
+) -> None:
     """Let these messages be due, all or none. Raises an OperatorError for one that cannot be sent."""
     for first in range(0, len(messages), READ_MAX):
         _expect_sendable(store, program, messages[first : first + READ_MAX])
-    gone = store.send_again(messages, now)
+    gone = store.send_again(messages, now, entry)
     if gone:  # it was removed this very moment
         raise OperatorError(_describe_missing(store, gone[0]))
 

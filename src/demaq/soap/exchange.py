@@ -15,12 +15,12 @@ from lxml import etree
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.soap.envelope import UNDERSTOOD, Envelope, detect_version, read_envelope, write_envelope
-from demaq.soap.escaping import quoteattr
 from demaq.soap.faults import Fault, convert_fault, fault_status, read_fault, write_fault, write_refusal
 from demaq.soap.interface import Interface, Operation, SoapBody
 from demaq.soap.qualified_names import local_name, shorten
 from demaq.soap.refusals import CLIENT, SERVER, SoapRefusal
 from demaq.soap.transport import action_headers, content_type, media_type
+from demaq.xml_escaping import quoteattr
 
 _XML_TYPES = ("text/xml", "application/xml", "application/soap+xml", "")
 

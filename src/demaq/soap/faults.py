@@ -10,7 +10,6 @@ from http import HTTPStatus
 from lxml import etree
 
 from demaq.soap.envelope import strip_declaration, write_envelope
-from demaq.soap.escaping import escape, quoteattr
 from demaq.soap.qualified_names import (
     ENVELOPES,
     SOAP_1_1,
@@ -23,6 +22,7 @@ from demaq.soap.qualified_names import (
 )
 from demaq.soap.refusals import CLIENT, MUST_UNDERSTAND, SERVER, VERSION_MISMATCH, ProtocolFault, SoapRefusal
 from demaq.soap.standalone import cut_out
+from demaq.xml_escaping import escape, quoteattr
 
 _WORDS_OF_1_2 = {CLIENT: "Sender", SERVER: "Receiver"}
 _WORDS_OF_1_1 = {word: code for code, word in _WORDS_OF_1_2.items()}

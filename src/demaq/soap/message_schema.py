@@ -21,9 +21,9 @@ from typing import Any, cast
 
 from lxml import etree
 
-from demaq.soap.escaping import quoteattr
 from demaq.soap.interface_files import Files, refuse_interface
 from demaq.soap.qualified_names import SOAP_ENCODING, XML, XML_SCHEMA, child_elements, clark, shorten
+from demaq.xml_escaping import quoteattr
 from demaq.xml_parsers import parse_characters, parse_file_content
 
 PARTS = "urn:demaq:parts"

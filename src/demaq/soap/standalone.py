@@ -9,7 +9,7 @@ from __future__ import annotations
 from lxml import etree
 
 from demaq.errors import MessageError
-from demaq.soap.escaping import quoteattr
+from demaq.xml_escaping import quoteattr
 
 NAMESPACES_MAX = 200
 """The most namespaces around an element: the time of libxml2 to copy them is quadratic."""

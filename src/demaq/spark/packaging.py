@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from lxml import etree
 
-from demaq.evaluation.outcomes import Location, Outcome
+from demaq.evaluation.arrival_request import ArrivalResult
+from demaq.evaluation.outcomes import AskedRule, Location, Outcome
+from demaq.evaluation.round_request import RoundResult
 from demaq.files import name_in_errors
 from demaq.language.loader import load_program_texts
 from demaq.language.program.program import Program
@@ -68,15 +71,28 @@ def unpack_files(files: Mapping[str, str], companions: Mapping[str, bytes], belo
     return {f"{root}{name}": text for name, text in files.items()}, str(root)
 
 
-def restore_locations(outcomes: Sequence[Outcome | None], root: str) -> None:
-    """Replace the paths in errors by those of the author's files."""
-    for outcome in outcomes if root else ():
-        if outcome is not None and outcome.errors:
-            outcome.errors = [replace(error, at=_restore_location(error.at, root)) for error in outcome.errors]
+def restore_answer(answer: Any, root: str) -> None:
+    """Replace the paths in an answer of a worker by those of the author's files."""
+    if not root:
+        return
+    match answer:
+        case RoundResult() | ArrivalResult():
+            restore_answer([*answer.outcomes, *answer.descendants], root)
+        case Outcome():
+            answer.errors = [
+                error if error.at is None else replace(error, at=_restore_location(error.at, root))
+                for error in answer.errors
+            ]
+        case list():
+            for position, item in enumerate(answer):
+                if isinstance(item, AskedRule):
+                    answer[position] = replace(item, at=_restore_location(item.at, root))
+                else:
+                    restore_answer(item, root)
 
 
-def _restore_location(at: Location | None, root: str) -> Location | None:
-    return None if at is None else replace(at, file=at.file.removeprefix(root))
+def _restore_location(at: Location, root: str) -> Location:
+    return replace(at, file=at.file.removeprefix(root))
 
 
 def _list_files(program: Program) -> Iterator[Path]:

@@ -108,11 +108,14 @@ def start_spark(
     options: Mapping[str, str] | None = None,
     folder: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    slots: int = 0,
+    attempts: int = ATTEMPTS,
 ) -> RunningSpark:
     """Start a session on a master. There is one at a time in a process.
 
     `options` are Spark's own settings and override ours. `folder` is for the log and Spark's other files; by default it
-    is temporary. `tell` is called with status lines.
+    is temporary. `tell` is called with status lines. A local master gets so many `slots` besides its own, for tasks
+    that do not end. A task is started `attempts` times.
     """
     given = dict(options or {})
     with _lock:
@@ -126,8 +129,9 @@ def start_spark(
         try:
             place = private if folder is None else folder.absolute()
             place.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            settings = {**_settings(master, place), **protection, **given}
+            settings = {**_settings(master, place, attempts), **protection, **given}
             settings[_JAVA_OPTIONS] = f'"-Djava.io.tmpdir={private}" {settings.get(_JAVA_OPTIONS, "")}'.strip()
+            settings["spark.master"] = _name_local_master(master, slots, attempts)
             return _start(master, settings, java_home, place, private)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
@@ -148,7 +152,7 @@ def _check_reachable(master: str) -> None:
     raise SparkFailed(f"there is no Spark master at {master}")
 
 
-def _settings(master: str, folder: Path) -> dict[str, str]:
+def _settings(master: str, folder: Path, attempts: int) -> dict[str, str]:
     settings = {
         "spark.app.name": "demaq",
         "spark.ui.enabled": "false",
@@ -158,7 +162,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",  # would plan the same query again
         "spark.sql.catalogImplementation": "in-memory",  # no metastore, no derby.log
         "spark.sql.warehouse.dir": (folder / "spark-warehouse").as_uri(),
-        "spark.task.maxFailures": str(ATTEMPTS),
+        "spark.task.maxFailures": str(attempts),
         "spark.speculation": "false",  # a second attempt would only report that the first was lost
         "spark.network.timeout": f"{SILENT_SECONDS_MAX}s",
     }
@@ -170,10 +174,15 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     return settings
 
 
-def _add_attempts(master: str) -> str:
-    """Return the master with the number of attempts, which a local master takes only from its name."""
+def _name_local_master(master: str, slots: int, attempts: int) -> str:
+    """Return the master; a local one with all its slots and the number of attempts, which it takes from its name."""
     local = LOCAL.match(master)
-    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
+    if local is None:
+        return master
+    given = local[1] or "1"
+    if slots:
+        given = str((os.cpu_count() or 1 if given == "*" else int(given)) + slots)
+    return f"local[{given},{attempts}]"
 
 
 def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path, private: Path) -> RunningSpark:
@@ -183,7 +192,7 @@ def _start(master: str, settings: dict[str, str], java_home: Path, folder: Path,
 
     if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
         raise SparkFailed("Spark is in use in this process already")
-    conf = SparkConf(loadDefaults=False).setMaster(_add_attempts(master)).setAll(list(settings.items()))
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     # Settings are on Java's command line, which all users of the machine can read.
     public = [(name, value) for name, value in conf.getAll() if not is_secret(name)]
     gateway: Any = None

@@ -7,12 +7,21 @@ writer during the transaction, so what was read stays valid.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from demaq.errors import AlreadyProcessed, StoreDamaged
-from demaq.store.checksums import body_checksum, checksum_of, message_checksum, request_checksum, state_checksum
+from demaq.store.checksums import (
+    body_checksum,
+    checksum_of,
+    fresh_checksum,
+    message_checksum,
+    request_checksum,
+    state_checksum,
+)
 from demaq.store.deliveries import make_outbox_row, write_attempts
 from demaq.store.encoding import (
+    NO_PROPERTIES,
     Membership,
     decode_list,
     encode_entries,
@@ -24,6 +33,7 @@ from demaq.store.encoding import (
 from demaq.store.protocol import (
     Attempt,
     Committed,
+    Elision,
     IndexEntry,
     NewMessage,
     SliceKey,
@@ -50,6 +60,7 @@ class _RowState:
         self.seq = seq
         self.queue = queue
         self.processed: int | None = None
+        """The number of its step, negated if no rule has reacted to it."""
         self.retired: int | None = None
         self.undelivered = undelivered
         self.slices = slices  # [slicing, key, the number of the reset or 0]
@@ -104,6 +115,8 @@ class CommitBuilder:
         self._first = int(tables.rows(tables.sql["newest_number"])[0][0]) if newest is None else newest
         self._number = self._first
         self._states: dict[int, _RowState] = {}
+        self._fresh: dict[int, NewMessage] = {}
+        """Messages that this transaction creates and does not change: those in no slice, index or outbox."""
         self._joined: dict[SliceKey, list[int]] = {}
         """Members that are not stored yet."""
         self._ended: dict[SliceKey, int] = {}
@@ -116,6 +129,9 @@ class CommitBuilder:
         self._attempts: list[Attempt] = []
         self._answers: list[StoredAnswer] = []
         self._counts: dict[str, list[int]] = {}
+        self._time: datetime | None = None
+        self._time_microseconds = 0
+        """The time that was converted last, and what it is."""
 
     @property
     def number(self) -> int:
@@ -124,7 +140,8 @@ class CommitBuilder:
 
     def read_states(self, seqs: Iterable[int]) -> None:
         """Read the states of these messages by one statement."""
-        for row in self._tables.rows(self._sql["states"], [encode_numbers(seqs)]):
+        asked = list(seqs)
+        for row in self._tables.rows(self._sql["states"], [encode_numbers(asked)]) if asked else ():
             self._add_state(row)
 
     def read_outbox(self, seqs: Sequence[int]) -> None:
@@ -140,27 +157,26 @@ class CommitBuilder:
                 return known
         self._number += 1
         seq = self._number
-        # A message is in a slice, and has an index entry, once.
-        slices: list[Membership] = [[slicing, key, 0] for slicing, key in resolve_own_number(seq, message.slices)]
-        state = _RowState(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
-        state.message = message
-        self._states[seq] = state
-        for slicing, key, _ in slices:
-            self._joined.setdefault((slicing, key), []).append(seq)
+        self._count(message.queue, 1, 1)
+        if not (message.slices or message.entries or message.undelivered or message.timer):
+            self._fresh[seq] = message
+        else:
+            state = self._add_new_state(seq, message)
+            for slicing, key, _ in state.slices:
+                self._joined.setdefault((slicing, key), []).append(seq)
         if message.request is not None:
             self._requests[message.request] = seq
             if has_digest(message.request):
                 self._names[name_of(message.request)] = seq
-        self._count(message.queue, 1, 1)
         return seq
 
     def apply(self, step: Step) -> Committed:
-        self._number += 1
+        self._number += step.is_event
         number = self._number
         touched: dict[int, _RowState] = {}
         for seq in (step.processed, step.fired):
             if seq is not None:
-                touched[seq] = self._process(seq, number)
+                touched[seq] = self._process(seq, -number if step.unmatched else number)
         for slice in step.resets:
             for state in self._reset(slice, number):
                 touched[state.seq] = state
@@ -177,8 +193,11 @@ class CommitBuilder:
         retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
         return Committed(number=number, created=created, retired=retired)
 
-    def write(self, elide: bool = False) -> None:
-        """Write all changes. With `elide`, messages that retire are removed, or not written at all if they are new."""
+    def write(self, elide: Elision = False) -> None:
+        """Write all changes. With `elide`, messages that retire are removed, or not written at all if they are new.
+
+        With the name of a property, those that have it are written.
+        """
         if self._number == self._first:
             return  # without a number there is no change
         many = self._tables.execute_many
@@ -186,11 +205,21 @@ class CommitBuilder:
         ended = [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
         many(self._sql["end_slice"], ended)
         new = [state for state in self._states.values() if state.message is not None]
-        self._insert([state for state in new if state.retired is None] if elide else new)
+        self._insert_fresh()
+        gone = [state for state in new if state.retired is not None] if elide else []
+        if isinstance(elide, str):
+            gone = [state for state in gone if state.message is not None and elide not in state.message.properties]
+            unwritten = {state.seq for state in gone}
+            self._insert([state for state in new if state.seq not in unwritten])
+        else:
+            self._insert([state for state in new if state.retired is None] if elide else new)
         old = [state for state in self._states.values() if state.message is None]
-        self._update(self._remove_retired(old) if elide else old)
+        self._update(self._remove_retired(old, elide) if elide else old)
         requests = [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()]
         many(self._sql["insert_request"], requests)
+        if gone:  # of those that are not stored, the requests are remembered for some time only
+            named = [state.message.request for state in gone if state.message is not None]
+            mark_removed(self._tables, [request for request in named if request is not None], self._at)
         write_attempts(self._tables, self._attempts)
         many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
         answers = [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
@@ -226,8 +255,17 @@ class CommitBuilder:
             self._states[seq] = state
         return state
 
+    def _add_new_state(self, seq: int, message: NewMessage) -> _RowState:
+        # A message is in a slice, and has an index entry, once.
+        slices: list[Membership] = [[slicing, key, 0] for slicing, key in resolve_own_number(seq, message.slices)]
+        state = _RowState(seq, message.queue, message.undelivered, slices, list(dict.fromkeys(message.entries)))
+        state.message = message
+        self._states[seq] = state
+        return state
+
     def _process(self, seq: int, number: int) -> _RowState:
-        state = self._states.get(seq)
+        fresh = self._fresh.pop(seq, None)
+        state = self._states.get(seq) if fresh is None else self._add_new_state(seq, fresh)
         if state is None or state.processed is not None:
             raise AlreadyProcessed(f"message {seq} was processed before")
         state.processed = number
@@ -263,9 +301,41 @@ class CommitBuilder:
         return True
 
     def _count(self, queue: str, visible: int, unprocessed: int) -> None:
-        difference = self._counts.setdefault(queue, [0, 0])
+        difference = self._counts.get(queue)
+        if difference is None:
+            difference = self._counts[queue] = [0, 0]
         difference[0] += visible
         difference[1] += unprocessed
+
+    def _insert_fresh(self) -> None:
+        """Insert the messages without slices, entries and so on: what most columns hold is known."""
+        messages, bodies = [], []
+        for seq, message in self._fresh.items():
+            created = self._convert_time(message.created)
+            origin = seq if message.origin is None else message.origin
+            transient = int(message.transient)
+            queue, rule, trigger, hops, request = (
+                message.queue, message.rule, message.trigger, message.hops, message.request,
+            )  # fmt: skip
+            priority = message.priority
+            checksum = fresh_checksum(seq, queue, created, rule, trigger, origin, hops, transient, request, priority)
+            messages.append(
+                (
+                    seq, queue, created, rule, trigger, origin, hops, priority, None, None, None, transient, 0, None,
+                    None, request, None, None, checksum,
+                )
+            )  # fmt: skip
+            properties = encode_properties(message.properties) if message.properties else NO_PROPERTIES
+            bodies.append((seq, message.body, properties, body_checksum(seq, message.body, properties)))
+        self._tables.execute_many(self._sql["insert_message"], messages)
+        self._tables.execute_many(self._sql["insert_body"], bodies)
+
+    def _convert_time(self, at: datetime) -> int:
+        """Return a time in microseconds. Messages of one transaction often have the same."""
+        if at is not self._time:
+            self._time = at
+            self._time_microseconds = microseconds(at)
+        return self._time_microseconds
 
     def _insert(self, states: list[_RowState]) -> None:
         many = self._tables.execute_many
@@ -275,7 +345,7 @@ class CommitBuilder:
             assert message is not None
             timer = message.timer
             seq, queue = state.seq, state.queue
-            created = microseconds(message.created)
+            created = self._convert_time(message.created)
             origin = seq if message.origin is None else message.origin
             transient = int(message.transient)  # sqlite3 is slow to adapt a bool
             undelivered = int(state.undelivered)
@@ -305,8 +375,8 @@ class CommitBuilder:
         indexed = [(*entry, state.retired or 0, state.seq) for state in states for entry in state.entries]
         many(self._sql["insert_entry"], indexed)
 
-    def _remove_retired(self, states: list[_RowState]) -> list[_RowState]:
-        """Remove the messages that retire, but not those that are in the outbox again.
+    def _remove_retired(self, states: list[_RowState], elide: Elision) -> list[_RowState]:
+        """Remove the messages that retire, but not those that are in the outbox again, or have the property.
 
         Return the states of all others.
         """
@@ -315,6 +385,9 @@ class CommitBuilder:
             return states
         to_send = {row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(retired)])}
         gone = retired.difference(to_send.difference(self._sent))
+        if isinstance(elide, str):
+            spared = self._tables.rows(self._sql["with_property"], [encode_numbers(gone), f'%"{elide}"%'])
+            gone.difference_update([row[0] for row in spared])
         removed = [state for state in states if state.seq in gone]
         remove(
             self._tables,

@@ -68,6 +68,9 @@ def decode_list(text: str | None) -> list[Any]:
     return values
 
 
+NO_PROPERTIES = "{}"
+
+
 def encode_properties(properties: Mapping[str, PropertyValue]) -> str:
     return f"{{{','.join([f'{quote(name)}:{_encode_property(value)}' for name, value in properties.items()])}}}"
 
@@ -80,6 +83,6 @@ def _encode_property(value: PropertyValue) -> str:
 
 
 def decode_properties(text: str) -> dict[str, PropertyValue]:
-    if text == "{}":  # the most frequent value
+    if text == NO_PROPERTIES:  # the most frequent value
         return {}
     return {name: PropertyValue(parts[0], parts[1], parts[-1]) for name, parts in _decode(text)[0].items()}

@@ -36,6 +36,10 @@ class MemorySequences:
         """Return the messages of a sequence, in the order of their numbers."""
         return [each for key, each in sorted(self._messages.items()) if key[:2] == (direction, name)]
 
+    def numbered(self) -> set[int]:
+        """Return the messages in the store that outgoing sequences have numbered."""
+        return {each.message for each in self._messages.values() if each.message is not None}
+
     def known_replays(self, keys: Sequence[str], now: datetime) -> frozenset[str]:
         """Return those of the keys that are remembered at a time."""
         return frozenset([key for key in keys if key in self._replay_keys and self._replay_keys[key] >= now])

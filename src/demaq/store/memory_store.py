@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from demaq.errors import AlreadyProcessed
 from demaq.messages import PropertyValue
 from demaq.store.epochs import Epochs, new_name, next_name
 from demaq.store.memory_sequences import MemorySequences
+from demaq.store.message_scan import MessageHead, Scan, ScanResult, collect_heads, describe_state
+from demaq.store.operator_records import AuditRecord, Pause, PausedPart
 from demaq.store.protocol import (
     Attempt,
     Committed,
+    Elision,
     IndexEntry,
     MigratedMessage,
     NewMessage,
@@ -60,6 +63,7 @@ class _StoredRow:
     send_due: datetime | None = None
     """When it is to be sent, if it is."""
     attempts: int = 0
+    unmatched: bool = False
 
     def is_visible(self, snapshot: int) -> bool:
         return self.seq <= snapshot and (self.retired is None or self.retired > snapshot)
@@ -121,6 +125,8 @@ class MemoryStore:
         self._answers: dict[str, tuple[datetime, StoredAnswer]] = {}
         self._sequences = MemorySequences()
         self._epochs = [(0, new_name())]
+        self._pauses: dict[PausedPart, Pause] = {}
+        self._audit: dict[int, AuditRecord] = {}
         self._indexes: frozenset[str] = frozenset()
         self._migrated: dict[int, MigratedMessage] = {}
         self._migration: tuple[str, int, int] | None = None
@@ -133,14 +139,15 @@ class MemoryStore:
         return [self._store(message) for message in messages]
 
     def commit(
-        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+        self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None
     ) -> list[Committed]:
         self._check(steps)
         self.change_sequences(changes or SequenceChanges())
         committed = [self._apply(step) for step in steps]
         if elide:
             for seq in [seq for each in committed for seq in each.retired]:
-                if not self._is_to_send(seq):
+                is_spared = isinstance(elide, str) and elide in self._rows[seq].properties
+                if not is_spared and not self._is_to_send(seq):
                     self._remove(seq)
         return committed
 
@@ -154,18 +161,22 @@ class MemoryStore:
                 row.attempts = each.attempt.number
                 self._attempts.append(each.attempt)
 
-    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
+    def send_again(self, seqs: Sequence[int], due: datetime, entry: AuditRecord | None = None) -> list[int]:
         gone = sorted([seq for seq in set(seqs) if seq not in self._rows])
         if not gone:
             for seq in seqs:
                 row = self._rows[seq]
                 row.send_due, row.attempts = due, 0
+            if entry is not None:
+                self.note_audit(entry)
         return gone
 
     def change_sequences(self, changes: SequenceChanges) -> None:
         self._sequences.apply(changes)
 
-    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+    def load_collection(self, name: str, documents: Sequence[str], entry: AuditRecord | None = None) -> int:
+        if entry is not None:
+            self.note_audit(entry)
         version = self.collection(name)[0] + 1
         self._collections[name] = (version, list(documents))
         return version
@@ -176,7 +187,9 @@ class MemoryStore:
         self._migrated.update({message.seq: message for message in messages})
         self._migration = (digest, self._number, done)
 
-    def activate(self, program: NextProgram, at: datetime) -> int:
+    def activate(self, program: NextProgram, at: datetime, entry: AuditRecord | None = None) -> int:
+        if entry is not None:
+            self.note_audit(entry)
         noted = list(self._migrated.values()) if self._is_noted_for(program.digest) else []
         self._number += bool(noted)
         for migrated in noted:
@@ -191,6 +204,25 @@ class MemoryStore:
         if not self._programs or self._programs[-1][1] != program.digest:
             self._programs.append((len(self._programs) + 1, program.digest, dict(program.files)))
         return len(self._programs)
+
+    def change_pauses(self, added: Sequence[Pause], removed: Sequence[PausedPart], entry: AuditRecord) -> int:
+        self._pauses = {pause.part: pause for pause in added} | self._pauses
+        for part in removed:
+            self._pauses.pop(part, None)
+        return self.note_audit(entry)
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        number = entry.number or max(self._audit, default=0) + 1
+        self._audit[number] = replace(entry, number=number)
+        return number
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        numbered = self._sequences.numbered()
+        removed = sorted({seq for seq in seqs if seq in self._rows and seq not in numbered})
+        for seq in removed:
+            self._remove(seq)
+        self._number += bool(removed)
+        return removed, self.note_audit(entry)
 
     def begin_epoch(self) -> str:
         self._sequences.remove_outgoing()
@@ -236,6 +268,9 @@ class MemoryStore:
     def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         return {value: self.lookup(index, [value], snapshot) for value in values}
 
+    def find(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[int]]:
+        return {value: [message.seq for message in self.lookup(index, [value], snapshot)] for value in values}
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         version, documents = self._collections.get(name, (0, []))
         return version, list(documents)
@@ -254,33 +289,52 @@ class MemoryStore:
         ]
         return [self._current(seq) for _, seq in sorted(found)[:limit]]
 
+    def pending_at(
+        self, priority: int, after: int, limit: int, but: Sequence[int], but_of: Sequence[str]
+    ) -> list[StoredMessage]:
+        found = [m for m in self.pending(len(self._rows), but, but_of) if m.seq > after]
+        return [message for message in found if self._rows[message.seq].priority == priority][:limit]
+
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         found = [k.seq for k in self._rows.values() if k.message.queue == queue and k.is_waiting()]
         return [self._current(seq) for seq in found[:limit]]
 
-    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        return [self._current(seq) for due, seq in self._timers() if due <= now][:limit]
+    def due_timers(self, now: datetime, limit: int, but_of: Sequence[str] = ()) -> list[StoredMessage]:
+        return [self._current(seq) for due, seq in self._timers(but_of) if due <= now][:limit]
 
-    def next_due(self) -> datetime | None:
-        return next((due for due, _ in self._timers()), None)
+    def next_due(self, but_of: Sequence[str] = ()) -> datetime | None:
+        return next((due for due, _ in self._timers(but_of)), None)
 
-    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
-        due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now])
-        found = [seq for _, seq in due if seq not in but][:limit]
-        messages = [self._current(seq) for seq in found]
-        return [
-            ToSend(
-                seq=message.seq,
-                queue=queue,
-                attempts=self._rows[message.seq].attempts,
-                properties=message.properties,
-                slices=message.slices,
-            )
-            for message in messages
-        ]
+    def to_send(self, queue: str, now: datetime, after: int, limit: int) -> list[ToSend]:
+        found = [(seq, at) for at, name, seq in self._outbox() if name == queue and at <= now and seq > after]
+        return [self._make_to_send(seq, at) for seq, at in sorted(found)[:limit]]
+
+    def to_send_again(
+        self, queue: str, now: datetime, after: tuple[datetime, int] | None, until: int, limit: int
+    ) -> list[ToSend]:
+        due = sorted([(at, seq) for at, name, seq in self._outbox() if name == queue and at <= now and seq <= until])
+        return [self._make_to_send(seq, at) for at, seq in due if after is None or (at, seq) > after][:limit]
+
+    def _make_to_send(self, seq: int, due: datetime) -> ToSend:
+        message = self._current(seq)
+        return ToSend(
+            seq=seq,
+            queue=message.queue,
+            due=due,
+            attempts=self._rows[seq].attempts,
+            properties=message.properties,
+            slices=message.slices,
+        )
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         return min([at for at, name, _ in self._outbox() if name == queue and at > after], default=None)
+
+    def pending_times(self, priority: int, limit: int) -> list[tuple[str, datetime]]:
+        found = [row for row in self._rows.values() if row.processed is None and row.message.priority == priority]
+        return [(row.message.queue, row.message.created) for row in found[:limit]]
+
+    def waiting_time(self, queue: str) -> datetime | None:
+        return next((message.created for message in self.waiting(queue, 1)), None)
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         found: dict[str, list[tuple[datetime, int]]] = {}
@@ -330,6 +384,10 @@ class MemoryStore:
     def caused_by(self, seq: int) -> list[int]:
         return [row.seq for row in self._rows.values() if row.message.trigger == seq]
 
+    def conversation(self, origin: int, examined: int) -> list[tuple[int, int | None]]:
+        following = [row for seq, row in self._rows.items() if seq >= origin][:examined]
+        return [(row.seq, row.message.trigger) for row in following if (row.message.origin or row.seq) == origin]
+
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         seqs = [seq for seq, row in self._rows.items() if seq > after and queue in (None, row.message.queue)]
         return [self._current(seq) for seq in seqs[:limit]]
@@ -339,6 +397,9 @@ class MemoryStore:
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
         return [message for message in self.slice(slicing, key, self._number) if message.seq > after][:limit]
+
+    def slice_history(self, slicing: str, key: str, limit: int) -> list[int]:
+        return [seq for seq, row in self._rows.items() if (slicing, key) in row.slices][:limit]
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
         return [self._current(timer[1]) for timer in self._timers() if after is None or timer > after][:limit]
@@ -353,6 +414,32 @@ class MemoryStore:
                 if name == slicing and ended is None and (after is None or key > after):
                     counts[key] = counts.get(key, 0) + 1
         return sorted(counts.items())[:limit]
+
+    def notable_slices(
+        self, slicing: str, by: Literal["size", "age"], rows_max: int, limit: int
+    ) -> list[tuple[str, int, int]]:
+        members = [
+            (key, seq)
+            for seq, row in self._rows.items()
+            for (name, key), ended in row.slices.items()
+            if name == slicing and ended is None
+        ]
+        found: dict[str, tuple[int, int]] = {}
+        for key, seq in sorted(members)[:rows_max]:
+            count, first = found.get(key, (0, seq))
+            found[key] = (count + 1, min(first, seq))
+        slices = [(key, count, first) for key, (count, first) in found.items()]
+        order = {"size": lambda item: (-item[1], item[2]), "age": lambda item: (item[2], item[0])}
+        return sorted(slices, key=order[by])[:limit]
+
+    def ended_members(self, slicing: str, key: str, rows_max: int) -> list[tuple[int, int]]:
+        ended = [
+            (end, seq, known)
+            for seq, row in self._rows.items()
+            for (name, known), end in row.slices.items()
+            if name == slicing and end is not None
+        ]
+        return sorted([(seq, end) for end, seq, known in sorted(ended)[::-1][:rows_max] if known == key])
 
     def counts(self) -> dict[str, tuple[int, int]]:
         counts: dict[str, tuple[int, int]] = {}
@@ -375,6 +462,12 @@ class MemoryStore:
     def requested(self, beginning: str) -> dict[str, int]:
         return {name: seq for name, seq in sorted(self._requests.items()) if name.startswith(beginning)}
 
+    def first_requested(self, beginning: str, after: str) -> tuple[str, int] | None:
+        return next(iter([(name, seq) for name, seq in self.requested(beginning).items() if name >= after]), None)
+
+    def request_of(self, seq: int) -> str | None:
+        return next(iter([request for request, known in self._requests.items() if known == seq]), None)
+
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         found = {}
         for seq in seqs:
@@ -383,6 +476,51 @@ class MemoryStore:
                 known = migrated.properties if migrated is not None else None
                 found[seq] = self._rows[seq].properties if known is None else known
         return found
+
+    def pauses(self) -> list[Pause]:
+        return [self._pauses[part] for part in sorted(self._pauses)]
+
+    def audit(self, before: int | None, limit: int) -> list[AuditRecord]:
+        numbers = sorted([number for number in self._audit if before is None or number < before], reverse=True)
+        return [self._audit[number] for number in numbers[:limit]]
+
+    def scan(self, scan: Scan) -> ScanResult:
+        ordered = sorted([row.seq for row in self._rows.values() if scan.queue in (None, row.message.queue)])
+        if scan.slice is not None:
+            ordered = [message.seq for message in self.slice(*scan.slice, self._number)]
+        if scan.backwards:
+            ordered.reverse()
+        if scan.start is not None:
+            start = scan.start
+            ordered = [seq for seq in ordered if (seq < start if scan.backwards else seq > start)]
+        return collect_heads(scan, [self._make_head(seq) for seq in ordered[: scan.rows_max]])
+
+    def heads(self, seqs: Sequence[int]) -> list[MessageHead]:
+        return [self._make_head(seq) for seq in sorted(set(seqs)) if seq in self._rows]
+
+    def _make_head(self, seq: int) -> MessageHead:
+        row, stored = self._rows[seq], self._current(seq)
+        state = describe_state(
+            processed=row.processed,
+            retired=row.retired,
+            is_timer=stored.timer is not None,
+            undelivered=row.undelivered,
+            has_priority=row.priority is not None,
+        )
+        return MessageHead(
+            seq=seq,
+            queue=stored.queue,
+            created=stored.created,
+            rule=stored.rule,
+            trigger=stored.trigger,
+            origin=stored.origin,
+            processed=row.processed,
+            retired=row.retired,
+            due=None if stored.timer is None else stored.timer.due,
+            slices=stored.slices,
+            state=state,
+            unmatched=row.unmatched,
+        )
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         return self._programs[-1] if self._programs else None
@@ -398,7 +536,7 @@ class MemoryStore:
         done: set[int] = set()
         sent: set[int] = set()
         for step in steps:
-            number += 1
+            number += step.is_event
             for seq in (step.processed, step.fired):
                 if seq is None:
                     continue
@@ -420,12 +558,13 @@ class MemoryStore:
                     requests.add(name_of(message.request))
 
     def _apply(self, step: Step) -> Committed:
-        self._number += 1
+        self._number += step.is_event
         number = self._number
         touched: set[int] = set()
         for seq in (step.processed, step.fired):
             if seq is not None:
                 self._rows[seq].processed = number
+                self._rows[seq].unmatched = step.unmatched
                 touched.add(seq)
         for slice in step.resets:
             for seq in self._members.get(slice, ()):
@@ -526,8 +665,8 @@ class MemoryStore:
     def _is_to_send(self, seq: int) -> bool:
         return seq in self._rows and self._rows[seq].send_due is not None
 
-    def _timers(self) -> list[tuple[datetime, int]]:
-        waiting = [row for row in self._rows.values() if row.processed is None]
+    def _timers(self, but_of: Sequence[str] = ()) -> list[tuple[datetime, int]]:
+        waiting = [row for row in self._rows.values() if row.processed is None and row.message.queue not in but_of]
         return sorted((row.message.timer.due, row.seq) for row in waiting if row.message.timer is not None)
 
     def _current(self, seq: int) -> StoredMessage:
@@ -542,4 +681,5 @@ def _make_stored(row: _StoredRow, snapshot: int) -> StoredMessage:
         processed=row.processed,
         retired=row.retired,
         undelivered=row.undelivered,
+        unmatched=row.unmatched,
     )

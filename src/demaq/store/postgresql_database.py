@@ -23,7 +23,7 @@ from demaq.errors import StoreDamaged, StoreError, StoreHeld, StoreMissing, Stor
 from demaq.store.address import Address
 from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 
-MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 5)])
+MIGRATIONS: tuple[str, ...] = tuple([f"postgresql/version_{version}.sql" for version in range(1, 6)])
 """The script at position n upgrades version n to n + 1."""
 COPY_ROWS_MIN = 20
 """From so many rows on, COPY is used: it takes more round trips but costs less for each row."""
@@ -58,6 +58,8 @@ class ServerDatabase:
         self.lock = threading.RLock()
         self._address = address
         self._read_only = read_only
+        self._seconds_max: float | None = None
+        """How long a statement may take, if there is a limit."""
         self._closed = False
         self._term: int | None = None
         self._backends: deque[int] = deque(maxlen=OWN_BACKENDS_MAX)
@@ -145,6 +147,16 @@ class ServerDatabase:
                 self._in_transaction = False
                 _roll_back(connection)  # there is nothing to commit
 
+    def limit_statements(self, seconds: float) -> None:
+        """Let each statement from now on fail with a StoreError if it takes longer."""
+        self._seconds_max = seconds
+        with self.lock, self._errors():
+            self._set_limit(self._open())
+
+    def _set_limit(self, connection: psycopg.Connection) -> None:
+        if self._seconds_max is not None:
+            connection.execute(_CONNECTION_SQL["limit_statements"], [f"{int(self._seconds_max * 1000)}ms"])
+
     def close(self) -> None:
         with self.lock:
             self._closed = True
@@ -196,6 +208,7 @@ class ServerDatabase:
             self._backends.append(connection.info.backend_pid)
             for name in (*_ALWAYS, *(_FOR_READERS if self._read_only else ())):
                 connection.execute(_CONNECTION_SQL[name])
+            self._set_limit(connection)
         except psycopg.Error as error:
             said = self._address.remove_secrets(_first_line(error))
             raise StoreError(f"the store {self.name} cannot be reached: {said}") from error

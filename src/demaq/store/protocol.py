@@ -19,6 +19,8 @@ from typing import Literal, Protocol
 from demaq.messages import PropertyValue
 from demaq.records import record
 from demaq.store.epochs import Epochs
+from demaq.store.message_scan import MessageHead, Scan, ScanResult
+from demaq.store.operator_records import AuditRecord, Pause, PausedPart
 
 SliceKey = tuple[str, str]
 """A slicing and a key."""
@@ -26,6 +28,8 @@ OWN_NUMBER = "\0"
 """As the key of a slice in a new message: stands for the number under which the message will be stored."""
 IndexEntry = tuple[str, str]
 """The name of an index (its queue and path) and a value."""
+Elision = bool | str
+"""Whether messages that retire are removed at once: none, all, or all but those that have a property of this name."""
 SequenceDirection = Literal["in", "out"]
 """Whether the messages of a sequence are received or sent."""
 
@@ -100,6 +104,8 @@ class StoredMessage:
     timer: Timer | None
     transient: bool
     undelivered: bool
+    unmatched: bool = False
+    """Whether it was processed and no rule has reacted to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +154,7 @@ class ToSend:
 
     seq: int
     queue: str
+    due: datetime
     attempts: int
     """How many attempts were made before."""
     properties: Mapping[str, PropertyValue]
@@ -236,6 +243,13 @@ class Step:
     """The last attempt to deliver it."""
     answer: StoredAnswer | None = None
     """The response that the message was, if a repeated request may get it again."""
+    unmatched: bool = False
+    """Whether no rule has reacted to the message that is processed."""
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it takes a number itself: not if it does nothing but store messages."""
+        return bool(self.processed or self.fired or self.delivered or self.resets or self.attempt or self.answer)
 
 
 @record
@@ -243,7 +257,7 @@ class Committed:
     """The result of a step."""
 
     number: int
-    """The number of the step itself."""
+    """The number of the step itself, or the last one before it if it takes none."""
     created: tuple[int, ...]
     """The numbers of its messages, in order."""
     retired: tuple[int, ...]
@@ -313,12 +327,12 @@ class Store(Protocol):
         """
 
     def commit(
-        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+        self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None
     ) -> list[Committed]:
         """Apply steps in order, then the changes of sequences, in one transaction. Durable on return.
 
         With `elide` a message that retires is removed at once; one that is created and retires within these steps takes
-        its number and is not stored at all.
+        its number and is not stored at all. With the name of a property, that is not done to messages that have it.
 
         Raises AlreadyProcessed, and changes nothing, if a message (`processed` or `fired`) was processed before or
         (`delivered`) is not in the outbox.
@@ -327,17 +341,18 @@ class Store(Protocol):
     def postpone(self, postponed: Sequence[Postponed]) -> None:
         """Change when messages of the outbox are due, in one transaction."""
 
-    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
+    def send_again(self, seqs: Sequence[int], due: datetime, entry: AuditRecord | None = None) -> list[int]:
         """Put messages of outgoing gateways into the outbox, delivered or not, in one transaction. Attempts start at 1.
 
-        Return those that are no longer stored, in order. If there are any, nothing is changed.
+        Return those that are no longer stored, in order. If there are any, nothing is changed; otherwise an audit
+        record is part of the transaction.
         """
 
     def change_sequences(self, changes: SequenceChanges) -> None:
         """Apply changes of sequences in one transaction. Durable on return."""
 
-    def load_collection(self, name: str, documents: Sequence[str]) -> int:
-        """Replace a collection. Return its new version, counted from 1."""
+    def load_collection(self, name: str, documents: Sequence[str], entry: AuditRecord | None = None) -> int:
+        """Replace a collection. Return its new version, counted from 1. An audit record is part of the transaction."""
 
     def note_migrated(self, digest: str, messages: Sequence[MigratedMessage], done: int) -> None:
         """Note what messages will be under the next version, and that those up to number `done` are migrated.
@@ -346,11 +361,28 @@ class Store(Protocol):
         are deleted.
         """
 
-    def activate(self, program: NextProgram, at: datetime) -> int:
+    def activate(self, program: NextProgram, at: datetime, entry: AuditRecord | None = None) -> int:
         """Make this the active program and apply the notes for it. Return its version, counted from 1.
 
-        This is decided in one transaction and then applied in small ones. If that is interrupted, the store completes
-        it when it is opened again, before anything else.
+        This is decided in one transaction, with an audit record if one is given, and then applied in small ones. If
+        that is interrupted, the store completes it when it is opened again, before anything else.
+        """
+
+    def change_pauses(self, added: Sequence[Pause], removed: Sequence[PausedPart], entry: AuditRecord) -> int:
+        """Pause some parts of the application and resume others, with an audit record, in one transaction.
+
+        A part that is paused already keeps its pause. Return the number of the record.
+        """
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        """Store an audit record, or store it again if it has a number. Return its number. Durable on return."""
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        """Remove messages, whatever their state, with an audit record, in one transaction.
+
+        They leave their slices, indexes and the outbox, and their requests are remembered for some time. Those that a
+        reliable sequence has numbered stay. Return which were removed, in order, and the number of the record. It takes
+        a number of the store if a message was removed.
         """
 
     def begin_epoch(self) -> str:
@@ -388,6 +420,9 @@ class Store(Protocol):
     def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         """Return many look-ups in one index, by their values."""
 
+    def find(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[int]]:
+        """Return the seqs of the visible messages that have each of the values in the index, unordered."""
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         """Return version and documents; version 0 if nothing was loaded."""
 
@@ -397,20 +432,41 @@ class Store(Protocol):
         """Return unprocessed messages that have a priority, but not these nor those of these queues: highest priority
         first, then oldest first."""
 
+    def pending_at(
+        self, priority: int, after: int, limit: int, but: Sequence[int], but_of: Sequence[str]
+    ) -> list[StoredMessage]:
+        """Return unprocessed messages of one priority after a number, but not these nor those of these queues, oldest
+        first."""
+
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         """Return the oldest unprocessed messages of a queue without rules (a mailbox)."""
 
-    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        """Return echo messages that are due and have not fired, in due order, then oldest first."""
+    def due_timers(self, now: datetime, limit: int, but_of: Sequence[str] = ()) -> list[StoredMessage]:
+        """Return echo messages that are due and have not fired, but not those of these queues: in due order, then
+        oldest first."""
 
-    def next_due(self) -> datetime | None:
-        """Return when the next timer is due."""
+    def next_due(self, but_of: Sequence[str] = ()) -> datetime | None:
+        """Return when the next timer is due that is not of one of these queues."""
 
-    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
-        """Return messages of a gateway's outbox that are due, but not these, in due order."""
+    def to_send(self, queue: str, now: datetime, after: int, limit: int) -> list[ToSend]:
+        """Return messages of a gateway's outbox that are due, with larger numbers than this, in their order."""
+
+    def to_send_again(
+        self, queue: str, now: datetime, after: tuple[datetime, int] | None, until: int, limit: int
+    ) -> list[ToSend]:
+        """Return messages of a gateway's outbox that are due, after this time and number, in due order.
+
+        Those with larger numbers than `until` are left out.
+        """
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         """Return when the first message of a gateway's outbox is due that is due after this time."""
+
+    def pending_times(self, priority: int, limit: int) -> list[tuple[str, datetime]]:
+        """Return queue and time of creation of the first messages that wait for rules with this priority."""
+
+    def waiting_time(self, queue: str) -> datetime | None:
+        """Return when the first message of a mailbox was created that waits for a client; None if none waits."""
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         """Return for each gateway with messages in its outbox how many there are, when the first is due, and when the
@@ -449,6 +505,12 @@ class Store(Protocol):
     def caused_by(self, seq: int) -> list[int]:
         """Return the stored messages that the processing of this one created."""
 
+    def conversation(self, origin: int, examined: int) -> list[tuple[int, int | None]]:
+        """Return the stored messages of a causal tree by the number of its root, each with the one that caused it.
+
+        So many messages from the root on are examined, and no later ones.
+        """
+
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         """Return all stored messages, retired or not, in order, after a number."""
 
@@ -458,6 +520,9 @@ class Store(Protocol):
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
         """Return the messages of a slice, in order, after a number."""
 
+    def slice_history(self, slicing: str, key: str, limit: int) -> list[int]:
+        """Return the stored messages that are or were in a slice, in any lifetime, in order."""
+
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
         """Return echo messages that have not fired, in due order, then oldest first, after a time and a number."""
 
@@ -466,6 +531,20 @@ class Store(Protocol):
 
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Return keys of slices that hold messages, in order after a key, with the number of messages."""
+
+    def notable_slices(
+        self, slicing: str, by: Literal["size", "age"], rows_max: int, limit: int
+    ) -> list[tuple[str, int, int]]:
+        """Return key, number of messages and first message of the largest or oldest slices.
+
+        Not more than `rows_max` memberships are looked at: if there are more, of some.
+        """
+
+    def ended_members(self, slicing: str, key: str, rows_max: int) -> list[tuple[int, int]]:
+        """Return messages that were in former lifetimes of a slice, each with the number of the reset that ended it.
+
+        Of the slicing, the `rows_max` memberships that ended last are looked at.
+        """
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return for each queue with visible messages how many there are, and how many of them are unprocessed."""
@@ -482,8 +561,26 @@ class Store(Protocol):
     def requested(self, beginning: str) -> dict[str, int]:
         """Return the remembered requests with this prefix, each with the number of its message."""
 
+    def first_requested(self, beginning: str, after: str) -> tuple[str, int] | None:
+        """Return the first remembered request with this prefix that is not sorted before `after`."""
+
+    def request_of(self, seq: int) -> str | None:
+        """Return the request under which a message from outside was stored, as long as it is remembered."""
+
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         """Return the properties that messages will have under the next version, for those that are stored."""
+
+    def pauses(self) -> list[Pause]:
+        """Return what is paused, ordered by kind and name."""
+
+    def audit(self, before: int | None, limit: int) -> list[AuditRecord]:
+        """Return audit records, newest first, with lower numbers than this if it is given."""
+
+    def scan(self, scan: Scan) -> ScanResult:
+        """Look at some messages in their order, without their texts, and return those that match."""
+
+    def heads(self, seqs: Sequence[int]) -> list[MessageHead]:
+        """Return those of the messages that are stored, without their texts, in order."""
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         """Return number, digest and files of the active version of the program."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from demaq.store.deliveries import forget_old
-from demaq.store.encoding import decode_list
+from demaq.store.encoding import decode_list, encode_numbers
 from demaq.store.sequences import forget_expired
 from demaq.store.tables import Tables
 
@@ -35,6 +35,24 @@ def remove_transient(tables: Tables, limit: int) -> int:
         [(queue, -1, -1 if processed is None else 0) for _, queue, processed, retired, *_ in rows if retired is None],
     )
     return len(rows)
+
+
+def purge(tables: Tables, seqs: Sequence[int], now: int) -> list[int]:
+    """Remove messages whatever their state, but for those that a reliable sequence has numbered. Return which.
+
+    Within a transaction.
+    """
+    rows = tables.rows(tables.sql["to_purge"], {"seqs": encode_numbers(seqs)})
+    _remove_rows(tables, rows)
+    mark_removed(tables, [row[4] for row in rows if row[4] is not None], now)
+    tables.execute_many(
+        tables.sql["count"],
+        [(queue, -1, -1 if processed is None else 0) for _, queue, processed, retired, *_ in rows if retired is None],
+    )
+    if rows:  # what has read them must not be taken for the newest state
+        newest = int(tables.rows(tables.sql["newest_number"])[0][0])
+        tables.execute(tables.sql["set_newest_number"], [newest + 1])
+    return [row[0] for row in rows]
 
 
 def _remove_rows(tables: Tables, rows: Sequence[Any]) -> None:

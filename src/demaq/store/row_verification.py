@@ -42,6 +42,8 @@ _COSTS = {
     "sequences": "messages of a reliable sequence may be processed twice or not at all",
     "sequence_messages": "messages of a reliable sequence may be lost",
     "replay_keys": "a repeated message may be taken for a new one",
+    "pauses": "what operators have paused may not be",
+    "audit": "what operators have done is not certain",
 }
 
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 Dialect = Literal["sqlite", "postgresql"]
 
-STORE_FILES = ("reads", "commit", "migration", "deliveries", "sequences", "verification")
+STORE_FILES = ("reads", "commit", "migration", "deliveries", "sequences", "operations", "verification")
 """The statements of a store. Both dialects have all of their names, with the same parameters and columns."""
 
 _HEADING = re.compile(r"^-- name: (\w+)$")

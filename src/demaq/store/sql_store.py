@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from demaq.errors import StoreDamaged, StoreError
 from demaq.messages import PropertyValue
-from demaq.store import deliveries, migration, sequences
+from demaq.store import deliveries, migration, operator_records, sequences
 from demaq.store.checksums import body_checksum, checksum_of
 from demaq.store.commit import CommitBuilder
 from demaq.store.encoding import (
@@ -26,9 +26,12 @@ from demaq.store.encoding import (
     time_at,
 )
 from demaq.store.epochs import Epochs, begin_epoch, write_epoch
+from demaq.store.message_scan import MessageHead, Scan, ScanResult, read_heads, scan_tables
+from demaq.store.operator_records import AuditRecord, Pause, PausedPart
 from demaq.store.protocol import (
     Attempt,
     Committed,
+    Elision,
     MigratedMessage,
     NewMessage,
     NextProgram,
@@ -44,7 +47,7 @@ from demaq.store.protocol import (
     ToSend,
     Unsent,
 )
-from demaq.store.removal import remove_garbage, remove_transient
+from demaq.store.removal import purge, remove_garbage, remove_transient
 from demaq.store.tables import Tables
 
 TRANSIENT_BATCH = 10_000
@@ -80,7 +83,7 @@ class SqlStore:
         return numbers
 
     def commit(
-        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+        self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None
     ) -> list[Committed]:
         with self._database.lock:
             with self._writing():
@@ -97,16 +100,21 @@ class SqlStore:
         with self._writing():
             deliveries.postpone(self._database, postponed)
 
-    def send_again(self, seqs: Sequence[int], due: datetime) -> list[int]:
+    def send_again(self, seqs: Sequence[int], due: datetime, entry: AuditRecord | None = None) -> list[int]:
         with self._writing():
-            return deliveries.send_again(self._database, seqs, due)
+            gone = deliveries.send_again(self._database, seqs, due)
+            if entry is not None and not gone:
+                operator_records.write_audit(self._database, entry)
+            return gone
 
     def change_sequences(self, changes: SequenceChanges) -> None:
         with self._writing():
             sequences.write_changes(self._database, changes)
 
-    def load_collection(self, name: str, documents: Sequence[str]) -> int:
+    def load_collection(self, name: str, documents: Sequence[str], entry: AuditRecord | None = None) -> int:
         with self._writing():
+            if entry is not None:
+                operator_records.write_audit(self._database, entry)
             version = self.collection(name)[0] + 1
             self._database.execute(self._database.sql["set_collection"], [name, version, checksum_of(name, version)])
             self._database.execute(self._database.sql["delete_collection_documents"], [name])
@@ -120,11 +128,27 @@ class SqlStore:
         with self._writing():
             migration.note_migrated(self._database, digest, messages, done)
 
-    def activate(self, program: NextProgram, at: datetime) -> int:
+    def activate(self, program: NextProgram, at: datetime, entry: AuditRecord | None = None) -> int:
         with self._writing():
             number = migration.decide(self._database, program, at)
+            if entry is not None:
+                operator_records.write_audit(self._database, entry)
         self._complete_migration()
         return number
+
+    def change_pauses(self, added: Sequence[Pause], removed: Sequence[PausedPart], entry: AuditRecord) -> int:
+        with self._writing():
+            operator_records.change_pauses(self._database, added, removed)
+            return operator_records.write_audit(self._database, entry)
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        with self._writing():
+            return operator_records.write_audit(self._database, entry)
+
+    def purge(self, seqs: Sequence[int], entry: AuditRecord) -> tuple[list[int], int]:
+        with self._writing():
+            removed = purge(self._database, seqs, microseconds(self._now()))
+            return removed, operator_records.write_audit(self._database, entry)
 
     def begin_epoch(self) -> str:
         with self._writing():
@@ -155,6 +179,13 @@ class SqlStore:
 
     def lookups(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[StoredMessage]]:
         return self._read_by_text("lookups", values, {"index": index, "snapshot": snapshot})
+
+    def find(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {value: [] for value in values}
+        asked = {"index": index, "wanted": encode_texts(list(found)), "snapshot": snapshot}
+        for value, seq in self._rows("find", asked) if found else ():
+            found[value].append(seq)
+        return found
 
     def _read_by_text(
         self, statement: str, texts: Sequence[str], asked: dict[str, Any]
@@ -189,24 +220,48 @@ class SqlStore:
             name = "other_pending"
         return self._messages(name, asked)
 
+    def pending_at(
+        self, priority: int, after: int, limit: int, but: Sequence[int], but_of: Sequence[str]
+    ) -> list[StoredMessage]:
+        asked = {"priority": priority, "after": after, "limit": limit}
+        return self._messages("pending_at", {**asked, "but": encode_numbers(but), "but_of": encode_texts(but_of)})
+
     def waiting(self, queue: str, limit: int) -> list[StoredMessage]:
         return self._messages("waiting", {"queue": queue, "limit": limit})
 
-    def due_timers(self, now: datetime, limit: int) -> list[StoredMessage]:
-        return self._messages("due_timers", {"now": microseconds(now), "limit": limit})
+    def due_timers(self, now: datetime, limit: int, but_of: Sequence[str] = ()) -> list[StoredMessage]:
+        asked: dict[str, object] = {"now": microseconds(now), "limit": limit}
+        if not but_of:
+            return self._messages("due_timers", asked)
+        return self._messages("other_due_timers", {**asked, "but_of": encode_texts(but_of)})
 
-    def next_due(self) -> datetime | None:
-        due = self._rows("next_due")[0][0]
+    def next_due(self, but_of: Sequence[str] = ()) -> datetime | None:
+        rows = self._rows("other_next_due", {"but_of": encode_texts(but_of)}) if but_of else self._rows("next_due")
+        due = rows[0][0]
         return None if due is None else time_at(due)
 
-    def to_send(self, queue: str, now: datetime, limit: int, but: Sequence[int] = ()) -> list[ToSend]:
-        asked = {"queue": queue, "now": microseconds(now), "limit": limit, "but": encode_numbers(but)}
+    def to_send(self, queue: str, now: datetime, after: int, limit: int) -> list[ToSend]:
+        asked = {"queue": queue, "now": microseconds(now), "after": after, "limit": limit}
         return [_to_send(queue, *row) for row in self._rows("to_send", asked)]
+
+    def to_send_again(
+        self, queue: str, now: datetime, after: tuple[datetime, int] | None, until: int, limit: int
+    ) -> list[ToSend]:
+        asked: dict[str, object] = {"queue": queue, "now": microseconds(now), "until": until, "limit": limit}
+        asked["due"], asked["seq"] = (0, 0) if after is None else (microseconds(after[0]), after[1])
+        return [_to_send(queue, *row) for row in self._rows("to_send_again", asked)]
 
     def next_to_send(self, queue: str, after: datetime) -> datetime | None:
         asked = {"queue": queue, "after": microseconds(after)}
         due = self._rows("next_to_send", asked)[0][0]
         return None if due is None else time_at(due)
+
+    def pending_times(self, priority: int, limit: int) -> list[tuple[str, datetime]]:
+        rows = self._rows("pending_times", {"priority": priority, "limit": limit})
+        return [(queue, time_at(created)) for queue, created in rows]
+
+    def waiting_time(self, queue: str) -> datetime | None:
+        return next((time_at(created) for (created,) in self._rows("waiting_time", {"queue": queue})), None)
 
     def sendings(self) -> dict[str, tuple[int, datetime, datetime]]:
         rows = self._rows("sendings")
@@ -245,6 +300,9 @@ class SqlStore:
     def caused_by(self, seq: int) -> list[int]:
         return [caused for (caused,) in self._rows("caused_by", [seq])]
 
+    def conversation(self, origin: int, examined: int) -> list[tuple[int, int | None]]:
+        return [(seq, cause) for seq, cause in self._rows("conversation", {"seq": origin, "limit": examined})]
+
     def stored(self, queue: str | None, after: int, limit: int) -> list[StoredMessage]:
         if queue is None:
             return self._messages("stored", {"after": after, "limit": limit})
@@ -255,6 +313,9 @@ class SqlStore:
 
     def members(self, slicing: str, key: str, after: int, limit: int) -> list[StoredMessage]:
         return self._messages("members", {"slicing": slicing, "key": key, "after": after, "limit": limit})
+
+    def slice_history(self, slicing: str, key: str, limit: int) -> list[int]:
+        return [seq for (seq,) in self._rows("slice_history", {"slicing": slicing, "key": key, "limit": limit})]
 
     def timers(self, after: tuple[datetime, int] | None, limit: int) -> list[StoredMessage]:
         due, seq = (None, 0) if after is None else (microseconds(after[0]), after[1])
@@ -267,6 +328,16 @@ class SqlStore:
     def slice_keys(self, slicing: str, after: str | None, limit: int) -> list[tuple[str, int]]:
         parameters = {"slicing": slicing, "after": after, "limit": limit}
         return self._rows("first_slice_keys" if after is None else "slice_keys", parameters)
+
+    def notable_slices(
+        self, slicing: str, by: Literal["size", "age"], rows_max: int, limit: int
+    ) -> list[tuple[str, int, int]]:
+        name = "largest_slices" if by == "size" else "oldest_slices"
+        return [tuple(row) for row in self._rows(name, {"slicing": slicing, "rows": rows_max, "limit": limit})]
+
+    def ended_members(self, slicing: str, key: str, rows_max: int) -> list[tuple[int, int]]:
+        asked = {"slicing": slicing, "key": key, "rows": rows_max}
+        return [(seq, ended) for seq, ended in self._rows("ended_members", asked)]
 
     def counts(self) -> dict[str, tuple[int, int]]:
         return {queue: (visible, unprocessed) for queue, visible, unprocessed in self._rows("counts")}
@@ -283,9 +354,34 @@ class SqlStore:
     def requested(self, beginning: str) -> dict[str, int]:
         return dict(self._rows("requests", {"after": beginning, "end": beginning + LAST_CHARACTER}))
 
+    def first_requested(self, beginning: str, after: str) -> tuple[str, int] | None:
+        asked = {"after": max(beginning, after), "end": beginning + LAST_CHARACTER}
+        rows = self._rows("first_request", asked)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def request_of(self, seq: int) -> str | None:
+        rows = self._rows("request_of_message", [seq]) or self._rows("request_of_removed", [seq])
+        return rows[0][0] if rows else None
+
     def next_properties(self, seqs: Sequence[int]) -> dict[int, Mapping[str, PropertyValue]]:
         rows = self._rows("next_properties", [encode_numbers(seqs)])
         return {seq: decode_properties(properties) for seq, properties in rows}
+
+    def pauses(self) -> list[Pause]:
+        return operator_records.read_pauses(self._database)
+
+    def audit(self, before: int | None, limit: int) -> list[AuditRecord]:
+        return operator_records.read_audit(self._database, before, limit)
+
+    def scan(self, scan: Scan) -> ScanResult:
+        return scan_tables(self._database, scan)
+
+    def heads(self, seqs: Sequence[int]) -> list[MessageHead]:
+        return read_heads(self._database, seqs)
+
+    def limit_statements(self, seconds: float) -> None:
+        """Let each statement from now on fail with a StoreError if it takes longer."""
+        self._database.limit_statements(seconds)
 
     def program(self) -> tuple[int, str, dict[str, str]] | None:
         rows = self._rows("newest_program")
@@ -364,21 +460,23 @@ def _decode_message(row: Sequence[Any], snapshot: int | None = None) -> StoredMe
             origin=origin,
             hops=hops,
             slices=_decode_slices(slices, snapshot) if slices else (),
-            processed=processed,
+            processed=None if processed is None else abs(processed),
             retired=retired,
             timer=None if timer_due is None else Timer(due=time_at(timer_due), target=timer_target),
             transient=bool(transient),
             undelivered=bool(undelivered),
+            unmatched=processed is not None and processed < 0,
         )
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError):
         raise _damaged(seq) from None
 
 
-def _to_send(queue: str, seq: int, attempts: int, properties: str, slices: str | None) -> ToSend:
+def _to_send(queue: str, seq: int, due: int, attempts: int, properties: str, slices: str | None) -> ToSend:
     try:
         return ToSend(
             seq=seq,
             queue=queue,
+            due=time_at(due),
             attempts=attempts,
             properties=decode_properties(properties),
             slices=_decode_slices(slices, None) if slices else (),

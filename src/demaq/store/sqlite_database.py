@@ -27,7 +27,7 @@ from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
 """SQLite's write-ahead log."""
-MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 6)])
+MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 7)])
 """The script at position n upgrades version n to n + 1 and sets the user version."""
 COUNTING_VERSION = 4
 """The first version that counts commits."""
@@ -57,6 +57,7 @@ _REASONS = {
     sqlite3.SQLITE_NOTADB: "it is not a store of Demaq",
     sqlite3.SQLITE_CORRUPT: "its file is damaged; demaq verify says what that costs",
     sqlite3.SQLITE_BUSY: "another process keeps it busy",
+    sqlite3.SQLITE_INTERRUPT: "it took too long",
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
 }
 
@@ -75,6 +76,9 @@ class Database:
         self.version = 0
         self._connection: sqlite3.Connection | None = None
         self._any_version = any_version
+        self._seconds_max: float | None = None
+        """How long a statement may take, if there is a limit."""
+        self._give_up_at = 0.0
         self._mark: MarkFile | None = None
         self._commits: int | None = None
         """How many commits there were, if they are counted."""
@@ -88,6 +92,8 @@ class Database:
 
     def rows(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         with self.lock:
+            if self._seconds_max is not None:
+                self._give_up_at = time.monotonic() + self._seconds_max
             try:
                 return self._open().execute(statement, parameters).fetchall()
             except sqlite3.Error as error:
@@ -149,6 +155,11 @@ class Database:
             if newest is not None and self._mark is not None and self._commits is not None:
                 self._commits += 1
                 self._mark.write(self._commits, newest)  # after the commit, because the mark must never be ahead
+
+    def limit_statements(self, seconds: float) -> None:
+        """Let each statement from now on fail with a StoreError if it takes longer."""
+        self._seconds_max = seconds
+        self._open().set_progress_handler(lambda: int(time.monotonic() > self._give_up_at), PROGRESS_STEPS)
 
     def allow_invalid_text(self) -> None:
         """Let texts be read that are not valid UTF-8, to look for damage."""

@@ -43,4 +43,7 @@ class Tables(Protocol):
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads in the block see one snapshot."""
 
+    def limit_statements(self, seconds: float) -> None:
+        """Let each statement from now on fail with a StoreError if it takes longer."""
+
     def close(self) -> None: ...

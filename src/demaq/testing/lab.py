@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from demaq.engine.collection_documents import collection_texts
 from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.intake import expect_queue
 from demaq.engine.migration.migrate_store import migrate_store
-from demaq.errors import MessageError, StillBusy, SystemFault
+from demaq.errors import DemaqError, MessageError, StillBusy, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.native.native_settings import EvaluatorName, native_settings
 from demaq.evaluation.round_request import RoundEvaluator
@@ -30,8 +31,13 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.evaluation.state.snapshot_reader import system_properties
+from demaq.evaluation.workers.child import Start
+from demaq.evaluation.workers.process import RULE_TIMEOUT_SECONDS
 from demaq.language.loader import load_program, load_program_texts
 from demaq.language.program.program import Program
+from demaq.operations.why.idle_rules import explain_idle_rules
+from demaq.operations.why.verdicts import MessageVerdict
+from demaq.operations.why.why_message import why_message
 from demaq.store.protocol import Committed, Step, Store, StoredMessage
 from demaq.store.sqlite import SqliteStore
 from demaq.store.sqlite_database import FILE_NAME
@@ -67,7 +73,7 @@ class Lab:
 
     def __init__(
         self,
-        application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        application: Program | str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         store: str | os.PathLike[str] | Store | None = None,
         collections: Mapping[str, Sequence[str | bytes]] | None = None,
         pipeline: Literal["serial", "inline", "spark"] = "serial",
@@ -75,7 +81,7 @@ class Lab:
         discard: Sequence[str] = (),
         evaluator: EvaluatorName = "auto",
     ) -> None:
-        """`application` is a file, a folder, several of them, or the text of a program; `store` a folder or a store.
+        """`application` is a file, a folder, several of them, a program or its text; `store` a folder or a store.
 
         A store that another application ran on is brought under this one; `discard` names queues whose messages may be
         given up with it. Raises QueueNotEmpty if others would be.
@@ -109,7 +115,13 @@ class Lab:
                 raise
         self.store: Store = store
         self._is_closed = False
+        self._on_spark = ExitStack()
+        """The evaluator, if it is on Spark."""
         self._made: list[LabMessage] = []
+        self._processed: list[int] = []
+        """The messages that were processed, in order."""
+        self._looked_at: frozenset[str] | None = None
+        """The queues that the test has looked at last."""
         self._keys = SliceKeys(self.program, self._compiled.saxon)
         try:
             self._engine = self._start()
@@ -123,7 +135,7 @@ class Lab:
 
     def _start(self) -> Engine:
         native = self._native.is_native
-        rules = SaxonEvaluator(self._compiled, native=native)
+        rules = self._rules = SaxonEvaluator(self._compiled, native=native)
         migrate_store(self._compiled.plan, rules, self.store, self._clock, self._discard)
         engine = Engine(
             self._compiled.plan,
@@ -148,10 +160,16 @@ class Lab:
             return local
         if self._folder is None:
             raise ValueError("Spark's workers read a store in a folder; this one is in memory")
+        from demaq.spark.evaluator_tasks import evaluator_on
         from demaq.spark.session import shared_session
-        from demaq.spark.spark_evaluator import SparkEvaluator
 
-        return SparkEvaluator(shared_session(), self.program.files(), self._folder, local, native=self._native)
+        start = Start(
+            files=self.program.files(),
+            store=self._folder.resolve(),
+            orphan_seconds=RULE_TIMEOUT_SECONDS,
+            native=self._native,
+        )
+        return self._on_spark.enter_context(evaluator_on(shared_session(), start))
 
     def _load(self, collections: Mapping[str, Sequence[str | bytes]]) -> None:
         """Load all collections, or none where one of them is refused."""
@@ -168,11 +186,21 @@ class Lab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if not isinstance(error, AssertionError) or self._is_closed:
+            self.close()
+            return
+        try:
+            for line in self.explain_idle_rules(self._looked_at):
+                error.add_note(line)
+        except DemaqError as failure:  # the assertion is what matters
+            error.add_note(f"why rules did not fire could not be found out: {failure}")
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close the store, and remove it if it is the laboratory's own."""
         self._is_closed = True
+        self._on_spark.close()
         self.store.close()
         self._remove_own_folder()
 
@@ -239,6 +267,7 @@ class Lab:
 
     def take(self, queue: str, limit: int = 1) -> list[LabMessage]:
         """Take messages from a mailbox, as a client would, and return them."""
+        self._looked_at = frozenset([queue])
         return [_lab_message(stored) for stored in self._engine.take(queue, limit)]
 
     def collect_garbage(self) -> int:
@@ -267,6 +296,7 @@ class Lab:
             for file in files:
                 if file.exists():
                     shutil.copyfile(file, Path(kept, file.name))
+            self._on_spark.close()
             self.store.close()
             (self._folder / f"{FILE_NAME}-shm").unlink(missing_ok=True)
             for file in files:
@@ -281,10 +311,12 @@ class Lab:
     def read_queue(self, queue: str) -> list[LabMessage]:
         """Return what rules see in a queue."""
         expect_queue(self.program, queue)
+        self._looked_at = frozenset([queue])
         return [_lab_message(stored) for stored in self.store.queue(queue, self.store.snapshot())]
 
     def read_stored(self, queue: str) -> list[LabMessage]:
         """Return all messages of a queue that are still stored, visible to rules or not."""
+        self._looked_at = frozenset([queue])
         found: list[LabMessage] = []
         after = 0
         while page := self.store.stored(queue, after, 1000):
@@ -297,6 +329,7 @@ class Lab:
     def read_created(self, queue: str) -> list[LabMessage]:
         """Return all messages that rules and timers have put into a queue, in order, also removed ones."""
         expect_queue(self.program, queue)
+        self._looked_at = frozenset([queue])
         return [message for message in self._made if message.queue == queue]
 
     def read_slice(self, slicing: str, key: object) -> list[LabMessage]:
@@ -304,17 +337,34 @@ class Lab:
         if slicing not in self.program.slicings:
             raise MessageError("propertyError", describe_unknown("slicing", slicing, self.program.slicings))
         known = self._keys.key(slicing, _text(key))
+        self._looked_at = frozenset(self.program.properties[self.program.slicings[slicing].property].values)
         return [_lab_message(stored) for stored in self.store.slice(slicing, known, self.store.snapshot())]
+
+    def explain_message(self, message: str, rule: str | None = None) -> MessageVerdict:
+        """Return what became of a message by its id, and of its rules or of one: which fired, and why others did not.
+
+        Raises OperatorError if there is no such message or rule.
+        """
+        return why_message(self.store, self._rules, int(message), self.now, rule)
+
+    def explain_idle_rules(self, queues: Collection[str] | None = None) -> list[str]:
+        """Return in words why rules that enqueue into these queues did not fire for the last message they were given.
+
+        The note of an assertion that fails inside `with Lab(…)` is this, about the queue that was looked at last.
+        """
+        return explain_idle_rules(self.store, self._rules, self._processed, queues, self.now)
 
     # the same by the name of what is returned, for assertions
     messages = read_queue
     stored = read_stored
     made = read_created
     slice = read_slice
+    why = explain_message
 
     # helpers
 
     def _note(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
+        self._processed += [step.processed for step in steps if step.processed is not None]
         for done in committed:
             for seq in done.created:
                 stored = self.store.message(seq)
@@ -327,7 +377,9 @@ def load_text(application: str) -> Program:
     return load_program_texts({TEXT_NAME: application})
 
 
-def _program(application: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
+def _program(application: Program | str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Program:
+    if isinstance(application, Program):
+        return application
     if isinstance(application, str) and "create " in application:
         return load_text(application)
     return load_program(application)

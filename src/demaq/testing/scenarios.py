@@ -11,7 +11,7 @@ expected, unless the scenario says that errors are allowed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -67,9 +67,13 @@ class ScenarioFailure:
     diff: str | None = None
     errors: tuple[str, ...] = ()
     """Error messages that were not expected by then: often the reason."""
+    why: tuple[str, ...] = ()
+    """If messages are missing: why rules that might have made them did not fire."""
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.at.file}:{self.at.line}: {self.step}", self.message, *(self.diff or "").splitlines()])
+        return "\n".join(
+            [f"{self.at.file}:{self.at.line}: {self.step}", self.message, *(self.diff or "").splitlines(), *self.why]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +99,9 @@ def _failure(application: Application, scenario: Scenario, evaluator: EvaluatorN
                 run.perform(step, following)
             except _ScenarioFailed as failed:
                 errors = tuple([error.summary() for error in run.unexpected()])
+                why = () if failed.missing_in is None else tuple(lab.explain_idle_rules(failed.missing_in))
                 message, diff = failed.message, failed.diff
-                return ScenarioFailure(at=step.at, step=str(step), message=message, diff=diff, errors=errors)
+                return ScenarioFailure(at=step.at, step=str(step), message=message, diff=diff, errors=errors, why=why)
         unexpected = run.unexpected()
         if not unexpected or scenario.errors_allowed:
             return None
@@ -122,9 +127,11 @@ def _lab(application: Application, scenario: Scenario, evaluator: EvaluatorName)
 
 
 class _ScenarioFailed(Exception):
-    def __init__(self, message: str, diff: str | None = None) -> None:
+    def __init__(self, message: str, diff: str | None = None, missing_in: Collection[str] | None = None) -> None:
+        """`missing_in` are the queues into which rules have put less than was expected."""
         self.message = message
         self.diff = diff
+        self.missing_in = missing_in
 
 
 class _ScenarioRun:
@@ -207,13 +214,13 @@ class _ScenarioRun:
             taken = self._lab.take(step.queue, number)
         except MessageError as refusal:
             raise _ScenarioFailed(refusal.message) from None
-        self._compare(step.wanted, taken, step.any_order)
+        self._compare(step.wanted, taken, step.any_order, [step.queue])
 
     # expecting
 
     def _expect_queue(self, step: ExpectQueue) -> None:
         messages = self._look(step.look, step.queue)
-        self._compare(step.wanted, messages, step.any_order)
+        self._compare(step.wanted, messages, step.any_order, [step.queue])
         self._expected_errors |= {message.id for message in messages}
         if step.look in ("made", "new"):
             self._looked_at[step.queue] = len(self._lab.read_created(step.queue))
@@ -232,26 +239,31 @@ class _ScenarioRun:
             case "stored":
                 return self._lab.read_stored(queue)
 
-    def _compare(self, wanted: Wanted, messages: Sequence[LabMessage], any_order: bool) -> None:
+    def _compare(
+        self, wanted: Wanted, messages: Sequence[LabMessage], any_order: bool, queues: Collection[str]
+    ) -> None:
         if isinstance(wanted, int):
             if len(messages) != wanted:
                 shown = "\n".join([line for message in messages for line in ["", *message_lines(message.body)]])
                 raise _ScenarioFailed(
-                    f"{_messages(wanted)} expected, {len(messages)} there" + (":" if shown else "") + shown
+                    f"{_messages(wanted)} expected, {len(messages)} there" + (":" if shown else "") + shown,
+                    missing_in=queues if len(messages) < wanted else None,
                 )
             return
         diff = difference(wanted, messages, any_order)
         if diff is not None:
             same = len(wanted) == len(messages)
             count = "" if same else f": {_messages(len(wanted))} expected, {len(messages)} there"
-            raise _ScenarioFailed(f"not what was expected{count}", diff)
+            missing = queues if len(messages) < len(wanted) else None
+            raise _ScenarioFailed(f"not what was expected{count}", diff, missing)
 
     def _expect_slice(self, step: ExpectSlice) -> None:
         try:
             found = self._lab.read_slice(step.slicing, step.key)
         except MessageError as error:  # a key that is none
             raise _ScenarioFailed(error.message) from None
-        self._compare(step.wanted, found, step.any_order)
+        slicing = self._lab.program.slicings[step.slicing]
+        self._compare(step.wanted, found, step.any_order, self._lab.program.properties[slicing.property].values)
 
     def _expect_error(self, step: ExpectError) -> None:
         for error in self.unexpected():
@@ -263,7 +275,7 @@ class _ScenarioRun:
     def _expect_timers(self, step: ExpectTimers) -> None:
         echo = [queue.name for queue in self._lab.program.queues.values() if queue.kind == "echo"]
         waiting = [message for queue in echo for message in self._lab.read_queue(queue) if not message.processed]
-        self._compare(step.count, waiting, any_order=True)
+        self._compare(step.count, waiting, True, echo)
 
     # errors
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from xml.sax.saxutils import escape, quoteattr
 
 from demaq.testing.scenarios_xml import ComparedDocument, Element, Instruction, Node, read_body
+from demaq.xml_escaping import escape, quoteattr
 
 _XML = "http://www.w3.org/XML/1998/namespace"
 

@@ -16,8 +16,9 @@ from demaq.cli import main as cli
 
 BAD = "BAD"
 COMMANDS = (
-    "check BAD", "explain BAD", "format BAD", "try BAD --queue a m.xml", "try app.dmq --queue a BAD",
+    "check BAD", "explain BAD", "graph BAD", "format BAD", "try BAD --queue a m.xml", "try app.dmq --queue a BAD",
     "send a m.xml --store BAD", "take b --store BAD", "messages a --store BAD", "show 1 --store BAD",
+    "trace 1 --store BAD", "trace 1 --also BAD",
     "queues --store BAD", "slices s --store BAD", "errors --store BAD", "timers --store BAD",
     "deliveries --store BAD", "redeliver 1 --store BAD", "collections list --store BAD", "status --store BAD",
     "gc --store BAD", "tokens add x --file BAD", "tokens remove x --file BAD", "users list --file BAD",

@@ -27,6 +27,7 @@ UNTYPED = {
     "docs/how-to/call-a-reliable-service.md": 1,
     "docs/how-to/change-a-dependency.md": 1,
     "docs/how-to/connect-two-nodes.md": 1,
+    "docs/how-to/deploy.md": 3,
     "docs/how-to/expose-a-soap-service.md": 1,
     "docs/how-to/load-and-export.md": 3,
     "docs/how-to/receive-and-send-mail.md": 1,
@@ -34,7 +35,9 @@ UNTYPED = {
     "docs/how-to/run-on-a-cluster.md": 6,
     "docs/how-to/secure-a-node.md": 2,
     "docs/how-to/secure-a-soap-service.md": 1,
-    "docs/how-to/watch-a-node.md": 1,
+    "docs/how-to/test-an-application.md": 1,
+    "docs/how-to/watch-a-node.md": 3,
+    "docs/how-to/watch-and-repair-with-the-console.md": 1,
 }
 """Blocks of commands that are typed nowhere: they are for other machines, or to be adapted."""
 

@@ -50,7 +50,7 @@ def test_a_rule_that_misses_messages_for_their_namespace_is_reported_once(
 def test_few_of_many_messages_that_no_rule_reacts_to_are_looked_at(monkeypatch: pytest.MonkeyPatch):
     looked: list[int] = []
     monkeypatch.setattr(
-        "demaq.engine.namespace_watch.NamespaceWatch._look_at", lambda _, message: looked.append(message.seq)
+        "demaq.engine.namespace_watch.NamespaceWatch._look_at", lambda _, queue, seq, body: looked.append(seq)
     )
     with Lab(PROGRAM, pipeline="inline") as lab:
         for _ in range(200):

@@ -21,9 +21,10 @@ from demaq.engine.engine import Engine
 from demaq.errors import EvaluatorUnavailable, MessageError
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
-from demaq.evaluation.workers.child import EvaluatorProcess, Limits, Start
+from demaq.evaluation.workers.child import EvaluatorProcess, Start
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.receiver import Receiver, TakesLong
+from demaq.evaluation.workers.worker_connection import Limits
 from demaq.evaluation.workers.worker_protocol import EvaluateMessages, EvaluateRule, Request, RunRound
 from demaq.store.sqlite import SqliteStore
 from tests.support.programs import program
@@ -109,7 +110,7 @@ class KilledEvaluator(ProcessEvaluator):
     def _ask(self, request: Request, limits: Limits) -> Any:
         match request:
             case EvaluateMessages() | RunRound() | EvaluateRule(rule=1):
-                os.kill(self._connected().pid, signal.SIGKILL)
+                self._connected().kill()
         return super()._ask(request, limits)
 
 
@@ -139,7 +140,7 @@ def test_a_sender_does_not_notice_that_the_process_is_killed(engine: Engine) -> 
     engine.evaluator.start()
     assert engine.evaluator.pid is not None
     os.kill(engine.evaluator.pid, signal.SIGKILL)
-    engine.enqueue("a", "<m><!-- not simple --><k>1</k></m>")
+    engine.enqueue("a", "<m/>", {"k": "1"})  # what a sender sets, the process checks
     assert engine.evaluator.replaced == 1
 
 
@@ -196,7 +197,7 @@ def test_a_property_that_does_not_end_is_an_error_of_its_own_message(tmp_path: P
 
 
 def test_a_process_that_dies_at_once_is_one_that_did_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("demaq.evaluation.workers.child._PROGRAM", "")
+    monkeypatch.setattr("demaq.evaluation.workers.bare_worker._PROGRAM", "")
     large = {"a.dmq": "create queue a" + " " * 10_000_000}  # more than fits into the socket
     with closing(ProcessEvaluator(large, tmp_path / "store")) as evaluator:
         with pytest.raises(EvaluatorUnavailable, match="did not start"):

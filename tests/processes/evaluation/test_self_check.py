@@ -14,7 +14,7 @@ import pytest
 from demaq import Node
 from demaq.cli.status import _native_lines
 from demaq.documents import parse_document
-from demaq.evaluation.native import native_rules, self_check, values
+from demaq.evaluation.native import native_functions, native_run, self_check
 from demaq.evaluation.native.health import NativeReport
 from demaq.evaluation.native.ledger import NativeLedger, NativeNotes
 from demaq.evaluation.native.native_settings import FIRST_CHECKS, EvaluatorName, NativeSettings, native_settings
@@ -23,9 +23,9 @@ from demaq.evaluation.outcomes import Enqueued, Outcome
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
-from demaq.evaluation.workers.child import EvaluatorGone, Limits
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.worker import Worker
+from demaq.evaluation.workers.worker_connection import EvaluatorGone, Limits
 from demaq.evaluation.workers.worker_protocol import CheckNative, EvaluateMessages, Request
 from demaq.server.self_check_thread import SelfCheckThread
 from demaq.store import SqliteStore
@@ -70,10 +70,10 @@ def made(outcome: Outcome) -> list[str]:
 
 def wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Native rules do not know how long anything is."""
-    monkeypatch.setitem(values.CALLED, "one_text", lambda texts: "wrong")
+    monkeypatch.setitem(native_functions.CALLED, "one_text", lambda texts: "wrong")
 
 
-def test_a_difference_leaves_the_queue_to_saxon_and_keeps_message_and_results(monkeypatch: pytest.MonkeyPatch):
+def test_a_difference_leaves_the_rule_to_saxon_and_keeps_message_and_results(monkeypatch: pytest.MonkeyPatch):
     wrong(monkeypatch)
     checked = Checked(PROGRAM)
     assert checked.run("<m>four</m>") == ["<o>5</o>"], "the native rule is wrong on purpose"
@@ -86,6 +86,37 @@ def test_a_difference_leaves_the_queue_to_saxon_and_keeps_message_and_results(mo
     assert str(report.at).endswith(":1:31")
     assert not checked.evaluator.is_native("q")
     assert checked.run("<m>four</m>") == ["<o>4</o>"]
+
+
+def test_a_difference_leaves_no_other_rule_of_the_queue_to_saxon(monkeypatch: pytest.MonkeyPatch):
+    wrong(monkeypatch)
+    checked = Checked(
+        f"{PROGRAM} create rule other for q if (/m) then do enqueue <p/> into o"
+        ' create rule saxons for q if (/m/x) then do enqueue <s>{map { "a": 1 }?a}</s> into o'
+    )
+    assert checked.run("<m>four</m>") == ["<o>5</o>", "<p/>"]
+    checked.evaluator.check()
+    assert list(checked.evaluator.health.withdrawn) == ["r"]
+    assert checked.run("<m>four</m>") == ["<o>4</o>", "<p/>"]
+    assert checked.run("<m>four<x/></m>") == ["<o>4</o>", "<p/>", "<s>1</s>"]
+    native = checked.evaluator._native
+    assert native is not None
+    assert [rule.name for rule in native.queue("q").rules if rule.body is None] == ["r", "saxons"]
+    while len(checked.check):
+        checked.evaluator.check()
+    assert [report.rule for report in checked.reports] == ["r"]
+
+
+def test_a_filter_that_refuses_what_saxon_does_not_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(native_functions.CALLED, "has", lambda items: False)
+    checked = Checked(
+        "create queue q create queue o"
+        ' create rule r for q if (//x[map { "a": 1 }?a = 1]) then do enqueue <s>1</s> into o'
+    )
+    assert checked.run("<m><x/></m>") == [], "the filter is wrong on purpose"
+    checked.evaluator.check()
+    assert list(checked.evaluator.health.withdrawn) == ["r"]
+    assert checked.run("<m><x/></m>") == ["<s>1</s>"]
 
 
 def test_saxon_is_asked_on_the_state_that_native_rules_have_read():
@@ -109,7 +140,7 @@ def test_a_rule_that_reads_other_state_than_saxon_differs(monkeypatch: pytest.Mo
     create rule found for q if (/m) then do enqueue <o>{qs:queue("s")[/s/v = qs:message()/m/v]}</o> into o"""
     checked = Checked(text)
     [rule] = checked.evaluator._native.queue("q").rules  # type: ignore[union-attr]
-    monkeypatch.setattr(native_rules._Rule, "keys", (lambda root, run: ["s-other"],))
+    monkeypatch.setattr(native_run.NativeRule, "keys", (lambda root, run: ["s-other"],))
     assert rule.keys[0](None, None) == ["s-other"]  # type: ignore[arg-type]
     checked.run("<m><v>1</v></m>")
     checked.evaluator.check()
@@ -164,25 +195,11 @@ def test_a_worker_tells_what_it_has_found_once(tmp_path: Path, monkeypatch: pyte
     worker.answer(CheckNative())
     notes = worker.notes()
     assert (notes.answers, notes.waiting, notes.checked, len(notes.reports)) == (0, 0, 2, 1)
-    assert [queue for queue, _ in notes.withdrawn] == ["q"]
+    assert [rule for rule, _ in notes.withdrawn] == ["r"]
     assert worker.notes() == NativeNotes()
 
 
-def test_a_worker_on_spark_checks_within_its_share_of_the_time(tmp_path: Path):
-    seqs = stored(tmp_path / "store", 2)
-    worker = Worker(load_text(PROGRAM).files(), tmp_path / "store")
-    worker.answer(EvaluateMessages(seqs=seqs, snapshot=2, now=NOW))
-    worker.check_within(0.01, 0)
-    assert worker.notes().waiting == 2, "nothing is a hundredth of nothing"
-    worker.check_within(0.01, 1)
-    assert worker.notes().checked == 2
-    worker.answer(EvaluateMessages(seqs=seqs, snapshot=2, now=NOW))
-    worker._check_seconds = 1.0
-    worker.check_within(0.01, 1)
-    assert worker.notes().waiting == 2
-
-
-def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
+def test_every_process_learns_which_rules_are_left_to_saxon(tmp_path: Path):
     seqs = stored(tmp_path / "store", 1)
     ledger = NativeLedger()
     first = ProcessEvaluator(
@@ -196,7 +213,7 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
         first.check_when_idle()
         assert not first.has_checks
         assert (ledger.counts["checked"], ledger.counts["differences"]) == (1, 0)
-        ledger.add(NativeNotes(withdrawn=(("q", "somebody else has found a reason"),)))
+        ledger.add(NativeNotes(withdrawn=(("r", "somebody else has found a reason"),)))
         for evaluator in (first, second):
             assert made(evaluator._ask(request, Limits(30))[0]) == ["<o>4</o>"]
         assert ledger.counts["answers"] == 1, "Saxon has answered"
@@ -204,7 +221,7 @@ def test_every_process_learns_which_queues_are_left_to_saxon(tmp_path: Path):
 
 def test_after_a_check_that_does_not_end_there_are_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     class Stuck(ProcessEvaluator):
-        def _exchange(self, request: Request, limits: Limits) -> Any:
+        def _exchange(self, request: Request, limits: Limits, announce: bool = False) -> Any:
             raise EvaluatorGone("it did not end")
 
     evaluator = Stuck({}, tmp_path)
@@ -234,14 +251,14 @@ def test_checks_take_less_than_a_hundredth_of_the_time():
 def test_a_ledger_shows_what_native_rules_have_done():
     ledger = NativeLedger()
     report = NativeReport(kind="difference", queue="q", rule="r", at=None, description="different", message="<m/>")
-    ledger.add(NativeNotes(answers=3, fallbacks=1, checked=2, reports=(report,), withdrawn=(("q", "different"),)))
+    ledger.add(NativeNotes(answers=3, fallbacks=1, checked=2, reports=(report,), withdrawn=(("r", "different"),)))
     status = ledger.status()
-    assert (status["answers"], status["differences"], status["withdrawn"]) == (3, 1, {"q": "different"})
+    assert (status["answers"], status["differences"], status["withdrawn"]) == (3, 1, {"r": "different"})
     assert status["reports"][0]["message"] == "<m/>"
     assert list(_native_lines(status)) == [
         "native     3 messages, 1 left to Saxon",
         "checked    2 answers, 1 different",
-        "left       q to Saxon: different",
+        "left       r to Saxon: different",
     ]
     ledger.checks_failed = True
     assert any(["there are no more" in line for line in _native_lines(ledger.status())])

@@ -9,11 +9,15 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from demaq.engine.arrivals import EvaluatedArrivals
+from demaq.engine.intake import IncomingMessage
 from demaq.errors import StoreError
 from demaq.gateways.admission import LOAD_SECONDS, LOAD_SECONDS_MAX
 from demaq.gateways.http import http_protocol
@@ -21,6 +25,7 @@ from demaq.gateways.http.request_body import Held
 from demaq.gateways.http.responses import Refusal
 from demaq.gateways.http.server import listen
 from demaq.gateways.settings import IncomingSettings, Settings
+from demaq.server.node import Node
 from demaq.store.protocol import NewMessage
 from tests.support.gateways.client import Headers
 from tests.support.gateways.nodes import Running, running, wait_until
@@ -405,6 +410,7 @@ def test_a_store_that_does_not_answer_asks_to_come_again(here: Running, monkeypa
         raise StoreError("the disk is gone")
 
     monkeypatch.setattr(here.node.engine, "append_numbered", fails)
+    monkeypatch.setattr(here.node.store, "commit", fails)
     answer = here.post("/orders", "<order/>")
 
     assert answer.status_code == 503
@@ -414,6 +420,7 @@ def test_a_store_that_does_not_answer_asks_to_come_again(here: Running, monkeypa
 def test_a_message_that_breaks_something_does_not_keep_others_out(
     here: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
+    store_first(here.node)
     append = here.node.engine.append_numbered
 
     def breaks(messages: Sequence[NewMessage], **named: Any) -> list[tuple[int, bool]]:
@@ -429,6 +436,30 @@ def test_a_message_that_breaks_something_does_not_keep_others_out(
 
     assert statuses == [202] * 5 + [500] + [202] * 6
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+def test_a_message_that_breaks_something_on_arrival_does_not_keep_others_out(
+    here: Running, monkeypatch: pytest.MonkeyPatch
+):
+    evaluate = here.node.engine.arrivals.evaluate
+
+    def breaks(sent: Sequence[tuple[str, IncomingMessage]], now: datetime) -> EvaluatedArrivals | None:
+        time.sleep(0.05)  # meanwhile others come
+        if any([b"poison" in message.body for _, message in sent if isinstance(message.body, bytes)]):
+            raise AssertionError("a mistake of ours")
+        return evaluate(sent, now)
+
+    monkeypatch.setattr(here.node.engine.arrivals, "evaluate", breaks)
+    texts = [f"<order>{'poison' if number == 5 else number}</order>" for number in range(12)]
+    with ThreadPoolExecutor(len(texts)) as threads:
+        statuses = list(threads.map(lambda text: here.post("/orders", text).status_code, texts))
+
+    assert statuses == [202] * 5 + [500] + [202] * 6
+
+
+def store_first(node: Node) -> None:
+    """Let messages be stored before their rules are evaluated."""
+    node.engine.policy = replace(node.engine.policy, fuse=False)
 
 
 # connections
@@ -586,6 +617,7 @@ create rule pass for work
 def test_a_full_backlog_asks_to_come_again_and_so_says_readiness(tmp_path: Path):
     settings = Settings(incoming_default=IncomingSettings(backlog_max=3, retry_after_seconds=7))
     with running(tmp_path, BACKLOG, settings) as here:
+        store_first(here.node)
         with here.node._turn:  # nothing is processed
             assert here.post("/work", "<m/>").status_code == 202
             wait_until(lambda: here.post("/work", "<m/>").status_code == 503)

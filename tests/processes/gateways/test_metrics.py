@@ -117,6 +117,12 @@ def test_counts_are_right(here: Running, supplier: OtherSide):
     assert more("demaq_messages_processed_total") == 4
     assert more("demaq_rounds_total", where="inline") >= 1
     assert more("demaq_round_messages_total", where="inline") >= 4
+    assert 0 <= more("demaq_messages_processed_on_arrival_total") <= 4
+    for rule, fired, failed in (("ask", 2, 0), ("wait", 1, 0), ("fail", 0, 1)):
+        assert more("demaq_rule_fired_total", rule=rule) == fired
+        assert more("demaq_rule_failed_total", rule=rule) == failed
+        assert more("demaq_rule_asked_total", rule=rule) >= 4
+        assert more("demaq_rule_seconds_total", rule=rule) > 0
     assert more("demaq_error_messages_total", kind="dynamicError") == 1
     assert more("demaq_deliveries_total", queue="supplier", result="sent") == 2
     assert more("demaq_deliveries_total", queue="patient", result="again") == 1
@@ -131,6 +137,8 @@ def test_counts_are_right(here: Running, supplier: OtherSide):
     assert value(found, "demaq_store_readable") == 1
     assert value(found, "demaq_fault") == 0
     assert value(found, "demaq_next_message_age_seconds") == 0
+    assert value(found, "demaq_queue_oldest_age_seconds", queue="orders") == 0
+    assert 0 < value(found, "demaq_queue_oldest_age_seconds", queue="demaq:errors") < 60
     assert value(found, "process_resident_memory_bytes") > 1_000_000
     assert value(found, "demaq_evaluator_resident_memory_bytes", evaluator="rules") > 1_000_000
 

@@ -762,7 +762,9 @@ def test_the_node_is_woken_for_a_reply_whose_commit_failed_and_took_place(
             raise faults.pop()
 
     monkeypatch.setattr(engine, "deliver", fail_afterwards)
-    monkeypatch.setattr(world.here.gateways.outbox, "_wrote", lambda: woken.append(1))
+    outbox = world.here.gateways.outbox
+    assert outbox is not None
+    monkeypatch.setattr(outbox._notes, "_wrote", lambda: woken.append(1))
     world.script.say("/doubt", (200, {"Content-Type": "application/xml"}, b"<answer>42</answer>"))
     world.caused_by(world.send("asking", "/doubt"), "answers")
     wait_until(lambda: bool(woken))

@@ -83,7 +83,8 @@ class Sending:
             self.here.node.enqueue("start", f'<send xmlns:o="urn:orders">{body}</send>')
 
     def wait_until_sent(self) -> None:
-        wait_until(lambda: not self.here.node.store.sendings() and not self._pending())
+        # In this order: what is processed meanwhile is to be sent then.
+        wait_until(lambda: not self._pending() and not self.here.node.store.sendings())
 
     def _pending(self) -> bool:
         return bool(self.here.node.store.pending(1))

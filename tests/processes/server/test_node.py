@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ def test_a_node_waits_while_its_store_cannot_write_and_continues(
             return commit(steps, elide)
 
         monkeypatch.setattr(node.store, "commit", sometimes)
+        monkeypatch.setattr(node.engine, "policy", replace(node.engine.policy, fuse=False))
         node.enqueue("in", "<a/>")
         wait_until(lambda: node.fault == "there is no room left")
         broken = False

@@ -83,7 +83,7 @@ def test_a_node_tells_what_it_is_doing(folder: Path, capsys: pytest.CaptureFixtu
         assert cli.run(cli.demaq, ["status", *store]) == 0
         printed = capsys.readouterr().out
         assert "processed  0 messages, 0 waiting\n" in printed  # a mailbox is no backlog
-        assert "Spark      inline: not in use (every round is evaluated locally)\n" in printed
+        assert "Spark      inline: rules are evaluated in local processes\n" in printed
         assert printed.endswith("fault      none\n")
         assert cli.run(cli.demaq, ["status", *store, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["rounds"] == {"inline": 0, "spark": 0}

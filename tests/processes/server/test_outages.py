@@ -65,8 +65,8 @@ def test_a_node_whose_store_fails_again_and_again_says_so_once_and_works_soon_af
 
         monkeypatch.setattr(node.engine, "run_round", fail)
         monkeypatch.setattr("demaq.server.node.BACKOFF", Backoff(0.05, 0.05))
-        node.start()
         node.enqueue("a", "<m/>")
+        node.start()
         wait_until(lambda: node.outage is not None)
         wait_until(lambda: node.store.counts().get("b") == (1, 1))
         assert len(tried) > 5
@@ -90,11 +90,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 def test_a_node_that_cannot_read_its_store_while_it_is_idle_continues(node: Node, monkeypatch: pytest.MonkeyPatch):
     read, tried = node.store.next_due, []
 
-    def fail() -> datetime | None:
+    def fail(*given: Any) -> datetime | None:
         tried.append(1)
         if len(tried) <= 3:
             raise AWAY
-        return read()
+        return read(*given)
 
     monkeypatch.setattr(node.store, "next_due", fail)
     node.start()
@@ -134,7 +134,43 @@ def test_gateways_look_for_messages_after_a_fault_because_a_commit_may_have_take
         return done
 
     monkeypatch.setattr(node.store, "commit", fail_afterwards)
-    node.start()
     node.enqueue("a", "<m/>")
+    node.start()
     wait_until(lambda: node.store.counts().get("b") == (1, 1))
     wait_until(lambda: str(AWAY) in woken)
+
+
+def test_gateways_look_for_messages_where_a_message_that_arrives_may_have_been_processed(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    woken: list[int] = []
+    node.attach(lambda: woken.append(1), lambda: None)
+    node.start()
+    process_at_once(node, "a", "<other/>")
+    commit, faults = node.store.commit, [AWAY]
+
+    def fail_afterwards(*given: Any) -> list[Committed]:
+        done = commit(*given)
+        if faults:
+            raise faults.pop()
+        return done
+
+    monkeypatch.setattr(node.store, "commit", fail_afterwards)
+    before = len(woken)
+    with pytest.raises(StoreError, match="away"):
+        node.enqueue("a", "<m/>")
+    assert len(woken) > before
+    assert node.store.counts().get("b") == (1, 1)
+    node.enqueue("a", "<m/>")
+    wait_until(lambda: node.store.counts().get("b") == (2, 2))
+
+
+def process_at_once(node: Node, queue: str, body: str) -> None:
+    """Send messages until one is processed with the commit that stores it: the worker is ready."""
+    before = node.engine.arrivals.processed
+
+    def try_it() -> bool:
+        node.enqueue(queue, body)
+        return node.engine.arrivals.processed > before
+
+    wait_until(try_it)

@@ -12,14 +12,21 @@ import pytest
 import demaq
 from demaq.errors import DemaqError, ProgramError
 
-FACE = ["Lab", "Message", "Node", "__version__", "errors", "load_program", "spark", "testing"]
+FACE = ["IncomingMessage", "Lab", "Message", "Node", "__version__", "errors", "load_program", "spark", "testing"]
 VERBS = {
-    *("advance", "append", "attach", "close", "collect", "crash", "enqueue", "hurry", "load", "look", "read"),
-    *("redeliver", "register", "run", "start", "step", "stop", "subscribe", "take", "wait", "watch"),
+    *("advance", "append", "attach", "close", "collect", "crash", "enqueue", "explain", "hurry", "load", "look"),
+    *("note", "pause", "purge", "read", "record", "redeliver", "register", "resume", "run", "start", "step", "stop"),
+    *("subscribe", "take", "wait", "watch"),
 }
 """What a function may begin with. A new one belongs here if it is a verb in the imperative."""
 ALIASES = {
-    demaq.Lab: {"messages": "read_queue", "stored": "read_stored", "made": "read_created", "slice": "read_slice"},
+    demaq.Lab: {
+        "messages": "read_queue",
+        "stored": "read_stored",
+        "made": "read_created",
+        "slice": "read_slice",
+        "why": "explain_message",
+    },
     demaq.Node: {"status": "read_status"},
 }
 """Named after what they return, for assertions: `assert lab.messages("out") == []`."""
@@ -51,7 +58,7 @@ def test_some_functions_have_a_second_name():
 
 
 def test_the_face_is_documented():
-    public = [demaq.Node, demaq.Lab, demaq.Message, demaq.load_program, demaq.spark.register]
+    public = [demaq.Node, demaq.Lab, demaq.Message, demaq.IncomingMessage, demaq.load_program, demaq.spark.register]
     public += [getattr(cls, name) for cls in (demaq.Node, demaq.Lab) for name in methods(cls)]
     public += [item for item in vars(demaq.errors).values() if isinstance(item, type) and issubclass(item, DemaqError)]
 

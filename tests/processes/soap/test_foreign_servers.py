@@ -84,7 +84,7 @@ class Shop:
 
     def wait_until_sent(self) -> None:
         store = self.here.node.store
-        wait_until(lambda: not store.sendings() and not store.pending(1))
+        wait_until(lambda: not store.pending(1) and not store.sendings())
 
     def received(self, kind: str) -> list[str]:
         """Return what the server's application has got of a kind, in this order."""

@@ -29,8 +29,14 @@ class Interrupted(SaxonEvaluator):
         self.meanwhile: list[Callable[[], object]] = []
         self.evaluations = 0
 
-    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        outcomes = super().outcomes(messages, reader, now)
+    def outcomes(
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        states: Sequence[StateReader] | None = None,
+    ) -> list[Outcome]:
+        outcomes = super().outcomes(messages, reader, now, states)
         self.evaluations += 1
         if self.meanwhile:
             self.meanwhile.pop(0)()

@@ -15,7 +15,7 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
-from demaq.store.protocol import Committed, SequenceChanges, Step
+from demaq.store.protocol import Committed, Elision, SequenceChanges, Step
 from demaq.testing.lab import load_text
 from tests.support.engines import local_engine
 
@@ -33,12 +33,18 @@ class Failing(SaxonEvaluator):
         self.times = times
         self.fault = fault
 
-    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
+    def outcomes(
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        states: Sequence[StateReader] | None = None,
+    ) -> list[Outcome]:
         for message in messages:
             if self.times.get(message.document.text, 0) > 0:
                 self.times[message.document.text] -= 1
                 raise self.fault
-        return super().outcomes(messages, reader, now)
+        return super().outcomes(messages, reader, now, states)
 
 
 def engine_with(evaluator: SaxonEvaluator, store: MemoryStore | None = None) -> Engine:
@@ -109,7 +115,7 @@ class FullNowAndThen(MemoryStore):
         self.calls = 0
 
     def commit(
-        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+        self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None
     ) -> list[Committed]:
         self.calls += 1
         if self.calls % 2:

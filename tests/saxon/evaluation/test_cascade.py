@@ -11,15 +11,14 @@ import pytest
 
 from demaq.engine.engine import Engine
 from demaq.engine.round import RoundPolicy
-from demaq.evaluation.cascade.cascade import _Pending
-from demaq.evaluation.cascade.conversations import Conversation
+from demaq.evaluation.cascade.conversations import Conversation, _Member
 from demaq.evaluation.outcomes import StateReader
 from demaq.evaluation.round_request import RoundResult
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message
 from demaq.store import MemoryStore
-from demaq.store.protocol import Committed, SequenceChanges, Step
+from demaq.store.protocol import Committed, Elision, SequenceChanges, Step
 from demaq.testing.lab import load_text
 from tests.support.engines import local_engine
 
@@ -43,10 +42,17 @@ class Counting(SaxonEvaluator):
         self.rounds = 0
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        deep: bool,
+        fold: bool = False,
+        paused: frozenset[str] = frozenset(),
+        whole: frozenset[int] = frozenset(),
     ) -> RoundResult:
         self.rounds += 1
-        return super().cascade(messages, reader, now, deep, fold)
+        return super().cascade(messages, reader, now, deep, fold, paused, whole)
 
 
 class Commits(MemoryStore):
@@ -55,7 +61,7 @@ class Commits(MemoryStore):
         self.commits = 0
 
     def commit(
-        self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None
+        self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None
     ) -> list[Committed]:
         self.commits += 1
         return super().commit(steps, elide, changes)
@@ -111,7 +117,7 @@ def test_a_cascade_leaves_no_cycles_for_the_garbage_collector() -> None:
         engine.enqueue("requests", f"<request><id>{n}</id></request>")
     # The collector is off in all tests (tests/conftest.py).
     engine.run_round()
-    assert not [each for each in gc.get_objects() if isinstance(each, _Pending | Conversation)]
+    assert not [each for each in gc.get_objects() if isinstance(each, _Member | Conversation)]
 
 
 def test_messages_found_by_several_keys_are_in_the_order_in_which_they_came() -> None:

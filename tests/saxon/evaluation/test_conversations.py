@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +17,10 @@ from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.intake import IncomingMessage
 from demaq.engine.round import THROUGHPUT
 from demaq.errors import MessageError, ProgramError, StillBusy
+from demaq.evaluation.native.self_check import describe_outcome
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.messages import PropertyValue
 from demaq.store import MemoryStore
 from demaq.store.protocol import Committed, Step
@@ -250,3 +253,24 @@ def test_messages_one_at_a_time_lead_to_the_same_with_folding_and_without(data: 
                 except (MessageError, StillBusy):
                     pass
             assert left_in(folding, application) == left_in(plain, application)
+
+
+def test_outcomes_are_the_same_after_they_have_travelled() -> None:
+    compiled = compile_program(load_text(CONVERSATION))
+    rules, store, documents = SaxonEvaluator(compiled), MemoryStore(), Documents()
+    engine = local_engine(rules, store, lambda: NOW)
+    for name in ("1", "2", "2"):  # the first is folded, the others are not
+        engine.enqueue("requests", f"<request><id>{name}</id></request>")
+    messages = [documents.message(stored) for stored in store.pending(9)]
+    result = rules.cascade(messages, SnapshotReader(store, store.snapshot(), documents), NOW, deep=True, fold=True)
+    travelled = pickle.loads(pickle.dumps(result))
+    for mine, theirs in zip(
+        [*result.outcomes, *result.descendants], [*travelled.outcomes, *travelled.descendants], strict=True
+    ):
+        assert mine is not None
+        assert describe_outcome(theirs) == describe_outcome(mine)
+        for name in ("reads", "number", "key", "parent", "seen", "order", "members", "folded", "lost", "deferred"):
+            assert getattr(theirs, name) == getattr(mine, name), name
+    assert travelled.outcomes[0].folded is not None
+    assert [outcome.folded for outcome in travelled.outcomes[1:]] == [None, None]
+    assert any([outcome.seen for outcome in travelled.descendants])

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from demaq.documents import parse_document
+from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.evaluation.outcomes import SliceReset
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.memory_state import MemoryState
 from demaq.messages import PropertyValue
+from demaq.testing.lab import load_text
 from demaq.xml_bounds import NAMESPACES_MAX
 from tests.support.programs import NOW, Bench, bodies, failures, program, values
 
@@ -683,3 +687,13 @@ def test_bodies_are_read_in_the_encoding_they_declare(encoding: str) -> None:
     declared = "utf-8" if encoding == "utf-8-sig" else encoding
     data = f'<?xml version="1.0" encoding="{declared}"?>\n<a>\u00e4</a>\n'.encode(encoding)
     assert parse_document(data).text == "<a>\u00e4</a>"
+
+
+def test_messages_of_a_batch_that_read_each_other_are_all_evaluated() -> None:
+    program = "create queue q create queue o create rule r for q if (count(qs:queue()) = 2) then do enqueue <o/> into o"
+    compiled = compile_program(load_text(program))
+    evaluator = SaxonEvaluator(compiled, native=False)
+    state = MemoryState(evaluator, {}, NOW)
+    messages = [state.add("q", Document(f"<m>{n}</m>")) for n in range(2)]
+    evaluator.make_nodes(messages[:1])  # while it is evaluated, Saxon makes a node of the other one too
+    assert [outcome.fired for outcome in evaluator.evaluate(messages, state, NOW)] == [["r"], ["r"]]

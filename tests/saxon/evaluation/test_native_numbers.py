@@ -8,7 +8,8 @@ import struct
 
 import saxonche
 
-from demaq.evaluation.native.values import NeedsSaxon, double_text
+from demaq.evaluation.native.fallback import NeedsSaxon
+from demaq.evaluation.native.number_texts import double_text
 
 NUMBERS = 40_000
 QUERY = "declare variable $s external; string-join(tokenize($s, ' ') ! string(xs:double(.)), ' ')"

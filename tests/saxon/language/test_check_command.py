@@ -112,3 +112,78 @@ def test_errors_stand_before_warnings(app, capsys):
     assert cli.run(cli.demaq, ["check", "--json", app(text)]) == 1
     found = json.loads(capsys.readouterr().out)["diagnostics"]
     assert [item["severity"] for item in found] == ["error", "warning"]
+
+
+MIXED = """create queue q create queue out kind mailbox create queue log kind mailbox
+create property n as xs:string queue log value map { "n": //n }?n
+create rule native for q if (//x) then do enqueue <y/> into out
+create rule other for q if (/m) then
+  do enqueue <y>{ map { "a": 1 }?a }</y> into out
+create rule logged for q if (/l) then do enqueue <l/> into log"""
+
+
+def test_performance_lists_what_is_left_to_saxon_with_place_and_hint(app, capsys):
+    assert cli.run(cli.demaq, ["check", "--performance", app(MIXED)]) == 0
+
+    output = capsys.readouterr()
+    first, *notes, last = output.out.split("\n\n")
+    assert first == "orders.dmq: 3 queues, 0 slicings, 3 rules, no problems"
+    assert [note.splitlines()[:2] for note in notes] == [
+        [
+            "note[native.expression]: rule other is left to Saxon because of an expression of the kind “map constructor”",
+            "  orders.dmq:5:19",
+        ],
+        [
+            "note[native.expression]: rule logged is left to Saxon because of an expression of the kind “map constructor”"
+            " in property n of queue log",
+            "  orders.dmq:2:48",
+        ],
+        [
+            "note[native.expression]: properties of queue log are left to Saxon because of an expression of the kind"
+            " “map constructor” in property n of queue log",
+            "  orders.dmq:2:48",
+        ],
+    ]
+    assert all("\nhint: " in note for note in notes)
+    assert last == "1 of 3 rules are native\n"
+
+
+def test_performance_is_part_of_the_json(app, capsys):
+    assert cli.run(cli.demaq, ["check", "--performance", "--json", app(MIXED)]) == 0
+
+    found = json.loads(capsys.readouterr().out)["performance"]
+    assert found["native"] == 1
+    assert [(each["rule"], each["code"], each["line"], each["column"]) for each in found["leftToSaxon"]] == [
+        ("other", "native.expression", 5, 19),
+        ("logged", "native.expression", 2, 48),
+    ]
+    assert [each["queue"] for each in found["propertiesLeftToSaxon"]] == ["log"]
+    assert all(each["hint"] and each["file"] == "orders.dmq" for each in found["leftToSaxon"])
+
+
+def test_an_application_with_errors_has_no_performance(app, capsys):
+    assert cli.run(cli.demaq, ["check", "--performance", app("create queue q create rule r for z if (1) then ()")]) == 1
+    assert "native" not in capsys.readouterr().out
+
+
+def test_explain_says_of_each_rule_how_it_is_evaluated(app, capsys):
+    assert cli.run(cli.demaq, ["explain", "--json", app(MIXED)]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert {rule["rule"]: rule["native"] for rule in found["rules"]} == {
+        "native": True,
+        "other": False,
+        "logged": False,
+    }
+    [reason] = [rule["leftToSaxon"] for rule in found["rules"] if rule["rule"] == "other"]
+    assert (reason["code"], reason["file"], reason["line"], reason["column"]) == (
+        "native.expression",
+        "orders.dmq",
+        5,
+        19,
+    )
+    assert {queue["queue"]: queue["leftToSaxon"] for queue in found["queues"]}["q"] == ["other", "logged"]
+    assert cli.run(cli.demaq, ["explain", "--queue", "q", "orders.dmq"]) == 0
+    assert "\n  native but for other, logged\n" in capsys.readouterr().out
+    assert cli.run(cli.demaq, ["explain", "--rule", "native", "orders.dmq"]) == 0
+    assert capsys.readouterr().out.endswith("  evaluated      natively\n")

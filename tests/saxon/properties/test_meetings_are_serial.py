@@ -7,11 +7,13 @@ Every run draws new applications. `DEMAQ_TEST_SEED` repeats a run that failed, `
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -22,15 +24,20 @@ from demaq.engine.engine import Engine
 from demaq.engine.round import RoundPolicy
 from demaq.engine.validation import Candidate, Validator, members_of
 from demaq.errors import MessageError, ProgramError
+from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
+from demaq.evaluation.cascade import cascade
+from demaq.evaluation.cascade.conversations import Conversation
 from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.outcomes import Outcome
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
-from demaq.spark.spark_evaluator import partition
+from demaq.evaluation.state.snapshot_reader import SnapshotReader
+from demaq.spark.partition import partition
 from demaq.store import MemoryStore
-from demaq.store.protocol import Committed, Step
+from demaq.store.protocol import Committed, NewMessage, Step
 from demaq.testing.lab import load_text
-from tests.support.drawing import example_count, run_seed
+from tests.support.drawing import draw_until, example_count, run_seed
 from tests.support.properties.meetings import History, Meeting, draw_meeting
 from tests.support.properties.model_evaluator import ModelEvaluator
 from tests.support.reference.eager_engine import EagerEngine
@@ -63,6 +70,17 @@ class Interrupted(LocalEvaluator):
             self.interrupt()
         return result
 
+    def run_arrivals(self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int) -> list[ArrivalResult]:
+        results: list[ArrivalResult] = []
+        for asked in divide(self.tasks):
+            # So that each message is followed, also one of which nothing but its effects would be stored.
+            request = replace(asked, messages=[message._replace(may_pass=False) for message in asked.messages])
+            reader = SnapshotReader(self._store, request.snapshot, self._documents)
+            results.append(pickle.loads(pickle.dumps(self._arrivals.run(request, reader))))
+            if self.interrupt is not None:
+                self.interrupt()
+        return results
+
 
 class Run:
     """An engine that runs a meeting in rounds, and the one that follows it."""
@@ -84,25 +102,36 @@ class Run:
         elide = rng.random() < 0.7
         fold, exact = elide and rng.random() < 0.8, rng.random() < 0.3
         kind: type[Engine] = EagerEngine if rng.random() < 0.7 else Engine
-        policy = RoundPolicy(elide=elide, fold=fold, exact=exact, ahead=kind is EagerEngine)
+        self._fuses = rng.random() < 0.6
+        policy = RoundPolicy(elide=elide, fold=fold, exact=exact, ahead=kind is EagerEngine, fuse=self._fuses)
         self.settings = {"policy": policy, "size": size, "tasks": evaluator.tasks, "kind": kind.__name__}
         self.engine = kind(
             *(model.plan, evaluator, self.store, lambda: self.now, HOPS_MAX, self._observe),
             receiver=model,
             policy=policy,
+            arrivals=evaluator,
         )
+        self._follow_arrivals()
         self.engine._round_messages = size
         self.engine.round_messages_least = 1
         self.serial = SerialEngine(model, lambda: self.now, HOPS_MAX)
         self._is_taking = False
+        self._fused = 0
         self.steps = 0
         self._happened: list[Callable[[], None]] = []
         """What is still to be followed. An engine takes an error that is raised in a commit for one of its own."""
 
     def run(self) -> None:
+        if self._rng.random() < 0.7:
+            self._until_idle()  # so that it is known that nothing waits
         for burst in self._bursts:
-            for queue, body in burst:
-                self._arrive(queue, body)
+            for queue, sent in itertools.groupby(burst, key=lambda each: each[0]):
+                bodies = [body for _, body in sent]
+                size = self._rng.choice((1, 1, 2, len(bodies)))
+                for start in range(0, len(bodies), size):
+                    self._arrive(queue, bodies[start : start + size])
+                    if self._rng.random() < 0.3:
+                        self._until_idle()
             self._until_idle()
             self.now += timedelta(seconds=self._rng.choice((0, 1, 10)))
             self._until_idle()
@@ -133,14 +162,38 @@ class Run:
         event = self._meanwhile.pop(0)
         if event[0] == "arrive":
             self.counts["arrivals meanwhile"] += 1
-            self._arrive(event[1], event[2])
+            self._arrive(event[1], [event[2]])
         elif event[0] == "take":
             self._take(event[1], int(event[2]))
 
-    def _arrive(self, queue: str, body: str) -> None:
+    def _arrive(self, queue: str, bodies: Sequence[str]) -> None:
+        before = self._fused
         with suppress(MessageError):
-            number = self.engine.enqueue(queue, body)
-            self._happened.append(lambda: self.serial.arrive(number, queue, body, {}))
+            numbers = self.engine.enqueue_all(queue, bodies)
+            if self._fused == before:  # otherwise they were followed when they were committed
+                self._happened += [partial(self.serial.arrive, *each, {}) for each in _named(numbers, queue, bodies)]
+
+    def _follow_arrivals(self) -> None:
+        """What is stored and processed at once arrives before its steps."""
+        arrivals = self.engine.arrivals
+        commit = arrivals._commit_steps
+
+        def follow(passed: Sequence[Step], messages: Sequence[NewMessage], steps: Sequence[Step]) -> list[int]:
+            place = len(self._happened)
+            numbers = commit(passed, messages, steps)
+            self._fused += 1
+            self._happened[place:place] = [
+                partial(self.serial.arrive, number, message.queue, message.body, {})
+                for number, message in zip(numbers, messages, strict=True)
+            ]
+            waited = self.engine._rounds.has_backlog
+            self.counts["fused"] += len(steps)
+            self.counts["fused while others waited"] += len(steps) if waited else 0
+            self.counts["fused with descendants"] += len(steps) > len(messages) or any([step.elided for step in steps])
+            self.counts["stored, not processed"] += len(messages) > len(steps)
+            return numbers
+
+        arrivals._commit_steps = follow
 
     def _take(self, queue: str, limit: int) -> None:
         if self.engine.factory.priority(queue) is not None:
@@ -165,6 +218,10 @@ class Run:
             self.counts["errors"] += any(["<error" in new.body for new in step.created])
             self._happened.append(partial(self.serial.follow, step, done))
         self.counts["steps"] += len(steps)
+
+
+def _named(numbers: Sequence[int], queue: str, bodies: Sequence[str]) -> list[tuple[int, str, str]]:
+    return [(number, queue, body) for number, body in zip(numbers, bodies, strict=True)]
 
 
 def by_saxon(meeting: Meeting) -> SaxonEvaluator:
@@ -193,13 +250,45 @@ def count_reasons(counts: Counter[str], monkeypatch: Any) -> None:
     monkeypatch.setattr(Validator, "is_stale", counted)
 
 
+def count_conversations(counts: Counter[str], monkeypatch: Any) -> None:
+    """Count what becomes of conversations: each way to run and to commit them must be tried."""
+    start, is_known, fold, merge = Conversation.__init__, Conversation._is_known, Conversation.fold, cascade._merge
+
+    def started(self: Conversation, settings: Any, messages: Any) -> None:
+        start(self, settings, messages)
+        counts["conversations of several messages"] += len(messages) > 1
+        counts["messages in several slices"] += any([len(member.slices) > 1 for _, member in self._line])
+
+    def known(self: Conversation, *args: Any) -> bool:
+        found = is_known(self, *args)
+        counts["outcomes on unknown state"] += not found
+        return found
+
+    def folded(self: Conversation) -> Outcome | None:
+        outcome = fold(self)
+        counts["folded conversations" if outcome else "conversations that cannot be folded"] += 1
+        return outcome
+
+    def merged(*args: Any) -> Any:
+        found = merge(*args)
+        counts["dependent conversations"] += found is not None
+        return found
+
+    monkeypatch.setattr(Conversation, "__init__", started)
+    monkeypatch.setattr(Conversation, "_is_known", known)
+    monkeypatch.setattr(Conversation, "fold", folded)
+    monkeypatch.setattr(cascade, "_merge", merged)
+
+
 @pytest.mark.draws
 def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: Any) -> None:
     seed = run_seed()
     print(f"DEMAQ_TEST_SEED={seed}")
     counts: Counter[str] = Counter()
     count_reasons(counts, monkeypatch)
-    for number in range(PROGRAMS):
+    count_conversations(counts, monkeypatch)
+    needed = (*NEEDED, *(NEEDED_AMONG_MANY if PROGRAMS >= MANY else ()))
+    for number, _ in enumerate(draw_until(lambda: all([counts[each] for each in needed]), 60, "SERIAL_PROGRAMS")):
         if number % 1000 == 999:
             print(number + 1, dict(counts), flush=True)
         rng = random.Random(f"{seed} {number}")
@@ -222,8 +311,8 @@ def test_rounds_of_any_kind_commit_what_one_message_at_a_time_does(monkeypatch: 
                 raise AssertionError(f"{repeat}: {error}\n{shown}") from error
     print(dict(counts))
     assert counts["programs"] > PROGRAMS * 0.9
-    for needed in (*NEEDED, *(NEEDED_AMONG_MANY if PROGRAMS >= MANY else ())):
-        assert counts[needed] > 0, f"no {needed} among {dict(counts)}"
+    for each in needed:
+        assert counts[each] > 0, f"no {each} among {dict(counts)}"
 
 
 NEEDED = (
@@ -238,9 +327,26 @@ NEEDED = (
     "with priorities",
     "with transient queues",
     "with document order",
+    "with outgoing gateways",
+    "with rules that ask for numbers",
     "refused for versions",
+    "conversations of several messages",
+    "messages in several slices",
+    "dependent conversations",
+    "outcomes on unknown state",
+    "folded conversations",
+    "conversations that cannot be folded",
+    "fused",
+    "fused with descendants",
+    "stored, not processed",
 )
 """What must have happened for the run to say anything."""
-NEEDED_AMONG_MANY = ("folded", "taken meanwhile", "refused for members", "refused for order", "refused for arrivals")
+NEEDED_AMONG_MANY = (
+    "folded",
+    "taken meanwhile",
+    "refused for members",
+    "refused for order",
+    "refused for arrivals",
+)
 MANY = 2000
 """These are seldom: only among so many applications they are sure to happen."""

@@ -36,6 +36,7 @@ NEEDED = (
     "deferred",
     "Spark: rounds",
     "Spark: job failed",
+    "Spark: task lost",
     "store: full",
     "store: lost",
     "retried deliveries",
@@ -136,7 +137,7 @@ def test_a_process_that_is_killed_before_it_runs_has_closed_its_connection() -> 
         os.close(reading)
         process.kill()
         process.kill()
-        ends.append(processes.connection(ours.detach()).poll(60.0))
+        ends.append(processes.connection(ours).poll(60.0))
         with pytest.raises(BrokenPipeError):
             os.write(writing, b"all others have closed it")
         os.close(writing)

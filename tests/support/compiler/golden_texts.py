@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import IntakeText, emit_queue
+from demaq.compiler.emit.python.queue_code import IntakeText, NativeEmitter, SaxonRuleText
 from demaq.compiler.emit.xquery.blocks import Block, BlockEmitter
+from demaq.compiler.emit.xquery.probe_function import Probe, emit_probes, truth_of
 from demaq.compiler.emit.xquery.property_queries import describe_property, emit_intake_query
 from demaq.compiler.emit.xquery.rule_filter import emit_batch_query
 from demaq.compiler.explain import explain
@@ -36,10 +36,12 @@ def make_text(program: str, folder: Path) -> str:
     """Return the golden text of a program."""
     plan = make_plan(load(program, folder))
     sections = [
-        ("plan", explain(plan)),
+        ("plan", explain(plan).replace(f"{folder}/", "")),
         ("xquery", "\n\n".join(_xquery(plan))),
         ("python", "\n\n".join(_python(plan))),
     ]
+    if folder.name == "probe_function":
+        sections = [("probes", "\n\n".join(_probes(plan)))]
     return program + "".join([f"\n== {title}\n\n{_clean(body)}" for title, body in sections])
 
 
@@ -86,6 +88,14 @@ def _xquery(plan: Plan) -> Iterator[str]:
             yield f"(: which rules a message in {queue} is given to :)\n{emit_batch_query(item)}"
 
 
+def _probes(plan: Plan) -> Iterator[str]:
+    """For each rule the function that evaluates its conjuncts, and whether they hold."""
+    for rule in plan.rules.values():
+        probes = [probe for condition in rule.conditions for probe in (Probe(condition), Probe(truth_of(condition), 1))]
+        block = emit_probes(BlockEmitter(plan), rule, rule.sites, probes)
+        yield f"(: conjuncts of rule {rule.rule.name} :)\n{block.text[block.text.rindex(chr(10) + '[') + 2 : -1]}"
+
+
 def _functions(emitter: BlockEmitter, block: Block) -> Iterator[str]:
     """The functions of a block, each under what it is for, after what the author's prolog has become."""
     prolog = [line for line in emitter.prolog_block(block.module).text.splitlines() if not line.startswith(_USUAL)]
@@ -106,15 +116,16 @@ _USUAL = (
 
 
 def _python(plan: Plan) -> Iterator[str]:
+    emitter = NativeEmitter(plan)
     for queue, item in plan.queues.items():
         if not item.rules:
             continue
-        try:
-            made = emit_queue(queue, plan)
-        except NotTranslatable as reason:
-            yield f"# queue {queue} is left to Saxon: {reason}"
-            continue
+        made = emitter.emit_queue(queue)
         for rule, text in made.rules:
+            if isinstance(text, SaxonRuleText):
+                filtered = "no filter" if text.filter is None else f"filter\n{_numbered(text.filter)}"
+                yield f"# {rule.rule.name} is left to Saxon because of {text.reason.text}: {filtered}"
+                continue
             parts = [("decided first", text.first), *[("key", key) for key in text.keys], ("rule", text.body)]
             yield "\n".join([f"# {rule.rule.name}: {title}\n{_numbered(part)}" for title, part in parts if part])
         for target, intake in made.intakes.items():

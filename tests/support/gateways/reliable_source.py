@@ -25,7 +25,7 @@ from demaq.soap import Interface
 from demaq.soap.policy import GatewayPolicy, ReliabilityPolicy
 from demaq.soap.reliability.reliability_versions import ReliabilityVersion
 from demaq.store.memory_store import MemoryStore
-from demaq.store.protocol import Attempt, NewMessage, Postponed, SequenceChanges, Step
+from demaq.store.protocol import Attempt, Elision, NewMessage, Postponed, SequenceChanges, Step
 from tests.support.gateways.reliable_service import ReliableService
 from tests.support.store.contract import new
 
@@ -58,7 +58,7 @@ class FlakyStore(MemoryStore):
         super().change_sequences(changes)
         self._fail("a commit took place, and failed")
 
-    def commit(self, steps: Sequence[Step], elide: bool = False, changes: SequenceChanges | None = None) -> Any:
+    def commit(self, steps: Sequence[Step], elide: Elision = False, changes: SequenceChanges | None = None) -> Any:
         self._fail("a commit failed")
         self._is_inside = True
         try:

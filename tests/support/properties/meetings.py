@@ -108,6 +108,8 @@ class _Drawn:
         self.sharing = rng.choice((0.2, 0.4)) if self.is_sparse else 0.6
         self.basic = [f"q{n}" for n in range(rng.choice((2, 3, 3, 4)))]
         self.boxes = [f"box{n}" for n in range(rng.choice((1, 1, 2)))]
+        self.gates = ["gate"] if self.chance(0.2, "outgoing gateways") else []
+        self.boxes += self.gates
         self.echoes = ["later"] if rng.random() < 0.3 else []
         self.slicings = {f"s{n}": f"p{n}" for n in range(rng.choice((1, 2, 2, 3)))}
         self.settable: dict[str, list[str]] = {}
@@ -144,6 +146,8 @@ class _Drawn:
 
     def queue(self, name: str) -> str:
         text = f"create queue {name}"
+        if name in self.gates:  # nothing is sent here, so that its messages stay
+            text += ' kind outgoingGateway endpoint "http://nowhere.example/"'
         if self.chance(0.25, "priorities"):
             text += f" priority {self.pick('1', '2', '-1')}"
         if self.chance(0.15, "transient queues"):
@@ -167,10 +171,12 @@ class _Drawn:
 
     def rule(self, name: str) -> str:
         self.slicing = self.pick(*self.slicings) if self.rng.random() < 0.55 else None
-        target = self.slicing or self.pick(*self.basic)
+        target = self.slicing or self.pick(*self.basic, *self.gates)
         if self.chance(0.15, "error queues"):
             target += f" errorqueue {self.pick(*self.basic, *self.boxes)}"
         condition, test = self.condition()
+        if self.chance(0.06, "rules that ask for numbers"):  # which only stored messages have
+            condition = f'qs:property("demaq:id") and {condition}'
         actions = [self.action() for _ in range(self.rng.choice((1, 1, 2, 2, 3)))]
         self.rules[name] = ModelRule(test, [act for _, act in actions])
         shown = ", ".join([text for text, _ in actions])
@@ -341,7 +347,8 @@ class _Drawn:
         kind = self.pick("arrive", "arrive", "take", "nothing")
         if kind == "arrive":
             return ("arrive", *self.arrival())
-        return ("take", self.pick(*self.boxes), self.pick("1", "2", "9")) if kind == "take" else ("nothing",)
+        boxes = [name for name in self.boxes if name not in self.gates]
+        return ("take", self.pick(*boxes), self.pick("1", "2", "9")) if kind == "take" else ("nothing",)
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:

@@ -41,16 +41,23 @@ class ModelEvaluator(SaxonEvaluator):
         self.program = program
         self._meeting = meeting
         self.records = RecordWriter(compiled)
-        self._cascades = Cascades(self)
+        self.cascades = Cascades(self)
 
-    def is_native(self, queue: str) -> bool:
-        return True  # there are no nodes to be made
+    def always_reads(self, queue: str) -> bool:
+        return False  # there are no nodes to be made
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
         pass
 
-    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        return [self._outcome(message, reader) for message in messages]
+    def outcomes(
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        states: Sequence[StateReader] | None = None,
+    ) -> list[Outcome]:
+        states = [reader] * len(messages) if states is None else states
+        return [self._outcome(message, state) for message, state in zip(messages, states, strict=True)]
 
     def _outcome(self, message: Message, reader: StateReader) -> Outcome:
         outcome = Outcome(members=message.slices)

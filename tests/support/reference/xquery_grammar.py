@@ -14,6 +14,28 @@ PROLOG = (
     """declare namespace p = "urn:p"; declare namespace o = "urn:q"; declare namespace u = "http://exämple.org/é";"""
 )
 """Declares the prefixes that are drawn."""
+FUNCTIONS = """
+declare variable $two := 2; declare variable $word as xs:string := "x"; declare variable $some := ("1", "2", "x");
+declare variable $tree := <t><a k="1">x</a><b k="2"><a/></b><a k="x">2</a></t>;
+declare function local:size($s) { count($s) };
+declare function local:first($s as element()*) as element()? { $s[1] };
+declare function local:named($e as element()?, $n as xs:string) as xs:boolean { local-name($e) = $n };
+declare function local:text($t as xs:string?) as xs:string { concat("<", $t, ">") };
+declare function local:wrap($s as item()*) as element() { <w n="{local:size($s)}">{$s}</w> };
+declare function local:plus($a as xs:double?, $b as xs:integer) as xs:double? { $a + $b };
+declare function local:total($n as node()*) { sum($n ! number()) };
+""".replace("\n", " ")
+"""Declares functions and variables."""
+STATEMENTS = """
+create queue e kind echo
+create property key as xs:string queue o value /o/@k
+create property size as xs:integer queue o value count(/o/*)
+create property since as xs:date queue s
+create property id as xs:string fixed queue s value /*/@k
+""".replace("\n", " ")
+"""Declares an echo queue, and properties of what is made and of what is read."""
+DEFAULTS = ("", "", """declare default element namespace "urn:p";""", """declare default element namespace "urn:d";""")
+"""What a prolog may add."""
 NAMES = ("a", "b", "c", "r")
 ATTRIBUTES = ("k", "i")
 AXES = ("child", "descendant", "attribute", "self", "descendant-or-self", "following-sibling", "following")
@@ -33,25 +55,47 @@ RARE_FUNCTIONS = (
     "substring({t}, {n})",
     "substring-before({t}, {t})",
     "translate({t}, {t}, {t})",
-    "reverse({s})",
-    "subsequence({s}, {n})",
-    "head({s})",
-    "tail({s})",
-    "name({e})",
-    "local-name({e})",
-    "zero-or-one({s})",
-    "one-or-more({s})",
-    "exactly-one({s})",
-    "index-of({s}, {o})",
-    "deep-equal({s}, {s})",
-    "insert-before({s}, 1, {s})",
-    "remove({s}, 1)",
     "tokenize({t})",
     "matches({t}, {t})",
     "root({e})",
+    "node-name({e})",
+    "path({e})",
     "position()",
     "last()",
 )
+
+
+NAME_FUNCTIONS = ("name", "local-name", "local-name", "namespace-uri")
+SEQUENCE_FUNCTIONS = (
+    "reverse({s})",
+    "subsequence({s}, {n})",
+    "subsequence({s}, {n}, {n})",
+    "head({s})",
+    "tail({s})",
+    "zero-or-one({s})",
+    "one-or-more({s})",
+    "exactly-one({s})",
+    "insert-before({s}, {n}, {s})",
+    "remove({s}, {n})",
+    "sort({s})",
+    "unordered({s})",
+)
+"""Functions from sequences to sequences of the same kind."""
+TIMEOUTS = (
+    '"PT1H"',
+    '"PT90S"',
+    "5",
+    "2.5",
+    "'P1D'",
+    '"2026-01-01T00:00:00"',
+    'xs:dayTimeDuration("PT30M")',
+    'xs:dateTime("2026-05-05T10:00:00+02:00")',
+    "current-dateTime()",
+    'current-dateTime() + xs:dayTimeDuration("P1D")',
+    "/*/@k",
+    "()",
+)
+KIND_TESTS = ("node()", "text()", "*", "element()", "comment()", "processing-instruction()", "element(a)", "element(*)")
 
 
 class Grammar:
@@ -77,7 +121,13 @@ class Grammar:
     def any(self, depth: int) -> str:
         """An Expr of whatever kind."""
         kinds = (self.elements, self.attributes, self.texts, self.string, self.number, self.boolean, self.sequence)
-        return self.random.choice((*kinds, self.elements, self.node_sequence))(depth)
+        return self.random.choice((*kinds, self.elements, self.node_sequence, self.any_nodes))(depth)
+
+    def any_nodes(self, depth: int) -> str:
+        """Nodes of whatever kind."""
+        if depth > 0 and self.chance(2):
+            return self.random.choice((self.element, self.computed, self.computed))(depth - 1)
+        return self.nodes(depth)
 
     def _or_any(self, depth: int, kind: Callable[[int], str]) -> str:
         """Mostly of a kind."""
@@ -98,17 +148,31 @@ class Grammar:
                 (1, lambda d: f"({self.elements(d)} ! {self.step(d)})"),
                 (1, lambda d: self.variable("elements") or self.path(d)),
                 (1, self.documents),
+                (
+                    1,
+                    lambda d: (
+                        f"{self.pick(('$tree', self.element(d), self.in_path(self.elements(d))))}/{self.inner_step(d)}"
+                    ),
+                ),
                 (1, lambda d: self.pick((".", "/", "/*", "root()", "..", "*", "self::node()"))),
+                (1, lambda d: self.sequence_function(d, self.elements)),
+                (1, lambda d: f"local:{self.pick(('first', 'wrap'))}({self.elements(d)})"),
+                (1, lambda d: self.choice(d, self.elements)),
             ],
         )
 
     def attributes(self, depth: int) -> str:
         separator = self.pick(("/@", "/@", "//@", "/attribute::"))
-        name = self.pick(ATTRIBUTES) if not self.chance(12) else self.pick(("*", "p:n"))
+        name = self.pick(ATTRIBUTES) if not self.chance(6) else self.pick(("*", "p:n", "*:n", "p:*", "xml:lang"))
         if depth <= 0:
             return self.pick((f"@{name}", f"//@{name}", f"/*{separator}{name}"))
         found = f"{self.in_path(self.elements(depth - 1))}{separator}{name}"
-        return f"{found}[{self.predicate(depth - 1)}]" if self.chance(10) else found
+        return f"{found}[{self.predicate(depth - 1)}]" if self.chance(5) else found
+
+    def nodes(self, depth: int) -> str:
+        """Children of any kind."""
+        found = f"{self.in_path(self.elements(depth - 1))}/{self.pick(('node()', 'node()', 'comment()'))}"
+        return f"{found}[{self.predicate(depth - 1)}]" if self.chance(5) else found
 
     def texts(self, depth: int) -> str:
         found = f"{self.in_path(self.elements(depth - 1))}/text()"
@@ -131,9 +195,22 @@ class Grammar:
                 (2, lambda d: f"normalize-space({self.pick(('', t(d), t(d)))})"),
                 (1, lambda d: self.variable("string") or self.pick(STRINGS)),
                 (1, lambda d: self.conditional(d, self.string)),
+                (1, lambda d: self.choice(d, self.string)),
+                (3, self.name_function),
+                (1, lambda d: f"local:text({self._or_any(d, self.optional_string)})"),
+                (1, lambda d: self.pick(("$word", "$some", 'qs:property("key")', self.message_property(d)))),
                 (1, self.rare_function),
             ],
         )
+
+    def message_property(self, depth: int) -> str:
+        of = self.pick(("", ", .", ", qs:message()", ', qs:queue("s")[1]', f", {self.optional_node(depth)}"))
+        return f'qs:property("{self.pick(("key", "id", "id", "since", "size", "demaq:queue"))}"{of})'
+
+    def name_function(self, depth: int) -> str:
+        """The name of a node or of the context item."""
+        of = self.pick(("", self.optional_node(depth), f"({self.attributes(depth)})[1]"))
+        return f"{self.pick(NAME_FUNCTIONS)}({of})"
 
     def optional_string(self, depth: int) -> str:
         """A string, or something that is cast to one, or nothing."""
@@ -146,7 +223,9 @@ class Grammar:
         return f"({kind(depth - 1)})[{self.pick(('1', '1', '2', 'last()'))}]"
 
     def optional(self, depth: int) -> str:
-        """One item, or none."""
+        """One item, or none; or what else stands for nothing."""
+        if depth > 0 and self.chance(8):
+            return f"({self.any(depth - 1)}, {self.string(depth - 1)})[1]"
         return self.random.choice((self.string, self.number, self.optional_node, self.boolean, self.optional_node))(
             depth
         )
@@ -170,6 +249,9 @@ class Grammar:
                 (2, lambda d: f"{self.pick(('xs:double', 'xs:integer'))}({self._or_any(d, self.optional)})"),
                 (1, lambda d: self.conditional(d, self.number)),
                 (1, lambda d: self.variable("number") or self.number(0)),
+                (1, lambda d: f"local:plus({n(d)}, {self.pick(('$two', '1', 'count(*)', n(d)))})"),
+                (1, lambda d: f"local:{self.pick(('size', 'total'))}({self.any(d)})"),
+                (1, lambda d: self.pick(("$two", f"({self.any(d)} => count())", f"({n(d)} => local:plus(1))"))),
                 (1, lambda d: f"-{n(d)}" if self.chance(3) else self.pick(("position()", "last()"))),
                 (1, self.rare_function),
             ],
@@ -211,8 +293,17 @@ class Grammar:
                 (1, lambda d: f"({self.optional_node(d)} {self.pick(('is', '<<', '>>'))} {self.optional_node(d)})"),
                 (1, lambda d: self.pick(("true()", "false()"))),
                 (1, lambda d: self.conditional(d, self.boolean)),
+                (1, lambda d: f"({self.any(d)} instance of {self.sequence_type()})"),
+                (1, lambda d: f"deep-equal({self.any(d)}, {self.any(d)})"),
+                (1, lambda d: f"local:named({self.optional_node(d)}, {self.pick(('$word', 'name(*[1])', t(d)))})"),
             ],
         )
+
+    def sequence_type(self) -> str:
+        """SequenceType."""
+        kinds = ("element()", "element(a)", "node()", "item()", "attribute()", "text()", "document-node()")
+        atomic = ("xs:string", "xs:integer", "xs:boolean", "xs:double", "xs:untypedAtomic", "xs:anyAtomicType")
+        return f"{self.pick(kinds + atomic)}{self.pick(('', '?', '*', '+'))}"
 
     def condition(self, depth: int) -> str:
         """Something that has an effective boolean value, mostly."""
@@ -221,7 +312,11 @@ class Grammar:
 
     def sequence(self, depth: int) -> str:
         """ParenthesizedExpr, or what makes sequences of atomic values."""
-        kind = self.random.randrange(6)
+        kind = self.random.randrange(8)
+        if kind == 6:
+            return self.sequence_function(depth, self.any)
+        if kind == 7:
+            return f"index-of({self.any(depth - 1)}, {self.optional(depth - 1)})"
         if kind == 0:
             return f"distinct-values({self.any(depth - 1)})"
         if kind == 1:
@@ -265,9 +360,9 @@ class Grammar:
         """AxisStep or PostfixExpr."""
         if depth > 0 and self.chance(12):
             return f"({self.elements(depth - 1)})"
-        if self.chance(14):
+        if self.chance(6):
             axis = self.pick(REVERSE_AXES + AXES)
-            test = self.pick((self.name(), "node()", "text()", "*", "element()", "comment()"))
+            test = self.name() if self.chance(2) else self.pick(KIND_TESTS)
             found = f"{axis}::{test}"
         elif self.chance(5):
             found = f"{self.pick(('descendant', 'child', 'descendant'))}::{self.name()}"
@@ -276,6 +371,12 @@ class Grammar:
         for _ in range(self.random.choice((0, 0, 0, 1, 1, 2))):
             found += f"[{self.predicate(depth - 1)}]"
         return found
+
+    def inner_step(self, depth: int) -> str:
+        """A step that may be any expression."""
+        return self.pick(
+            (self.step(depth), f"({self.elements(depth)})", f"({self.union(depth)})/{self.name()}", self.element(depth))
+        )
 
     def predicate(self, depth: int) -> str:
         """The Expr inside of a Predicate."""
@@ -290,6 +391,8 @@ class Grammar:
                     f"@{self.pick(ATTRIBUTES)} {self.pick(GENERAL)} {self.pick(STRINGS + INTEGERS + DECIMALS)}",
                     f". {self.pick(GENERAL)} {self.pick(STRINGS + INTEGERS)}",
                     f"{self.name()}",
+                    f'{self.pick(NAME_FUNCTIONS)}() {self.pick(("=", "!="))} "{self.pick(NAMES)}"',
+                    f"@{self.pick(ATTRIBUTES)} and {self.pick(('1', 'last()', self.name()))}",
                     "last() - 1",
                     "position() = last()",
                     "0",
@@ -322,20 +425,68 @@ class Grammar:
         """FLWORExpr."""
         known = len(self._variables)
         clauses = ""
-        for _ in range(self.random.choice((1, 1, 2))):
+        for _ in range(self.random.choice((1, 1, 2, 3))):
             name = f"$v{self.random.randrange(10_000)}"
             kind = self.pick(("elements", "elements", "string", "number"))
             bound = {"elements": self.elements, "string": self.string, "number": self.numbers}[kind](depth - 1)
-            clauses += f"{self.pick(('for', 'for', 'let'))} {name} "
-            clauses += f"{'in' if clauses.split()[-2] == 'for' else ':='} {bound} "
+            if self.chance(3):
+                clauses += f"let {name} := {bound} "
+            elif self.chance(5):
+                position = f"$n{self.random.randrange(10_000)}"
+                clauses += f"for {name} at {position} in {bound} "
+                self._variables.append((position, "number"))
+            else:
+                clauses += f"for {name} in {bound} "
             self._variables.append((name, kind))
-        if self.chance(3):
-            clauses += f"where {self.condition(depth - 1)} "
-        if self.chance(12):
-            clauses += f"order by {self.optional(depth - 1)} "
+        clauses += self.later_clauses(depth)
         made = f"({clauses}return {result(depth - 1)})"
         del self._variables[known:]
         return made
+
+    def later_clauses(self, depth: int) -> str:
+        """WhereClause, OrderByClause, CountClause, GroupByClause."""
+        clauses = f"where {self.condition(depth - 1)} " if self.chance(3) else ""
+        if self.chance(10):
+            name = f"$g{self.random.randrange(10_000)}"
+            clauses += f"group by {name} := {self.optional(depth - 1)} "
+            clauses += f"order by {name} " if self.chance(2) else ""
+            self._variables.append((name, "string"))
+        if self.chance(4):
+            keys = [self.order_spec(depth) for _ in range(self.random.choice((1, 1, 2)))]
+            clauses += f"{self.pick(('', '', 'stable '))}order by {', '.join(keys)} "
+        if self.chance(8):
+            name = f"$c{self.random.randrange(10_000)}"
+            clauses += f"count {name} "
+            self._variables.append((name, "number"))
+            clauses += f"where {name} {self.pick(GENERAL)} {self.pick(('1', '2', self.number(depth - 1)))} "
+        if self.chance(8):
+            clauses += f"where {self.condition(depth - 1)} "
+        return clauses
+
+    def order_spec(self, depth: int) -> str:
+        """OrderSpec: the key is mostly an attribute, or something of one of the variables."""
+        key = self.optional(depth - 1)
+        node = self.variable("elements")
+        if node and not self.chance(4):
+            of = self.pick((f"/@{self.pick(ATTRIBUTES)}", "", f"/{self.name()}[1]", "/@k/string()", "/count(*)"))
+            key = f"{node}{of}"
+        return key + self.pick(("", " ascending", " descending")) + self.pick(("", " empty least", " empty greatest"))
+
+    def choice(self, depth: int, kind: Callable[[int], str]) -> str:
+        """SwitchExpr or TypeswitchExpr."""
+        if self.chance(2):
+            cases = " ".join(
+                [f"case {self.optional(depth - 1)} return {kind(depth - 1)}" for _ in range(self.random.randint(1, 2))]
+            )
+            return f"(switch ({self.optional(depth - 1)}) {cases} default return {kind(depth - 1)})"
+        cases = " ".join(
+            [f"case {self.sequence_type()} return {kind(depth - 1)}" for _ in range(self.random.randint(1, 2))]
+        )
+        return f"(typeswitch ({self.any(depth - 1)}) {cases} default return {kind(depth - 1)})"
+
+    def sequence_function(self, depth: int, kind: Callable[[int], str]) -> str:
+        numbers = self.pick(("0", "1", "2", "3", "1.5", "-1", self.number(depth - 1)))
+        return self.pick(SEQUENCE_FUNCTIONS).format(s=kind(depth - 1), n=numbers)
 
     def quantified(self, depth: int) -> str:
         """QuantifiedExpr."""
@@ -367,11 +518,14 @@ class Grammar:
         """DirElemConstructor."""
         name = self.pick(("o", "a", "i", "p:o", "o:e", "u:o")) if self.chance(3) else "o"
         attributes = ""
-        for attribute in self.random.sample(("k", "n", "p:n", "xmlns:z"), self.random.choice((0, 0, 0, 1, 2))):
+        names = ("k", "n", "p:n", "xmlns:z", "xmlns", "xml:lang", "xmlns:p")
+        for attribute in self.random.sample(names, self.random.choice((0, 0, 0, 1, 2))):
             value = self.pick(
                 ("v", " v\n ", "{{}}", "&lt;&#10;", f"{{ {self.any(depth - 1)} }}", f"x{{{self.any(0)}}}")
             )
-            attributes += f' {attribute}="{"urn:z" if attribute == "xmlns:z" else _quoted(value)}"'
+            if attribute.startswith("xmlns"):
+                value = self.pick(("urn:z", "urn:d", "urn:p")) if attribute != "xmlns" or not self.chance(6) else ""
+            attributes += f' {attribute}="{_quoted(value)}"'
         content = "".join([self.content(depth - 1) for _ in range(self.random.choice((0, 1, 1, 2, 3)))])
         return f"<{name}{attributes}>{content}</{name}>"
 
@@ -384,17 +538,41 @@ class Grammar:
         if self.chance(4):
             return self.element(depth - 1)
         if self.chance(12):
-            return self.pick(("<!--c-->", "<![CDATA[<]]>", "<?p i?>"))
+            return self.pick(("<!--c-->", "<![CDATA[<]]>", "<?p i?>", " <![CDATA[ ]]>"))
+        if self.chance(6):
+            return f"{{ {self.computed(depth - 1)} }}"
         if self.chance(4):
             made = lambda d: self.element(d)  # noqa: E731
             return f"{{ {self.random.choice((self.flwor, self.conditional))(depth - 1, made)} }}"
         return f"{{ {self.any(depth)} }}"
 
+    def computed(self, depth: int) -> str:
+        """ComputedConstructor."""
+        name = self.pick(("a", "k", "n", "p:n", f"{{ {self.string(depth - 1)} }}", "{'a'}", "{local-name(/*)}"))
+        content = self.any(depth - 1) if not self.chance(5) else ""
+        match self.random.randrange(8):
+            case 0 | 1 | 2:
+                return f"element {name} {{ {content} }}"
+            case 3 | 4 | 5:
+                return f"attribute {name} {{ {content} }}"
+            case 6:
+                return f"text {{ {content} }}"
+            case _:
+                return f"{self.pick(('comment', 'document'))} {{ {content} }}"
+
     def rule(self, depth: int) -> str:
         """What follows the name of a rule and of its queue."""
         condition = "true()" if self.chance(2) else self.condition(depth - 1)
         made = self.element(depth) if self.chance(3) else f"<o>{{ {self.any(depth)} }}</o>"
-        return f"if ({condition}) then do enqueue {made} into o"
+        if self.chance(8):
+            made = self.random.choice((self.computed, self.optional_node, self.any_nodes))(depth)
+        if self.chance(10):
+            timeout = self.pick((self.pick(TIMEOUTS), self.any(depth - 1)))
+            return f'if ({condition}) then do enqueue {made} into e with timeout value {timeout} with target value "o"'
+        given = f" with {self.pick(('key', 'size', 'other'))} value {self.any(depth - 1)}" if self.chance(6) else ""
+        if self.chance(12):
+            return f"if ({condition}) then {self.flwor(depth, lambda d: f'do enqueue {made} into o{given}')}"
+        return f"if ({condition}) then do enqueue {made} into o{given}"
 
 
 def _quoted(value: str) -> str:
@@ -424,7 +602,18 @@ VALUES = (
 )
 UNUSUAL_VALUES = ("INF", "NaN", "-0", "1_0", "٣", "+5", ".5", "5.", "99999999999999999999", "&#13;", "a&#10;b", "1e400")
 UNUSUAL_CONTENT = ("<!--x-->", "<?x y?>", '<p:a xmlns:p="urn:u">1</p:a>', '<a xmlns="urn:u"/>', "<![CDATA[<]]>")
-ROOTS = ("", "", "", ' xmlns:p="urn:p" xmlns:o="urn:q"', ' xmlns:p="urn:p"')
+ROOTS = (
+    "",
+    "",
+    "",
+    ' xmlns:p="urn:p" xmlns:o="urn:q"',
+    ' xmlns:p="urn:p"',
+    ' xmlns="urn:p"',
+    ' xmlns="urn:p"',
+    ' xmlns="urn:d" xmlns:p="urn:p"',
+    ' xmlns:o="urn:p" xmlns:p="urn:p"',
+)
+COMMON_CONTENT = ("<!--x-->", "<?x y?>", "<![CDATA[<]]>", '<a xmlns="">1</a>', '<o:b xmlns:o="urn:q" k="2"/>')
 
 
 NUMBERS = ("1", "2", "2.5", "10", "-4", "0", "1000000")
@@ -450,8 +639,9 @@ def draw_number(random: Random) -> str:
 
 
 def draw_document(random: Random) -> str:
-    """A document; one in six has values, comments or namespaces that are unusual."""
+    """A document; one in six has values that are unusual, one in four comments and further namespaces."""
     is_unusual = random.randrange(6) == 0
+    is_varied = random.randrange(4) == 0
     is_numeric = random.randrange(2) == 0
     declared = random.choice(ROOTS)
     values: tuple[str, ...] = (*VALUES, *UNUSUAL_VALUES) if is_unusual else NUMBERS if is_numeric else VALUES
@@ -460,18 +650,23 @@ def draw_document(random: Random) -> str:
 
     def element(depth: int) -> str:
         name = "r" if depth == 3 else random.choice(NAMES)
-        if declared and depth < 3 and random.randrange(3) == 0:
+        if "xmlns:p" in declared and depth < 3 and random.randrange(3) == 0:
             name = "o:b" if "xmlns:o" in declared and random.randrange(2) else "p:a"
         attributes = declared if depth == 3 else ""
         for attribute in random.choice([(), ("k",), ("i", "k"), ("k",), ("i",)]):
             attributes += f' {attribute}="{random.choice(values)}"'
-        if declared and random.randrange(8) == 0:
+        if "xmlns:p" in declared and random.randrange(8) == 0:
             attributes += ' p:n="1"'
+        if random.randrange(20) == 0:
+            attributes += ' xml:lang="en"'
         content = random.choice((*values, "", "", ""))
         for _ in range(random.randint(0, 3 if depth else 0)):
             content += element(depth - 1) + random.choice(("", "", "t", " "))
         if is_unusual and random.randrange(8) == 0:
             content += random.choice(UNUSUAL_CONTENT)
+        if is_varied and random.randrange(5) == 0:
+            content += random.choice(COMMON_CONTENT) + random.choice(("", "t"))
         return f"<{name}{attributes}>{content}</{name}>"
 
-    return element(3)
+    root = element(3)
+    return f"<!--x-->{root}<?x y?>" if is_varied and random.randrange(6) == 0 else root

@@ -47,9 +47,28 @@ class Clients:
         try:
             for _ in range(chance.choice((1, 3, 6))):
                 scheduler.sleep(chance.choice((0.0, 0.0, 0.001, 0.01, 0.1, 0.5)))
+                if chance.random() < 0.1:
+                    self._pause_for_a_while()
                 self._make_call(self._draw_call())
         finally:
             self.busy -= 1
+
+    def _pause_for_a_while(self) -> None:
+        """Pause a queue as an operator does, and resume it, over all restarts."""
+        queue = self._application.arrival(self._chance).queue
+        self._counts["pauses"] += 1
+        self._insist(lambda node: [int(node.pause("queue", queue, "operator", ""))])
+        self._scheduler.sleep(self._chance.choice((0.001, 0.1, 0.5)))
+        self._insist(lambda node: [int(node.resume("queue", queue, "operator", ""))])
+
+    def _insist(self, act: Callable[[Node], list[int]]) -> None:
+        """Call the node until it is known to have done it."""
+        while True:
+            try:
+                self._call(act)
+                return
+            except (OperatorError, Unknown):
+                self._scheduler.sleep(self._chance.choice((0.1, 1.0)))
 
     def send_one(self) -> None:
         """Send one message, soon."""

@@ -10,8 +10,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
+from demaq.engine.arrivals import Arrivals
 from demaq.store.commit import CommitBuilder
 from demaq.store.protocol import Committed, NewMessage, Postponed, Step
 from demaq.store.sql_store import SqlStore
@@ -58,6 +60,8 @@ class Journal:
         self.entries: list[Entry] = []
         self.postponed: dict[int, int] = {}
         """Messages whose delivery was postponed, with how many entries there were then."""
+        self.passed: dict[int, list[tuple[int, NewMessage]]] = {}
+        """Messages of which nothing but effects is stored, by the identity of the step that stores them."""
         self._open: list[Entry] = []
         self._commits = 0
         self._last = 0
@@ -102,6 +106,25 @@ def make_postpone(journal: Journal) -> Callable[[SqlStore, Sequence[Postponed]],
     return postpone
 
 
+def make_pass(journal: Journal) -> Callable[[Arrivals, Any, int, datetime], Step]:
+    """Return what stands for `Arrivals._pass`: it notes the messages, which are not in the store."""
+    act = Arrivals._pass
+
+    def note_passed(arrivals: Arrivals, passing: Any, last: int, now: datetime) -> Step:
+        step = act(arrivals, passing, last, now)
+        journal.passed[id(step)] = [
+            (each.seq, NewMessage(queue=each.queue, body=_text(each.incoming.body), properties={}, created=now))
+            for each in passing
+        ]
+        return step
+
+    return note_passed
+
+
+def _text(body: bytes | str) -> str:
+    return body if isinstance(body, str) else body.decode()
+
+
 def make_builder(journal: Journal) -> type[CommitBuilder]:
     """Return the builder of commits with one that notes what it is given."""
 
@@ -118,7 +141,15 @@ def make_builder(journal: Journal) -> type[CommitBuilder]:
             self._is_applying = True
             committed = super().apply(step)
             self._is_applying = False
-            journal.note(Entry("step", committed.number, step=step, committed=committed))
+            if step.is_event:
+                journal.note(Entry("step", committed.number, step=step, committed=committed))
+            elif not step.elided:
+                for seq, message in zip(committed.created, step.created, strict=True):
+                    journal.note(Entry("arrived", seq, message))
+            else:  # messages that have arrived, of which nothing but effects is stored
+                for seq, message in journal.passed.pop(id(step)):
+                    journal.note(Entry("arrived", seq, message))
+                journal.note(Entry("step", committed.number, step=step, committed=committed))
             return committed
 
     return NotedBuilder

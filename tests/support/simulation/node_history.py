@@ -122,6 +122,8 @@ class NodeHistory:
             self._serial.deliver(step, done)
         elif step.fired is not None:
             self._serial.fire_timers([step], [done])
+        elif not step.is_event:
+            self._serial.follow_passed(step, done)
         elif step.processed is not None and not self._serial.is_processed_by_rules(step.processed):
             self._serial.take_one(step.processed)
         else:

@@ -14,14 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from demaq.evaluation.workers import child, worker
+from demaq.engine.arrivals import Arrivals
+from demaq.evaluation.workers import bare_worker, child, worker
 from demaq.server import gateways, node
 from demaq.spark import pipeline
 from demaq.store import sql_store
 from demaq.store.sqlite_database import Database
 from demaq.xml_name_count import NameCount
 from tests.support.simulation.event_loop import EventLoops
-from tests.support.simulation.faulty_store import Journal, make_builder, make_connect, make_postpone
+from tests.support.simulation.faulty_store import Journal, make_builder, make_connect, make_pass, make_postpone
 from tests.support.simulation.primitives import Clock, SimulatedExecutor, Synchronisation
 from tests.support.simulation.scheduler import Scheduler
 from tests.support.simulation.simulated_spark import SparkCluster
@@ -37,8 +38,13 @@ PREEMPTED = (
     "demaq/evaluation/workers/child.py",
     "demaq/evaluation/workers/pool.py",
     "demaq/evaluation/workers/process.py",
+    "demaq/evaluation/workers/worker_connection.py",
+    "demaq/evaluation/workers/worker_slot.py",
+    "demaq/gateways/outbox/attempt_notes.py",
+    "demaq/gateways/outbox/due_reader.py",
     "demaq/gateways/outbox/outbox.py",
     "demaq/gateways/outbox/outgoing_gateway.py",
+    "demaq/gateways/outbox/text_loader.py",
     "demaq/server/gateways.py",
     "demaq/server/node.py",
     "demaq/spark/pipeline.py",
@@ -48,7 +54,7 @@ PREEMPTED = (
 KEPT = ("demaq.xml_parsers",)
 """Modules that keep the real threads: theirs are never seen by another one."""
 START_MESSAGES = 3
-"""A round of so many messages makes the pipeline start Spark."""
+"""So many messages make the pipeline start Spark."""
 
 
 class NoSelfCheck:
@@ -85,24 +91,26 @@ def simulated(
                         if value is real:
                             replace(module, attribute, stand_in)
         replace(gateways, "asyncio", EventLoops(scheduler))
-        replace(child, "socket", processes.socket)
-        replace(child, "subprocess", processes.subprocess)
-        replace(child, "Connection", processes.connection)
-        replace(child, "resident_bytes", processes.resident_bytes)
-        replace(child, "_cpu_seconds", lambda pid: None)
-        replace(child, "signal", _NoSignals())
+        replace(bare_worker, "socket", processes.socket)
+        replace(bare_worker, "subprocess", processes.subprocess)
+        replace(bare_worker, "signal", _NoSignals())
+        replace(child, "SocketChannel", processes.connection)
+        replace(child, "resident_bytes_of", processes.resident_bytes)
+        replace(child, "cpu_seconds_of", lambda pid: None)
         replace(worker, "signal", _NoSignals())
-        replace(worker, "Connection", processes.connection)
+        replace(worker, "SocketChannel", processes.connection)
+        replace(worker, "socket", processes.socket)
         replace(worker, "Worker", SimulatedWorker)
         replace(worker, "load_program_texts", load_once)
         replace(worker, "compile_program", compile_once)
         replace(worker, "tune_gc", lambda objects: None)
         replace(sql_store, "CommitBuilder", make_builder(journal))
+        replace(Arrivals, "_pass", make_pass(journal))
         replace(sql_store.SqlStore, "postpone", make_postpone(journal))
         replace(Database, "_connect", make_connect(journal))
         replace(node, "SelfCheckThread", NoSelfCheck)
         replace(node, "start_spark", cluster.start)
-        replace(node, "SparkEvaluator", cluster.evaluator)
+        replace(node, "EvaluatorTasks", cluster.tasks)
         replace(node, "evaluators_here", lambda: evaluators)
         replace(node, "slow_lanes_here", lambda: max(1, evaluators - 1))
         replace(pipeline, "START_MESSAGES", START_MESSAGES)

@@ -289,11 +289,13 @@ class Scheduler:
         return self._trace_lines
 
     def _trace_lines(self, frame: FrameType, event: str, arg: Any) -> Any:
+        me = self.current
+        if me is not None and me.is_vanished:
+            return self._trace_lines  # what is left of it ends in any order
         self._lines_left -= 1
         if self._lines_left <= 0 and event in ("line", "opcode"):
             self._lines_left = int(self.chance.expovariate(1 / self._lines_mean))
-            me = self.current
-            if me is not None and not self._is_in_main and not me.is_vanished:
+            if me is not None and not self._is_in_main:
                 self._switch(me)
         return self._trace_lines
 

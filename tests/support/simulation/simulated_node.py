@@ -76,7 +76,7 @@ class SimulatedNode:
         self._spark_faults = SparkFaults()
         self._journal = Journal(scheduler, self._store_faults)
         self._processes = WorkerProcesses(scheduler, self._worker_faults)
-        self._cluster = SparkCluster(scheduler, self._spark_faults, self._processes.kept)
+        self._cluster = SparkCluster(scheduler, self._spark_faults)
         self._compiled = compile_once(load_once({NAME: self.application.text}))
         self._history = NodeHistory(SaxonEvaluator(self._compiled), self._journal, START, HOPS_MAX)
         self._clock_offset = 0.0

@@ -1,28 +1,24 @@
-"""A stand-in for Spark: evaluates rounds in tasks, loses some of them, and fails now and then."""
+"""A stand-in for Spark: has tasks that evaluate for a node, loses some of them, and fails now and then."""
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from demaq.errors import OperatorError
-from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
-from demaq.evaluation.workers.worker import Worker
-from demaq.evaluation.workers.worker_protocol import RunRound
+from demaq.evaluation.workers.child import EvaluatorProcess, Start
+from demaq.evaluation.workers.worker_connection import WaitingWorkers
 from demaq.spark.jobs import JobFailed
-from demaq.spark.spark_evaluator import partition
 from tests.support.simulation.scheduler import Scheduler
-
-PROBE_SECONDS = 0.0005
 
 
 @dataclass
 class SparkFaults:
-    """Shares of jobs and tasks that fail, all 0 if nothing goes wrong."""
+    """Shares of jobs, tasks and starts that fail, all 0 if nothing goes wrong."""
 
     jobs: float = 0.0
     tasks: float = 0.0
@@ -36,11 +32,9 @@ class SparkFaults:
 class SparkCluster:
     """What a node starts as Spark."""
 
-    def __init__(self, scheduler: Scheduler, faults: SparkFaults, kept: list[object]) -> None:
+    def __init__(self, scheduler: Scheduler, faults: SparkFaults) -> None:
         self.scheduler = scheduler
         self.faults = faults
-        self.kept = kept
-        """What holds nodes of Saxon, which must be released in the main thread."""
 
     def start(self, master: str, **options: Any) -> SimpleNamespace:
         """Stands for `start_spark`."""
@@ -48,71 +42,66 @@ class SparkCluster:
         if self.scheduler.chance.random() < self.faults.starts:
             self.faults.counts["not started"] += 1
             raise OperatorError("Spark could not be started")
-        return SimpleNamespace(session=self, close=lambda: None)
+        return SimpleNamespace(session=self, close=lambda: None, private_folder=Path())
 
-    def evaluator(self, session: object, *given: Any) -> SimulatedSpark:
-        """Stands for `SparkEvaluator`."""
-        return SimulatedSpark(self, *given)
+    def tasks(self, session: object, *given: Any) -> SimulatedTasks:
+        """Stands for `EvaluatorTasks`."""
+        return SimulatedTasks(self, *given)
 
 
-class SimulatedSpark:
-    """Stands for an instance of SparkEvaluator."""
+class SimulatedTask(EvaluatorProcess):
+    """Stands for a task: a simulated process."""
 
-    messages_max = 5000
-    rounds_max = 1
+    is_on_spark = True
+
+
+class SimulatedTasks:
+    """Stands for an instance of EvaluatorTasks."""
 
     def __init__(
         self,
         cluster: SparkCluster,
-        files: Mapping[str, str],
-        store: str,
-        fallback: RoundEvaluator,
-        rule_timeout_seconds: float,
-        rule_memory_bytes: int | None,
-        native: Any,
-        ledger: Any,
+        start: Start,
+        rounds: WaitingWorkers,
+        arrivals: WaitingWorkers,
+        folder: Path,
+        tasks: int | None,
     ) -> None:
         self._cluster = cluster
-        self._fallback = fallback
-        self._ledger = ledger
-        self.tasks = cluster.scheduler.chance.choice((2, 3))
-        # A worker whose results are used as they are, in the main thread.
-        self._worker = cluster.scheduler.in_main(lambda: Worker(dict(files), store, native))
-        cluster.kept.append(self._worker)
+        self._start = start
+        self._rounds = rounds
+        self._arrivals = arrivals
+        self._wanted = cluster.scheduler.chance.choice((1, 2, 3, 5))
+        self._workers: list[tuple[SimulatedTask, WaitingWorkers]] = []
 
-    def warm_up(self) -> None:
-        self._run_job()
+    def look(self) -> tuple[int, int]:
+        scheduler, faults = self._cluster.scheduler, self._cluster.faults
+        for worker, _ in self._workers:
+            if scheduler.chance.random() < faults.tasks:
+                faults.counts["task lost"] += 1
+                worker.kill()
+        self._workers = [(worker, waiting) for worker, waiting in self._workers if worker.is_alive()]
+        self._rounds.sweep()
+        self._arrivals.sweep()
+        if scheduler.chance.random() < faults.jobs:
+            faults.counts["job failed"] += 1
+            raise JobFailed("simulated")
+        while len(self._workers) < self._wanted:
+            served = [waiting for _, waiting in self._workers]
+            waiting = self._arrivals if served and self._arrivals not in served else self._rounds
+            self._workers.append((SimulatedTask(self._start), waiting))
+            waiting.add(self._workers[-1][0])
+        ready = [waiting for worker, waiting in self._workers if worker._is_welcome]
+        return len(ready), sum([waiting is self._rounds for waiting in ready])
 
-    def probe(self) -> float:
-        self._run_job()
-        return PROBE_SECONDS
+    def wait_for_one(self, seconds: float, is_given_up: Callable[[], bool]) -> None:
+        end = self._cluster.scheduler.now + seconds
+        while not self.look()[0] and self._cluster.scheduler.now < end and not is_given_up():
+            self._cluster.scheduler.sleep(0.1)
 
     def has_ended(self) -> bool:
         return self._cluster.scheduler.chance.random() < self._cluster.faults.jobs
 
-    def run(self, request: RoundRequest) -> RoundResult:
-        self._run_job()
-        scheduler, faults = self._cluster.scheduler, self._cluster.faults
-        result = RoundResult([None] * len(request.batch))
-        for share in partition([message.slices for message in request.batch], self.tasks):
-            scheduler.sleep(scheduler.chance.choice((0.0, 0.0001, 0.001)))
-            part = request.select(share)
-            if scheduler.chance.random() < faults.tasks:
-                faults.counts["task lost"] += 1
-                result.insert(share, self._fallback.run(part))
-            else:
-                result.insert(share, self._evaluate(RunRound.of(part)))
-        return result
-
-    def _evaluate(self, request: RunRound) -> RoundResult:
-        worker = self._worker
-        packed, notes = self._cluster.scheduler.in_main(lambda: (pickle.dumps(worker.answer(request)), worker.notes()))
-        self._ledger.add(notes)
-        result: RoundResult = pickle.loads(packed)
-        return result
-
-    def _run_job(self) -> None:
-        self._cluster.scheduler.sleep(PROBE_SECONDS)
-        if self._cluster.scheduler.chance.random() < self._cluster.faults.jobs:
-            self._cluster.faults.counts["job failed"] += 1
-            raise JobFailed("simulated")
+    def close(self) -> None:
+        for worker, _ in self._workers:
+            worker.kill()

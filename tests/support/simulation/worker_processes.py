@@ -74,14 +74,14 @@ class WorkerProcesses:
         self._deaths: Counter[bytes] = Counter()
         self.kept: list[object] = []
         """What holds nodes of Saxon, which must be released in the main thread: `clear` it there."""
-        self.socket = SimpleNamespace(socketpair=self._socketpair)
+        self.socket = SimpleNamespace(socketpair=self._socketpair, socket=lambda fileno: _Socket(fileno))
         self.subprocess = SimpleNamespace(Popen=self._popen, DEVNULL=None)
 
-    def connection(self, number: int) -> Pipe:
-        """Stands for multiprocessing's Connection."""
-        return self._ends.pop(number)
+    def connection(self, peer: _Socket) -> Pipe:
+        """Stands for SocketChannel."""
+        return self._ends.pop(peer.number)
 
-    def resident_bytes(self, pid: int) -> int:
+    def resident_bytes(self, pid: int, is_cheap: bool = False) -> int:
         return self.resident.get(pid, 1)
 
     def _socketpair(self) -> tuple[_Socket, _Socket]:
@@ -137,10 +137,8 @@ class WorkerProcesses:
 class _Socket:
     number: int
 
-    def detach(self) -> int:
+    def fileno(self) -> int:
         return self.number
-
-    fileno = detach
 
     def __enter__(self) -> _Socket:
         return self

@@ -63,8 +63,8 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, workers: int = WORKERS) -> Iterator[Cluster]:
-    """A cluster with one core in each of its workers."""
+def running_cluster(folder: Path, workers: int = WORKERS, cores: int = 1) -> Iterator[Cluster]:
+    """A cluster with so many workers, each with so many cores."""
     daemons: list[Daemon] = []
     secret_file = folder / "cluster.secret"
     secret_file.touch(mode=0o600)
@@ -76,7 +76,7 @@ def running_cluster(folder: Path, workers: int = WORKERS) -> Iterator[Cluster]:
         url = _wait_for(master, r"Starting Spark master at (spark://\S+)")
         for number in range(1, workers + 1):
             name = f"worker{number}"
-            options = ["--port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
+            options = ["--port", "0", "--cores", str(cores), "--memory", "1g", "--work-dir", str(folder / name)]
             daemons.append(_start(folder, name, "org.apache.spark.deploy.worker.Worker", *options, url))
         for worker in daemons[1:]:
             _wait_for(worker, r"(Successfully registered with master)")

@@ -17,17 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from demaq_bench.demo.procurement import APPLICATION, check
-from demaq_bench.workloads import RESTRICTIONS, invoices, request_message
+from demaq_bench.offer_requests import RESTRICTIONS, invoices, request_message
 from pyspark.sql import SparkSession
 
 from demaq.server.node import Node
-from demaq.spark import jobs
+from demaq.spark import evaluator_tasks
 from demaq.spark.jobs import run_tasks
 
 REQUESTS = 300
 """For each thing that is killed."""
+TASKS = 3
+"""Of a node on two workers with two cores each."""
 TRIES_MAX = 10
-"""So often a task may be over before what it needs is killed."""
+"""So often what is killed may have had no task."""
 SECONDS_MAX = 120.0
 PATIENCE_SECONDS = 120.0
 """For executors that start on a machine that is busy with other tests."""
@@ -42,7 +44,6 @@ def whereabouts(data: bytes) -> bytes:
     import demaq
     from demaq.store.sql_statements import load_statements
 
-    time.sleep(1)  # so that no executor takes both tasks
     return json.dumps([demaq.__file__, os.getcwd(), len(load_statements("sqlite", "reads"))]).encode()
 
 
@@ -57,51 +58,56 @@ class Traffic:
         node.load_collection("restrictions", [RESTRICTIONS])
         node.enqueue_all("invoices", list(invoices()))
 
-    def run(self, what: str, kill: Callable[[], None] | None = None, until_lost: bool = False) -> None:
-        """Let requests be answered, and kill something while tasks run, if need be again until one is lost by it."""
-        spark: Any = self.node.pipeline._spark
-        before = self.node.pipeline.counts.spark_rounds, spark.lost_tasks
+    def run(self, what: str, kill: Callable[[], None] | None = None) -> None:
+        """Let requests be answered, and kill something meanwhile until the node has lost a task by it."""
+        rounds, lost = self.node.pipeline.counts.spark_rounds, 0
         started = time.monotonic()
         for _ in range(TRIES_MAX):
-            self._run_some(what, kill, before[1])
-            if not until_lost or spark.lost_tasks > before[1]:
+            before = self.tasks()
+            self._run_some(what, kill)
+            lost = len(before - self.tasks())
+            if kill is None or lost:
                 break
-        rounds = self.node.pipeline.counts.spark_rounds - before[0]
+        if kill is not None:
+            self._wait(lambda: self.node.pipeline.tasks == TASKS, what)
+            self._run_some(what, None)
+        rounds = self.node.pipeline.counts.spark_rounds - rounds
         seconds = round(time.monotonic() - started, 1)
-        say(step=what, rounds=rounds, lost=spark.lost_tasks - before[1], seconds=seconds, why=self.node.pipeline.why)
+        say(step=what, rounds=rounds, lost=lost, seconds=seconds, why=self.node.pipeline.why)
 
-    def _run_some(self, what: str, kill: Callable[[], None] | None, lost: int) -> None:
+    def tasks(self) -> set[object]:
+        """The tasks that the node knows."""
+        spark: Any = self.node.pipeline._spark
+        return set(spark._listener._workers)
+
+    def _run_some(self, what: str, kill: Callable[[], None] | None) -> None:
         numbers = range(self.sent, self.sent + REQUESTS)
         self.sent = numbers.stop
-        killer = threading.Thread(target=self._kill, args=(kill, lost, numbers.stop), daemon=True)
+        killer = threading.Timer(0.1, kill or (lambda: None))
         killer.start()
-        self.node.enqueue_all("crm", [request_message(number) for number in numbers])
+        for number in numbers:  # one by one, so that they are not over before something is killed
+            self.node.enqueue("crm", request_message(number))
+        self._wait(lambda: self.answers() == numbers.stop and not self.node.store.pending(1), what)
+        killer.join()
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
         started = time.monotonic()
-        while self.answers() < numbers.stop or self.node.store.pending(1):
+        while not condition():
             assert time.monotonic() - started < SECONDS_MAX, f"{what}: {self.node.read_status()}"
             time.sleep(0.05)
-        killer.join()
 
     def answers(self) -> int:
         return self.node.store.counts().get("customer", (0, 0))[0]
 
-    def _kill(self, kill: Callable[[], None] | None, lost: int, requests: int) -> None:
-        spark: Any = self.node.pipeline._spark
-        tracker = self.session.sparkContext.statusTracker()
-        while kill is not None and spark.lost_tasks == lost and self.answers() < requests:
-            running = tracker.getActiveJobsIds()
-            if running:
-                kill()
-            while set(running) & set(tracker.getActiveJobsIds()):
-                time.sleep(0.05)
-            time.sleep(0.005)
-
     # what there is to kill
 
+    def python_workers(self, worker: int) -> list[int]:
+        """The Python workers of all executors of a worker."""
+        daemons = [daemon for executor in children(worker) for daemon in children(executor)]
+        return [process for daemon in daemons for process in children(daemon)]
+
     def end_python_workers(self) -> None:
-        for executor in children(self.workers[0]):
-            for daemon in children(executor):
-                end(*children(daemon))
+        end(*self.python_workers(self.workers[0]))
 
     def end_executor(self) -> None:
         end(*children(self.workers[0]))
@@ -143,20 +149,24 @@ def end(*pids: int) -> None:
 
 
 def main(url: str, address: str, options: dict[str, str], workers: list[int]) -> None:
-    jobs.IDLE_SECONDS_MAX = PATIENCE_SECONDS
+    evaluator_tasks.IDLE_SECONDS_MAX = PATIENCE_SECONDS
     node = Node(APPLICATION, address, pipeline="spark", master=url, spark_options=options)
     session = SparkSession.getActiveSession()
     assert session is not None
-    answers = run_tasks(session, [b"", b""], whereabouts)
-    say(step="whereabouts", answers=[json.loads(answer) for answer in answers])
-    node.start()
     traffic = Traffic(node, session, workers)
+    traffic._wait(lambda: node.pipeline.tasks == TASKS, "start")
+    spread = [len(traffic.python_workers(worker)) for worker in workers]
+    (answer,) = run_tasks(session, [b""], whereabouts)  # on the core that has no task
+    say(step="whereabouts", answer=json.loads(answer), spread=spread)
+    node.start()
     traffic.run("undisturbed")
-    traffic.run("python worker", traffic.end_python_workers, until_lost=True)
-    traffic.run("executor", traffic.end_executor, until_lost=True)
-    traffic.run("worker", traffic.end_worker)
-    jobs.IDLE_SECONDS_MAX = jobs.LOOK_SECONDS = 1.0
+    traffic.run("python worker", traffic.end_python_workers)
+    traffic.run("executor", traffic.end_executor)
+    traffic.end_worker()
+    traffic.run("worker")
+    evaluator_tasks.IDLE_SECONDS_MAX = 1.0
     traffic.end_all()
+    traffic._wait(lambda: node.pipeline.fault is not None, "cluster")
     traffic.run("cluster")
     kinds, problems = check(node.store, traffic.sent)
     say(step="checked", answers=sum(kinds.values()), sent=traffic.sent, problems=problems, folder=str(node.folder))

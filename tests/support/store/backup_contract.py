@@ -21,6 +21,7 @@ from demaq.store import copying, sqlite_database
 from demaq.store.backup import back_up, restore
 from demaq.store.location import StoreLocation, place_of
 from demaq.store.opening import open_store, open_store_readonly
+from demaq.store.operator_records import AuditRecord, Pause
 from demaq.store.protocol import MigratedMessage, Postponed, SequenceChanges, Step, StoredAnswer, Timer
 from demaq.store.sql_statements import load_script
 from demaq.store.sql_store import SqlStore
@@ -64,6 +65,8 @@ def fill(store: SqlStore) -> None:
             replay_keys={f"{SECRET} \\": MORNING + timedelta(days=9999)},
         )
     )
+    pause = Pause(kind="queue", name=f"{SECRET} \\", who="ü", why="\t\\N", since=MORNING)
+    store.change_pauses([pause], (), AuditRecord(at=MORNING, who="ü", action="pause", subject=SECRET, why="\\N"))
     store.note_migrated("next", [MigratedMessage(seq=6, properties=None, slices=(), entries=(), discarded=False)], 6)
 
 

@@ -40,7 +40,8 @@ def _check_each(store: SqliteStore, messages: list[Row]) -> None:
     for message in messages:
         seq = message["seq"]
         ended = [number for _, _, number in message["slices"]]
-        taken = [message["processed"], message["retired"], *[number for number in ended if number]]
+        processed = message["processed"]  # negative if no rule has reacted
+        taken = [processed and abs(processed), message["retired"], *[number for number in ended if number]]
         assert seq <= newest, message
         assert all([number is None or seq < number <= newest for number in taken]), message
         assert message["caused_by"] is None or message["caused_by"] < seq, message

@@ -24,6 +24,7 @@ from demaq.store.protocol import (
     StoredAnswer,
     StoredMessage,
     Timer,
+    ToSend,
     Unsent,
 )
 from demaq.store.request_names import make_request
@@ -52,7 +53,7 @@ def next_program(digest: str = "d", **fields: Any) -> NextProgram:
     return NextProgram(digest=digest, **{"files": {}, "indexes": (), "priorities": {}, **fields})
 
 
-def seqs(messages: Sequence[StoredMessage]) -> list[int]:
+def seqs(messages: Sequence[StoredMessage | ToSend]) -> list[int]:
     return [message.seq for message in messages]
 
 
@@ -73,7 +74,7 @@ def attempt(message: int, number: int, result: Literal["sent", "again", "failed"
 
 def to_send(store: Store) -> list[tuple[int, int]]:
     """Messages of the queue `out` and their attempts."""
-    return [(found.seq, found.attempts) for found in store.to_send("out", FOREVER, 9)]
+    return [(found.seq, found.attempts) for found in store.to_send("out", FOREVER, 0, 9)]
 
 
 class StoreContract:
@@ -283,6 +284,28 @@ class StoreContract:
         assert store.slice_keys("order", "a", 9) == [("b", 2), ("c", 1), ("ä", 1)]
         assert store.slice_keys("other", "", 9) == []
 
+    def test_the_largest_and_the_oldest_slices_are_found(self, store: Store):
+        for key in ("b", "a", "c", "a", "c", "c", "gone", "gone", "gone", "gone"):
+            store.append([new(slices=(("order", key), ("other", key)))])
+        store.commit([Step(resets=(("order", "gone"),))])
+        assert store.notable_slices("order", "size", 100, 2) == [("c", 3, 3), ("a", 2, 2)]
+        assert store.notable_slices("order", "age", 100, 2) == [("b", 1, 1), ("a", 2, 2)]
+        assert len(store.notable_slices("order", "size", 1, 9)) == 1
+        assert store.notable_slices("nothing", "age", 100, 9) == []
+
+    def test_members_of_former_lifetimes_are_known_by_the_reset_that_ended_them(self, store: Store):
+        order = (("order", "1"),)
+        store.append([new(slices=order), new(slices=order), new(slices=(("order", "2"),))])
+        [first] = store.commit([Step(resets=(("order", "1"), ("order", "2")), created=(new(slices=order),))])
+        [second] = store.commit([Step(resets=order)])
+        assert store.ended_members("order", "1", 100) == [
+            (1, first.number),
+            (2, first.number),
+            (first.created[0], second.number),
+        ]
+        assert store.ended_members("order", "1", 1) == [(first.created[0], second.number)]
+        assert store.ended_members("order", "3", 100) == []
+
     def test_the_empty_text_is_a_key_too_and_comes_first(self, store: MemoryStore | SqliteStore):
         store.append([new(slices=(("order", ""),)), new(slices=(("order", "a"),))])
         assert seqs(store.slice("order", "", 2)) == [1]
@@ -297,6 +320,15 @@ class StoreContract:
         assert seqs(store.lookup("i", ["c"], store.snapshot())) == [2]
         assert seqs(store.lookup("i", [], store.snapshot())) == []
         assert seqs(store.lookup("i", ["A", "x"], store.snapshot())) == []
+
+    def test_what_is_found_in_an_index_is_what_a_lookup_returns(self, store: Store):
+        store.append([new(entries=(("i", "b"), ("i", "a"))), new(entries=(("i", "c"),)), new(entries=(("i", "a"),))])
+        before = store.snapshot()
+        store.commit([Step(processed=1)])
+        for snapshot, expected in ((0, []), (2, [1]), (before, [1, 3]), (store.snapshot(), [3])):
+            found = store.find("i", ["a", "none"], snapshot)
+            assert {value: sorted(seqs) for value, seqs in found.items()} == {"a": expected, "none": []}
+        assert store.find("i", [], before) == {}
 
     def test_values_that_look_like_numbers_or_quotes_are_only_texts(self, store: Store):
         values = ["1", "1.0", "01", "", "null", '"', "\\", "[", "é", "'"]
@@ -468,6 +500,28 @@ class StoreContract:
         folded, last = store.commit([Step(processed=9, elided=4, created=(new(),)), Step(processed=15)], elide=True)
         assert (folded.created, last.retired) == ((15,), (15,))
 
+    @pytest.mark.parametrize("elide", [False, True])
+    def test_a_step_that_only_stores_messages_takes_no_number_and_later_ones_may_process_them(
+        self, store: Store, elide: bool
+    ):
+        assert store.append([new("out")]) == [1]
+        passed, arrived, done = store.commit(
+            [
+                Step(elided=4, created=(new("out", trigger=2), new("out", trigger=4))),
+                Step(created=(new(), new(request="a"))),
+                Step(processed=8, created=(new("out", trigger=8),)),
+            ],
+            elide,
+        )
+        assert (passed.number, passed.created) == (1, (6, 7))
+        assert (arrived.number, arrived.created, arrived.retired) == (7, (8, 9), ())
+        assert (done.number, done.created, done.retired) == (10, (11,), (8,))
+        assert store.snapshot() == 11
+        assert seqs(store.queue("out", 11)) == [1, 6, 7, 11]
+        assert store.append([new(request="a"), new()]) == [9, 12]
+        assert (store.message(8) is None) == elide
+        assert store.counts()["out"] == (4, 4)
+
     def test_pending_messages_come_by_priority_then_by_age(self, store: Store):
         store.append([new(priority=priority) for priority in (0, 5, -3, 5, None, 0)])
         assert seqs(store.pending(9)) == [2, 4, 1, 6, 3]
@@ -534,15 +588,23 @@ class StoreContract:
         times = (MORNING + hour, MORNING, MORNING + 2 * hour, MORNING)
         store.append([new("out", undelivered=True, created=at) for at in times])
         store.append([new("other", undelivered=True), new("out")])
-        assert to_send(store) == [(2, 0), (4, 0), (1, 0), (3, 0)]
-        assert [found.seq for found in store.to_send("out", MORNING + hour, 2, [2])] == [4, 1]
+        assert to_send(store) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+        assert seqs(store.to_send("out", MORNING + hour, 0, 2)) == [1, 2]
+        assert seqs(store.to_send("out", MORNING + hour, 2, 9)) == [4], "the third is not due"
+        assert seqs(store.to_send_again("out", FOREVER, None, 9, 9)) == [2, 4, 1, 3]
+        assert seqs(store.to_send_again("out", MORNING + hour, None, 9, 2)) == [2, 4]
+        assert seqs(store.to_send_again("out", MORNING + hour, (MORNING, 2), 9, 9)) == [4, 1]
+        assert seqs(store.to_send_again("out", MORNING + hour, (MORNING, 4), 9, 9)) == [1]
+        assert seqs(store.to_send_again("out", FOREVER, (MORNING, 0), 2, 9)) == [2, 1]
         assert store.sendings() == {"other": (1, MORNING, MORNING), "out": (4, MORNING, MORNING + hour)}
         assert store.next_to_send("out", MORNING) == MORNING + hour
         again = Postponed(message=2, due=MORNING + 3 * hour, attempt=attempt(2, 1, "again"))
         store.postpone([again, Postponed(message=4, due=MORNING + 4 * hour), Postponed(message=6, due=MORNING)])
         assert store.next_to_send("out", MORNING + 3 * hour) == MORNING + 4 * hour
         assert store.next_to_send("out", MORNING + 4 * hour) is None
-        assert to_send(store) == [(1, 0), (3, 0), (2, 1), (4, 0)]
+        assert to_send(store) == [(1, 0), (2, 1), (3, 0), (4, 0)]
+        later = store.to_send_again("out", FOREVER, (MORNING + 2 * hour, 3), 9, 9)
+        assert [(found.seq, found.due) for found in later] == [(2, MORNING + 3 * hour), (4, MORNING + 4 * hour)]
         assert store.sendings()["out"] == (4, MORNING + hour, MORNING + hour)
 
     def test_the_next_message_to_send_is_the_first_that_is_not_due_yet(self, store: Store):
@@ -615,13 +677,13 @@ class StoreContract:
         store.append([new("out", undelivered=True)])
         store.postpone([Postponed(message=1, due=FOREVER, attempt=attempt(1, 1, "again"))])
         assert store.send_again([1], MORNING) == []
-        assert [(found.seq, found.attempts) for found in store.to_send("out", MORNING, 9)] == [(1, 0)]
+        assert [(found.seq, found.attempts) for found in store.to_send("out", MORNING, 0, 9)] == [(1, 0)]
 
     def test_what_is_to_be_sent_is_shown_with_its_properties_and_slices(self, store: Store):
         properties = {"Recipient": PropertyValue.string("http://there.invalid/")}
         store.append([new("out", undelivered=True, properties=properties, slices=(("s", "k"), ("s", "l")))])
         store.commit([Step(resets=(("s", "l"),))])
-        [found] = store.to_send("out", FOREVER, 9)
+        [found] = store.to_send("out", FOREVER, 0, 9)
         assert (found.queue, found.properties, found.slices) == ("out", properties, (("s", "k"),))
 
     def test_the_first_answer_on_a_connection_is_remembered(self, store: Store, clock: Clock):
@@ -702,8 +764,8 @@ class StoreContract:
         assert store.message(1).body == "<order/>"  # type: ignore[union-attr]
         assert store.snapshot() == 3
         [done] = store.commit([Step(created=(new(request="b"), new(request="c")))])
-        assert done.created == (3, 5)
-        assert store.append([new(request="c")]) == [5]
+        assert done.created == (3, 4)
+        assert store.append([new(request="c")]) == [4]
 
     def test_requests_of_one_name_are_one_whatever_their_digests(self, store: Store):
         long = "n" * 300
@@ -740,6 +802,37 @@ class StoreContract:
         store.collect_garbage(FOREVER, 9)
         assert store.append([new(request=make_request("a", "2"))]) == [3]
 
+    def test_the_history_of_a_slice_has_members_of_all_lifetimes(self, store: Store):
+        mine = (("s", "1"),)
+        store.append([new(slices=mine), new(slices=(("s", "2"),)), new(slices=mine)])
+        store.commit([Step(processed=1, resets=mine)])
+        store.append([new(slices=mine)])
+        assert store.slice_history("s", "1", 9) == [1, 3, 5]
+        assert store.slice_history("s", "1", 2) == [1, 3]
+        assert store.slice_history("t", "1", 9) == []
+
+    def test_messages_with_a_property_can_be_spared_from_elision(self, store: Store):
+        mark = {"demaq:sampled": PropertyValue("boolean", "true", "true")}
+        decoy = {"p": PropertyValue.string('"demaq:sampled"')}
+        store.append([new(properties=mark), new(properties=decoy), new(properties=mark, request="r")])
+        created = tuple([new(properties=each, trigger=1, origin=1) for each in (mark, decoy)])
+        steps = [Step(processed=1, created=created), Step(processed=2), Step(processed=3), Step(processed=5)]
+        [done, *_] = store.commit([*steps, Step(processed=6)], elide="demaq:sampled")
+        assert done.created == (5, 6)
+        assert [message.seq for message in store.stored(None, 0, 9)] == [1, 3, 5]
+        assert all([message.retired is not None for message in store.messages([1, 3, 5])])
+        assert store.append([new(request="r")]) == [3]
+        assert store.collect_garbage(FOREVER, 9) == 3
+
+    def test_the_messages_of_a_conversation_are_found_by_its_first_one(self, store: Store):
+        store.append([new(), new()])
+        store.commit([Step(processed=1, created=(new(trigger=1, origin=1), new(trigger=1, origin=1)))])
+        store.commit([Step(processed=2, created=(new(trigger=2, origin=2),))])
+        (last,) = store.commit([Step(processed=4, created=(new(trigger=4, origin=1),))])[0].created
+        assert store.conversation(1, 100) == [(1, None), (4, 1), (5, 1), (last, 4)]
+        assert store.conversation(1, 4) == [(1, None), (4, 1), (5, 1)]
+        assert store.conversation(4, 100) == []
+
     def test_requests_are_found_by_how_they_begin(self, store: Store):
         store.append([new(request=name) for name in ("a:1:x", "a:10", "a:1:", "a:1:\U0001f600", "a:", "b")])
         assert store.requested("a:1:") == {"a:1:": 3, "a:1:x": 1, "a:1:\U0001f600": 4}
@@ -749,6 +842,12 @@ class StoreContract:
         store.append([new(request=long), new(request=f"{long}er")])
         assert store.requested(long) == {long: 7, f"{long}er": 8}
         assert store.requested(f"{long}e") == {f"{long}er": 8}
+        assert store.first_requested("a:", "") == ("a:", 5)
+        assert store.first_requested("a:", "a:1:y") == ("a:1:\U0001f600", 4)
+        assert store.first_requested("a:", "b") is None
+        assert store.first_requested(long, f"{long}a") == (f"{long}er", 8)
+        assert store.request_of(3) == "a:1:"
+        assert store.request_of(1_000_000) is None
 
     def test_a_request_is_remembered_for_a_day_after_its_message_was_removed(self, store: Store, clock: Clock):
         store.append([new(request="a")])
@@ -833,6 +932,21 @@ class StoreContract:
         store.commit([Step(fired=2)])
         assert seqs(store.timers((MORNING + timedelta(hours=1), 2), 9)) == [4, 3, 1]
         assert seqs(store.timers(None, 9)) == [4, 3, 1]
+
+    def test_the_times_of_what_waits_are_those_of_the_first_messages_of_a_priority(self, store: Store):
+        times = [MORNING + timedelta(minutes=minute) for minute in range(5)]
+        queues = [("a", 0), ("b", 5), ("a", 0), ("c", 0), ("box", None)]
+        made = [
+            replace(new(queue, priority=priority), created=at)
+            for (queue, priority), at in zip(queues, times, strict=True)
+        ]
+        first, *_ = store.append(made)
+        assert store.pending_times(0, 10) == [("a", times[0]), ("a", times[2]), ("c", times[3])]
+        assert store.pending_times(0, 2) == [("a", times[0]), ("a", times[2])]
+        assert store.pending_times(5, 10) == [("b", times[1])]
+        assert (store.waiting_time("box"), store.waiting_time("a")) == (times[4], None)
+        store.commit([Step(processed=first)])
+        assert store.pending_times(0, 1) == [("a", times[2])]
 
     def test_counts_are_of_visible_messages_and_of_the_unprocessed_ones(self, store: Store):
         assert store.counts() == {}

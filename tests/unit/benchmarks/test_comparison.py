@@ -1,68 +1,102 @@
-"""Systems that are compared take turns, and must come to the same results."""
+"""Systems that are compared take turns, and their answers are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pytest
-from demaq_bench.comparison import Comparison, Runs
-from demaq_bench.figures import Figure, WrongResult
-from demaq_bench.workloads import W1, W2, is_refused
+from demaq_bench.comparison import Comparison, divide
+from demaq_bench.contestant import Turn, find_problem, take_turn
+from demaq_bench.figures import Figure
+from demaq_bench.workloads import W1, W2
+
+Arriving = tuple[str, bytes]
 
 
 class Answering:
-    """A system that answers at once."""
+    """A system that gives the answers it is made with."""
 
-    def __init__(self, log: list[str], name: str, steps: int = 1, body: str = "<offer a='1' b='2'/>") -> None:
-        self._answers: list[str] = []
+    def __init__(self, answers: Sequence[str], left: int = 0) -> None:
+        self._answers = list(answers)
+        self._left = left
+
+    def run(self, arriving: Sequence[Arriving], per_commit: int) -> None: ...
+
+    def take_answers(self) -> list[str]:
+        return self._answers
+
+    def count_waiting(self) -> int:
+        return self._left
+
+    def close(self) -> None: ...
+
+
+class Logging:
+    """A contestant that writes down its turns."""
+
+    def __init__(self, log: list[tuple[str, range]], name: str, seconds: float = 1.0) -> None:
         self._log = log
         self._name = name
-        self._steps = steps
-        self._body = body
+        self._seconds = seconds
 
-    def process_all(self, queue: str, bodies: Sequence[bytes], per_commit: int) -> int:
-        self._log.append(self._name)
-        self._answers += [self._body] * len(bodies)
-        return len(bodies) * self._steps
-
-    def new_answers(self) -> list[str]:
-        found, self._answers = self._answers, []
-        return found
+    def turn(self, numbers: range, per_commit: int) -> Turn:
+        self._log.append((self._name, numbers))
+        return Turn(len(numbers), self._seconds, 0.5, 0.25, 1000.0)
 
 
-def test_they_take_turns_and_every_other_turn_goes_backwards():
-    log: list[str] = []
-    comparison = Comparison(W1, {name: Answering(log, name) for name in ("a", "b")})
+def answers(numbers: range) -> list[str]:
+    return [answer for number in numbers if (answer := W1.answer(number)) is not None]
 
-    comparison.measure({100: 6}, runs=3)
 
-    assert log == ["b", "a", "a", "b", "b", "a", "a", "b"]
-    assert {name: len(runs.microseconds) for name, runs in comparison.runs[100].items()} == {"a": 3, "b": 3}
+def test_they_take_turns_with_the_same_messages_and_every_other_turn_goes_backwards():
+    log: list[tuple[str, range]] = []
+    comparison = Comparison({name: Logging(log, name) for name in ("a", "b")})
+
+    comparison.warm_up({100: 6})
+    for _ in range(3):
+        comparison.run({100: 6})
+
+    assert [name for name, _ in log] == ["b", "a", "a", "b", "b", "a", "a", "b"]
+    assert [numbers for _, numbers in log[::2]] == [range(3), range(3, 9), range(9, 15), range(15, 21)]
+    assert {name: len(turns) for name, turns in comparison.turns[100].items()} == {"a": 3, "b": 3}
 
 
 def test_a_ratio_is_taken_turn_by_turn():
-    assert Runs([10.0, 40.0]).times(Runs([5.0, 10.0])) == (2.0, 4.0)
+    comparison = Comparison({"a": Logging([], "a", 0.5), "b": Logging([], "b", 2.0)})
+    comparison.run({1: 10})
+
+    assert comparison.speeds("a", 1) == (20.0,)
+    assert comparison.ratios("a", "b", 1) == (4.0,)
+    assert divide((10.0, 40.0), (5.0, 10.0)) == (2.0, 4.0)
 
 
 def test_answers_may_be_written_differently_and_must_mean_the_same():
-    same = {"a": Answering([], "a"), "b": Answering([], "b", body='<offer b="2" a="1"></offer>')}
-    Comparison(W1, same).run({100: 2})
-    other = {"a": Answering([], "a"), "b": Answering([], "b", body="<offer/>")}
+    text = answers(range(1, 2))[0]
 
-    with pytest.raises(WrongResult, match="W1: b and a do not agree, such as on <offer"):
-        Comparison(W1, other).run({100: 2})
+    assert find_problem(W1, range(2), [text]) is None
+    assert find_problem(W1, range(2), [text.replace("<offerSummary>", "<offerSummary >")]) is None
 
 
-def test_who_leaves_something_undone_is_found_out():
-    with pytest.raises(WrongResult, match="W2, a: 15 steps for 3 messages"):
-        Comparison(W2, {"a": Answering([], "a", steps=5)}).run({100: 3})
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (answers(range(1, 5)), "4 answers for 5 that there must be, without <offerSummary><requestID>r00000005"),
+        (answers(range(1, 6)) + answers(range(5, 6)), "6 answers for 5 that there must be, such as <offerSummary>"),
+        (["<offerSummary/>", *answers(range(2, 6))], "5 answers for 5 that there must be, such as <offerSummary></"),
+    ],
+)
+def test_an_answer_that_is_missing_doubled_or_wrong_is_found(made, problem):
+    found = take_turn(Answering(made), W1, range(6), 100)
+
+    assert isinstance(found, str)
+    assert found.startswith(problem)
 
 
-def test_w2_must_refuse_whom_it_has_to():
-    assert is_refused(0)
+def test_what_is_left_is_found():
+    decided = [answer for number in range(3) if (answer := W2.answer(number)) is not None]
 
-    with pytest.raises(WrongResult, match="W2: 0 refusals, not 1"):
-        Comparison(W2, {"a": Answering([], "a", steps=8)}).run({100: 3})
+    assert take_turn(Answering(decided, left=2), W2, range(3), 100) == "2 messages are left"
+    assert isinstance(take_turn(Answering(decided), W2, range(3), 100), Turn)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_listings_are_for_programs_too(demaq: Asked):
     shop, bank = json.loads(demaq.out)
 
     assert (shop["name"], shop["queues"], shop["expired"]) == ("shop", ["orders", "payments"], True)
-    assert bank == {"name": "bank", "expires": None, "expired": False, "queues": None}
+    assert bank == {"name": "bank", "expires": None, "expired": False, "queues": None, "role": None}
     demaq("tokens", "list")
     assert demaq.out.splitlines()[0].startswith("shop: orders, payments; expired 20")
     assert demaq.out.splitlines()[1] == "bank: all gateways"

@@ -25,7 +25,7 @@ _NAMES = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`((?:,? (?:and )?`(?!\w+\.py`)[\w
 _ROW = re.compile(r"^  +(\w+) +((?:[\w-]+/)*[\w-]+\.py)  ", re.MULTILINE)
 """A row of a text block: a name, its file, what it does."""
 _ENTRY = re.compile(r"^\| (?!word |---)([^|]+) \| [^|]+ \| `([\w/]+\.py)` `(\w+)` \|$", re.MULTILINE)
-WORDS_LEAST, WORDS_MOST = 40, 60
+WORDS_LEAST, WORDS_MOST = 40, 70
 
 
 def find_file(name: str) -> Path | None:
@@ -149,9 +149,14 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
 
     assert len(figures) >= 17
     assert [figure for figure in figures if figure not in measured] == []
-    applications = [PROJECT / "bench" / "demaq_bench" / "applications" / f"w{n}.dmq" for n in (1, 2, 3)]
-    rules = sum([len(path.read_text().splitlines()) for path in applications])
-    baseline = len((PROJECT / "bench" / "demaq_bench" / "baseline.py").read_text().splitlines())
+    bench = PROJECT / "bench" / "demaq_bench"
+    rules, baseline = (
+        sum([len((bench / name).read_text().splitlines()) for name in names])
+        for names in (
+            [f"applications/{name}.dmq" for name in ("w1", "w2", "w3", "w1n", "w2n")],
+            ["baseline.py", "hand_written_steps.py"],
+        )
+    )
     said = re.search(r"(\d+) lines of rules, (\d+) lines of Python", section)
     assert said is not None
     assert [int(said[1]), int(said[2])] == [pytest.approx(rules, rel=0.05), pytest.approx(baseline, rel=0.05)]
@@ -160,5 +165,5 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
 def test_pictures_that_pages_show_exist():
     shown = [(page, image) for page in all_pages() for image in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.text)]
 
-    assert len(shown) >= 4
+    assert len(shown) >= 3
     assert [f"{page.name}: {image}" for page, image in shown if not (page.path.parent / image).is_file()] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,11 +37,12 @@ PARSER_ARGUMENTS = ("_parser", "parser", "file_parser()", "_mine.parser")
 
 @functools.cache
 def nodes() -> list[tuple[str, ast.AST]]:
-    """Return everything that is written in the sources, each with its file."""
+    """Return the calls and imports of all files that name such a module, each with its file."""
     files = [(file.relative_to(SOURCES).as_posix(), file.read_text()) for file in SOURCES.rglob("*.py")]
     return [
         (file, node)
         for file, text in files
+        if re.search(rf"\b({'|'.join(MODULES)}|_processor)\b", text)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call | ast.Import | ast.ImportFrom)
     ]

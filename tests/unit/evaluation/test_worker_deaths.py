@@ -9,8 +9,8 @@ from typing import Any
 from demaq.documents import Document
 from demaq.evaluation.outcomes import Outcome
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundRequest
-from demaq.evaluation.workers.child import EvaluatorGone, Limits
 from demaq.evaluation.workers.process import ProcessEvaluator
+from demaq.evaluation.workers.worker_connection import EvaluatorGone, Limits
 from demaq.evaluation.workers.worker_protocol import ComputeEach, EvaluateEach, Request
 from demaq.store.protocol import NewMessage, as_stored
 
@@ -22,7 +22,7 @@ class Dying(ProcessEvaluator):
 
     replies = 0
 
-    def _ask_each(self, request: Request, limits: Limits) -> Iterator[Any]:
+    def _ask_each(self, request: Request, limits: Limits, announce: bool = False) -> Iterator[Any]:
         if isinstance(request, ComputeEach):
             for each in request.requests[: self.replies]:
                 yield PropertyResult(queue=each.queue, document=each.document, properties={}, entries=())

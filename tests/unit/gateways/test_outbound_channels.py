@@ -73,7 +73,7 @@ def test_messages_are_delivered_in_order_in_one_sequence(tmp_path: Path, version
     assert len(world.service.created) == 1
     assert sorted([number for _, number in world.service.wire]) == [1, 2, 3]
     assert {request.version for request in world.service.requests} == {version.addressing}
-    assert world.store.to_send("out", FOREVER, 9) == []
+    assert world.store.to_send("out", FOREVER, 0, 9) == []
 
 
 def test_messages_that_are_sent_together_wait_for_one_creation(tmp_path: Path):

@@ -34,6 +34,7 @@ from demaq.gateways.settings.settings_keys import (
     OUTGOING_KEYS,
     SECTIONS,
     SECURITY_FIELDS,
+    TELEMETRY_KEYS,
     TLS_KEYS,
 )
 from tests.support.docs.pages import PROJECT, Page
@@ -416,7 +417,10 @@ def test_a_user_is_shown_as_basic_and_an_anonymous_sender_as_nothing():
     [
         ("[nod]", '1:2: "nod" is not a key of the file; did you mean "node"?'),
         ("node = 1", "1:1: node is a section: [node]"),
-        ("body_max = 1", '1:1: "body_max" is not a key of the file; keys: incoming, mail, node, outgoing, tls'),
+        (
+            "body_max = 1",
+            '1:1: "body_max" is not a key of the file; keys: incoming, mail, node, outgoing, telemetry, tls',
+        ),
         ('[node]\nbody_mx = "1MB"', '2:1: "body_mx" is not a key of [node]; did you mean "body_max"?'),
         ("[node]\nbody_max = 1", "2:12: [node] body_max must be a size larger than 0, such as 500KB, 16MB, 2GB"),
         ('[node]\nbody_max = "0MB"', "2:12: [node] body_max must be a size larger than 0, such as 500KB, 16MB, 2GB"),
@@ -498,6 +502,12 @@ def test_a_user_is_shown_as_basic_and_an_anonymous_sender_as_nothing():
             "3:1: [mail] starttls is for smtp://; smtps:// has TLS from the start",
         ),
         ('[mail]\nsender = "demaq"', "2:10: [mail] sender must be an address such as demaq@example.org"),
+        (
+            '[telemetry]\nendpoint = "c:4318"',
+            "2:12: [telemetry] endpoint must be an address such as http://127.0.0.1:4318",
+        ),
+        ("[telemetry]\nsample = 2", "2:10: [telemetry] sample must be a number from 0 to 1"),
+        ("[telemetry]\nsample = true", "2:10: [telemetry] sample must be a number from 0 to 1"),
         ("[node", "1:6: not TOML: "),
         ('[node]\nlate = 1\nlate = "timeout"', "3:17: not TOML: Cannot overwrite a value"),
         (
@@ -641,7 +651,7 @@ def test_files_of_settings_in_the_documentation_can_be_read(operator: Operator, 
         read_settings(operator.file, incoming=["orders", "payments"], outgoing=outgoing, environment=environment)
 
 
-KEYS = {"node": NODE_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS}
+KEYS = {"node": NODE_KEYS, "outgoing": OUTGOING_KEYS, "mail": MAIL_KEYS, "tls": TLS_KEYS, "telemetry": TELEMETRY_KEYS}
 UNSAID = {"none", '"users"', '"tokens"'}
 """Defaults that cannot be written: nothing, and what depends on where the file is."""
 
@@ -686,3 +696,8 @@ def test_the_limits_of_who_may_send_in_the_reference_are_the_real_ones():
 
     for what, limit in limits.items():
         assert f"\n| {what} | {limit}" in text
+
+
+def test_telemetry_is_read(operator: Operator):
+    found = operator.read('[telemetry]\nendpoint = "http://127.0.0.1:4318"\nsample = 0.01')
+    assert (found.telemetry.endpoint, found.telemetry.sample) == ("http://127.0.0.1:4318", 0.01)

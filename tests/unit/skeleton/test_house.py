@@ -27,14 +27,22 @@ MAY_IMPORT = {
     "spark": (TOP, "store", "language", "evaluation"),
     "bulk": (TOP, "store", "language", "compiler", "evaluation", "engine", "control", "spark"),
     "gateways": (TOP, "schemas", "soap", "store", "language", "compiler", "evaluation", "engine"),
-    "server": (
+    "operations": (
         *(TOP, "soap", "store", "language", "compiler", "evaluation", "engine", "control"),
         *("spark", "bulk", "gateways"),
     ),
-    "testing": (TOP, "store", "language", "evaluation", "engine", "spark"),
+    "server": (
+        *(TOP, "soap", "store", "language", "compiler", "evaluation", "engine", "control"),
+        *("spark", "bulk", "gateways", "operations"),
+    ),
+    "console": (
+        *(TOP, "store", "language", "compiler", "evaluation", "engine", "control"),
+        *("bulk", "gateways", "operations", "server"),
+    ),
+    "testing": (TOP, "store", "language", "evaluation", "engine", "spark", "operations"),
     "cli": (
         *(TOP, "schemas", "store", "language", "compiler", "evaluation", "engine", "control"),
-        *("spark", "bulk", "gateways", "server", "testing"),
+        *("spark", "bulk", "gateways", "operations", "server", "console", "testing"),
     ),
 }
 """Each package with those it may import, lowest first."""

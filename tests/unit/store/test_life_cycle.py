@@ -16,6 +16,8 @@ from tests.support.store.contract import MORNING, attempt, new
 
 KEYS = ("a", "b")
 STEPS = 400
+RECENT = 20
+"""A step is of one of so many messages: older ones have nothing left to happen to them."""
 
 
 def draw_message(chance: random.Random) -> NewMessage:
@@ -26,8 +28,8 @@ def draw_message(chance: random.Random) -> NewMessage:
 
 def draw_step(chance: random.Random, store: Store, seqs: list[int]) -> Step | None:
     """Return a step that a node could commit, or None if there is none for the message that was chosen."""
-    [message] = store.messages([chance.choice(seqs)])
-    resets = tuple([(slicing, key) for slicing in ("s", "t") for key in KEYS if chance.random() < 0.1])
+    [message] = store.messages([chance.choice(seqs[-RECENT:])])
+    resets = tuple([(slicing, key) for slicing in ("s", "t") for key in KEYS if chance.random() < 0.05])
     state = life_state(message)
     if state is LifeState.WAITING and chance.random() < 0.6:
         return Step(processed=message.seq, resets=resets, created=(draw_message(chance),))

@@ -11,10 +11,11 @@ import pytest
 from demaq.store import SqliteStore, sqlite_database
 from demaq.store.protocol import Step
 from tests.support.store.contract import FOREVER, Clock, StoreContract, new
+from tests.support.store.operator_contract import DurableOperatorContract
 from tests.support.store.sequence_contract import DurableSequenceContract
 
 
-class TestSqliteStore(StoreContract, DurableSequenceContract):
+class TestSqliteStore(StoreContract, DurableSequenceContract, DurableOperatorContract):
     @pytest.fixture
     def where(self, tmp_path: Path) -> Path:
         return tmp_path / "store"
@@ -28,6 +29,10 @@ class TestSqliteStore(StoreContract, DurableSequenceContract):
     @pytest.fixture
     def before(self) -> tuple[ModuleType, int]:
         return sqlite_database, 4
+
+    @pytest.fixture
+    def before_operators(self) -> tuple[ModuleType, int]:
+        return sqlite_database, 5
 
     @pytest.fixture
     def old(self, tmp_path: Path) -> Path:

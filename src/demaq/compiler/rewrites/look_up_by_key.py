@@ -4,7 +4,11 @@
 becomes
     index 1: lookup in //customerID of invoices of the values of $c, computed from the message before the rule runs
 
-Safe because the rule's own predicate is still applied to what the index finds (see `find_keys`).
+Safe because the rule's own predicate is still applied to what the index finds (see `find_keys`). If the predicate is
+nothing but `path = text` and the rule asks only how many messages there are, or whether there are any, native rules
+count index entries, and no message is read:
+
+    count(qs:queue("invoices")[//customerID = $c])
 """
 
 from __future__ import annotations
@@ -63,7 +67,12 @@ def _narrow(
     if keys is None:
         return None
     lookups = [IndexLookup(index=indexes.get(read.queue, key.path, context), key=key.value) for key in keys]
-    return QueueByKey(queue=read.queue, lookups=tuple(lookups), number=number)
+    selected = finder.above.get(node)
+    is_counted = isinstance(selected, ast.Postfix) and len(keys) == 1 and keys[0].is_exact
+    if is_counted:
+        assert isinstance(selected, ast.Postfix)
+        is_counted = finder.is_only_counted(selected)
+    return QueueByKey(queue=read.queue, lookups=tuple(lookups), number=number, is_counted=is_counted)
 
 
 def path_text(path: ast.Expr, names: Names) -> str:

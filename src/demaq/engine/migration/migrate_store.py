@@ -23,6 +23,7 @@ from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.language.loader import load_program_texts
 from demaq.language.program.differences import ProgramDifference, find_differences
 from demaq.language.program.program import Program
+from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import NextProgram, Store, StoredMessage
 
 PAGE = 1000
@@ -106,12 +107,14 @@ def migrate_store(
     tell: Callable[[str], None] = lambda line: None,
     choose_migrator: Callable[[LocalMigrator, Migration], Migrator] = lambda local, migration: local,
     progress: Callable[[int], None] = lambda done: None,
+    operator: str | None = None,
 ) -> MigrationResult | None:
     """Make this the program of a store, before anything is processed. Return what was done; None if it was already.
 
     `discard` names queues whose messages may be lost; without it QueueNotEmpty is raised. `tell` is called with what
     changes before it does, `progress` with how many messages were looked at. `choose_migrator` returns what computes
-    the new properties, slices and index entries of messages: the one it is given, or one on Spark.
+    the new properties, slices and index entries of messages: the one it is given, or one on Spark. With `operator`,
+    a change of the program is an audit record.
     """
     files = _files(plan.program)
     digest = _digest(plan.program, files)
@@ -119,6 +122,7 @@ def migrate_store(
     if active is not None and active[1] == digest and store.indexes().issuperset(_index_names(plan)):
         return None
     migrated = MigrationResult()
+    entry: AuditRecord | None = None
     if active is not None or store.snapshot() > 0:
         migration = find_migration(plan, store, active[2] if active is not None else None, discard)
         for difference in migration.differences:
@@ -134,11 +138,27 @@ def migrate_store(
             not migration.queues.isdisjoint(inheriting_queues(plan.program)),
         )
         migrated = _run_backfill(migration, backfill, store, tell, progress)
+        if operator is not None:
+            entry = _describe_migration(migration, operator, clock())
     factory = MessageFactory(plan, evaluator)
     priorities = {queue: factory.priority(queue) for queue in plan.program.queues}
     indexes = tuple(_index_names(plan))
-    store.activate(NextProgram(digest=digest, files=files, indexes=indexes, priorities=priorities), clock())
+    store.activate(NextProgram(digest=digest, files=files, indexes=indexes, priorities=priorities), clock(), entry)
     return migrated
+
+
+def _describe_migration(migration: Migration, operator: str, now: datetime) -> AuditRecord:
+    """Return the audit record of a migration."""
+    differences, discarded = [str(each) for each in migration.differences], sorted(migration.discarded)
+    given_up = f", gave up queue {', '.join(discarded)}" if discarded else ""
+    return AuditRecord(
+        at=now,
+        who=operator,
+        action="migrate",
+        subject="to a changed application",
+        result=f"{len(differences)} {'difference' if len(differences) == 1 else 'differences'}{given_up}",
+        details={"differences": differences, "discarded": discarded},
+    )
 
 
 def find_migration(

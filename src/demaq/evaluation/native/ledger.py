@@ -1,4 +1,4 @@
-"""What a node knows about native rules in all of its worker processes."""
+"""What a node knows about rules in all of its worker processes: how native ones fare, and what each one costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter, deque
 from typing import Any
 
 from demaq.evaluation.native.health import NativeReport, log_report
+from demaq.evaluation.rule_work import RuleWorkNotes
 from demaq.records import record
 
 REPORTS_MAX = 20
@@ -28,7 +29,8 @@ class NativeNotes:
     """Results that wait to be checked now."""
     reports: tuple[NativeReport, ...] = ()
     withdrawn: tuple[tuple[str, str], ...] = ()
-    """Queues that are left to Saxon from now on, each with the reason."""
+    """Rules that are left to Saxon from now on, each with the reason."""
+    work: RuleWorkNotes = ()
 
 
 class NativeLedger:
@@ -39,6 +41,8 @@ class NativeLedger:
         self._counts: Counter[str] = Counter()
         self._reports: deque[NativeReport] = deque(maxlen=REPORTS_MAX)
         self._withdrawn: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
         self.checks_failed = False
         """Whether a check did not return, so that there are no more."""
 
@@ -50,14 +54,23 @@ class NativeLedger:
             for report in notes.reports:
                 self._counts["differences"] += report.kind == "difference"
                 self._reports.append(report)
+            for rule, asked, seconds in notes.work:
+                self._asked[rule] += asked
+                self._seconds[rule] = self._seconds.get(rule, 0.0) + seconds
         for report in notes.reports:
             log_report(report)
 
     @property
     def withdrawn(self) -> dict[str, str]:
-        """Queues that are left to Saxon in every process, each with the reason."""
+        """Rules that are left to Saxon in every process, each with the reason."""
         with self._lock:
             return dict(self._withdrawn)
+
+    @property
+    def work(self) -> dict[str, tuple[int, float]]:
+        """How often each rule was asked, in all processes, and for how many seconds."""
+        with self._lock:
+            return {rule: (asked, self._seconds[rule]) for rule, asked in self._asked.items()}
 
     @property
     def counts(self) -> dict[str, int]:

@@ -1,172 +1,167 @@
-"""Run native rules: all rules of a queue, or none."""
+"""Run the native rules of a queue, and filter the others: Saxon is asked only for what is left."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from lxml.etree import _Element
 
 from demaq.compiler.emit.python.code import NotTranslatable
-from demaq.compiler.emit.python.queue_code import QueueText, emit_queue
+from demaq.compiler.emit.python.queue_code import NativeEmitter, QueueText, SaxonRuleText
 from demaq.compiler.emit.python.rule_code import RuleText
-from demaq.compiler.plan import Plan, RulePlan
-from demaq.documents import Document
+from demaq.compiler.plan import Plan, QueuePlan, RulePlan
 from demaq.errors import StoreError
 from demaq.evaluation.native.health import NativeHealth
-from demaq.evaluation.native.native_properties import Entries, NativeProperties, Properties, compile_properties
+from demaq.evaluation.native.native_functions import load_function
+from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
+from demaq.evaluation.native.native_run import NativeRule, NativeRun
+from demaq.evaluation.native.rule_picker import RulePicker
 from demaq.evaluation.native.self_check import SelfCheck
-from demaq.evaluation.native.values import NeedsSaxon, load_function
-from demaq.evaluation.outcomes import NOTHING_READ, Enqueued, Location, Outcome, SliceReset, StateReader
+from demaq.evaluation.native.values import NeedsSaxon
+from demaq.evaluation.outcomes import AskedMessage, Location, Outcome, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
-from demaq.evaluation.state.state_builder import Job, StateBuilder, Wanted
+from demaq.evaluation.rule_work import RuleWork, TimedShare
+from demaq.evaluation.state.state_builder import StateBuilder, Wanted, expect_reads
+from demaq.language.program.program import Slicing
 from demaq.messages import Message
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    plan: RulePlan
-    slicing: str | None
-    """The slicing it is on."""
-    first: Callable[[_Element, _NativeRun], bool] | None
-    keys: tuple[Callable[[_Element, _NativeRun], list[str]], ...]
-    body: Callable[[_Element, _NativeRun], None]
-    makes_namespaces: bool
+Picks = dict[tuple[int, ...], int]
+"""Positions of rules, with the number of messages that were given to exactly these."""
 
 
 class NativeQueue:
-    """The rules of a queue."""
+    """The rules of a queue, of which some may be left to Saxon."""
 
-    def __init__(self, text: QueueText) -> None:
-        """Raises NotTranslatable."""
-        self.rules = [_rule(plan, rule) for plan, rule in text.rules]
-        self.intakes = {queue: NativeProperties(intake) for queue, intake in text.intakes.items()}
-        self.order = {rule.plan.rule.name: position for position, rule in enumerate(self.rules)}
+    def __init__(
+        self, plan: QueuePlan, text: QueueText, slicings: Mapping[str, Slicing], withdrawn: Mapping[str, str]
+    ) -> None:
+        """`withdrawn` rules are left to Saxon."""
+        self.rules = [_load_rule(plan, rule, slicings, plan.rule.name in withdrawn) for plan, rule in text.rules]
+        self.intakes: dict[str, NativeProperties] = {}
+        self._load_intakes(text)
+        self.order = {rule.name: position for position, rule in enumerate(self.rules)}
+        self.picker = RulePicker(plan) if plan.picks else None
+        self.is_native = all([rule.body is not None for rule in self.rules])
+        """Whether no rule is left to Saxon."""
+        self.decides = self.picker is not None or any([r.body is not None or r.first is not None for r in self.rules])
+        """Whether anything is evaluated natively."""
+        self.times = TimedShare()
+        self.timed_rules = [_time_rule(rule, self.times) for rule in self.rules]
+        """The same rules, measuring how long they take."""
+
+    def _load_intakes(self, text: QueueText) -> None:
+        """Load the properties of new messages. Rules that make messages whose properties are not loaded are Saxon's."""
+        for queue, intake in text.intakes.items():
+            try:
+                self.intakes[queue] = NativeProperties(intake)
+            except NotTranslatable:
+                self.rules = [
+                    _leave(rule) if any([write.queue == queue for write in rule.plan.enqueues]) else rule
+                    for rule in self.rules
+                ]
+
+    def candidates(self, root: _Element, rules: Sequence[NativeRule], picks: Picks) -> Sequence[NativeRule]:
+        """Return those of the rules that a message is given to, in order, and count that in `picks`."""
+        if self.picker is None:
+            return rules
+        positions = tuple(self.picker.pick(root))
+        picks[positions] = picks.get(positions, 0) + 1
+        return [rules[position] for position in positions]
+
+    def note_asked(self, work: RuleWork, messages: int, picks: Picks) -> None:
+        """Count the rules that messages of a batch were given to."""
+        if self.picker is None:
+            work.add_all(self.order, messages)
+        for positions, count in picks.items():
+            work.add_all([self.rules[position].name for position in positions], count)
 
 
-def _rule(plan: RulePlan, text: RuleText) -> _Rule:
+def _load_rule(
+    plan: RulePlan, text: RuleText | SaxonRuleText, slicings: Mapping[str, Slicing], is_withdrawn: bool
+) -> NativeRule:
     name = plan.rule.name
-    return _Rule(
+    slicing_property = slicings[plan.rule.target].property if plan.rule.on_slicing else ""
+    rule = NativeRule(
         plan=plan,
+        name=name,
         slicing=plan.rule.target if plan.rule.on_slicing else None,
-        first=None if text.first is None else load_function(text.first, f"first of {name}"),
-        keys=tuple([load_function(keys, f"keys of {name}") for keys in text.keys]),
-        body=load_function(text.body, f"rule {name}"),
-        makes_namespaces=text.makes_namespaces,
+        slicing_property=slicing_property,
+        first=None,
+        keys=(),
+        body=None,
+    )
+    if is_withdrawn:
+        return rule
+    try:
+        if isinstance(text, SaxonRuleText):
+            return rule if text.filter is None else replace(rule, first=load_function(text.filter, f"filter of {name}"))
+        return replace(
+            rule,
+            first=None if text.first is None else load_function(text.first, f"first of {name}"),
+            keys=tuple([load_function(keys, f"keys of {name}") for keys in text.keys]),
+            body=load_function(text.body, f"rule {name}"),
+        )
+    except NotTranslatable:
+        return rule
+
+
+def _time_rule(rule: NativeRule, times: TimedShare) -> NativeRule:
+    """Return a rule that adds up how long it takes."""
+
+    def measure(function: Callable[[_Element, NativeRun], T]) -> Callable[[_Element, NativeRun], T]:
+        def call(root: _Element, run: NativeRun) -> T:
+            began = time.perf_counter()
+            try:
+                return function(root, run)
+            finally:
+                times.seconds[rule.name] = times.seconds.get(rule.name, 0.0) + time.perf_counter() - began
+
+        return call
+
+    return replace(
+        rule,
+        first=None if rule.first is None else measure(rule.first),
+        keys=tuple([measure(keys) for keys in rule.keys]),
+        body=None if rule.body is None else measure(rule.body),
     )
 
 
-class _NativeRun:
-    """The evaluation of the rules of one message: what they read, and their actions."""
-
-    __slots__ = ("_job", "_roots", "_schemas", "_slice", "actions", "fired", "intakes", "is_bare", "message")
-
-    def __init__(
-        self, message: Message, outcome: Outcome, intakes: Mapping[str, NativeProperties], schemas: QueueSchemas
-    ) -> None:
-        self.message = message
-        self.intakes = intakes
-        self._schemas = schemas
-        self._job: Job | None = None
-        self._slice: list[_Element] | None = None
-        self._roots: dict[tuple[str, str | int | None], list[_Element]] = {}
-        self.fired = outcome.fired
-        self.actions = outcome.actions
-        self.is_bare = not message.document.has_namespaces
-        """Whether new documents certainly have no namespaces, because nothing has any."""
-
-    # called by rules
-
-    def fires(self, rule: str) -> None:
-        self.fired.append(rule)
-
-    def enqueue(self, rule: str, queue: str, root: _Element, given: Sequence[tuple[str, Sequence[str]]]) -> tuple[()]:
-        intake = self.intakes[queue]
-        document = Document(None, root.getroottree(), is_bare=self.is_bare)
-        properties: Properties = {}
-        entries: Entries = ()
-        if given or intake.computes:
-            properties = intake.properties(root, dict(given), self.message.properties)
-            entries = intake.entries(root)
-        if self._schemas.violation(queue, document) is not None:
-            raise NeedsSaxon("a message that the queue refuses")
-        self.actions.append(Enqueued(rule=rule, queue=queue, document=document, properties=properties, entries=entries))
-        return ()
-
-    def reset(self, rule: str, slicing: str, key: str) -> tuple[()]:
-        self.actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
-        return ()
-
-    def own(self, name: str) -> list[str]:
-        found = self.message.properties.get(name)
-        return [] if found is None else [found.text]
-
-    def key(self, name: str) -> str:
-        found = self.message.properties.get(name)
-        if found is None:
-            raise NeedsSaxon("a slice without a key")
-        return found.key
-
-    def slice(self) -> list[_Element]:
-        found = self._slice
-        if found is None:
-            assert self._job is not None, "a rule that reads is asked with what it reads"
-            found = self._slice = self._roots_of([message.document for message in self._job.slice])
-        return found
-
-    def found(self, number: int) -> list[_Element]:
-        return self._once("found", number, lambda job: job.found[number])
-
-    def queue(self, name: str | None) -> list[_Element]:
-        return self._once("queue", name, lambda job: job.queues[name or self.message.queue])
-
-    def collection(self, name: str) -> list[_Element]:
-        assert self._job is not None, "a rule that reads is asked with what it reads"
-        return self._roots_of(self._job.collections[name])
-
-    # called by NativeRules
-
-    def set_state(self, job: Job) -> None:
-        """Set the state of the rule that is run next."""
-        self._job = job
-        self._slice = None
-        self._roots = {}
-
-    def _once(self, kind: str, key: str | int | None, messages: Callable[[Job], Sequence[Message]]) -> list[_Element]:
-        """Return the roots of messages that a rule reads, cached: rules read the same repeatedly."""
-        found = self._roots.get((kind, key))
-        if found is None:
-            assert self._job is not None, "a rule that reads is asked with what it reads"
-            documents = [message.document for message in messages(self._job)]
-            found = self._roots[(kind, key)] = self._roots_of(documents)
-        return found
-
-    def _roots_of(self, documents: Sequence[Document]) -> list[_Element]:
-        self.is_bare = self.is_bare and not any([document.has_namespaces for document in documents])
-        return [_root(document) for document in documents]
+def _leave(rule: NativeRule) -> NativeRule:
+    """Return a rule that is left to Saxon."""
+    return replace(rule, first=None, keys=(), body=None)
 
 
-def _root(document: Document) -> _Element:
-    root = document.plain_root
-    if root is None:
-        raise NeedsSaxon("a document with comments or processing instructions")
-    return root
+LeftRules = dict[int, "list[str] | None"]
+"""What is left to Saxon: rules by the position of the message; None stands for all of them."""
 
 
 class NativeRules:
     """All native rules of a plan, translated when they are first needed."""
 
     def __init__(
-        self, plan: Plan, schemas: QueueSchemas, health: NativeHealth, self_check: SelfCheck | None = None
+        self,
+        plan: Plan,
+        schemas: QueueSchemas,
+        health: NativeHealth,
+        self_check: SelfCheck | None = None,
+        work: RuleWork | None = None,
     ) -> None:
-        """`self_check` gets the results that are due for a check."""
+        """`self_check` gets the results that are due for a check; what rules are asked is counted in `work`."""
         self.health = health
+        self._work = work or RuleWork()
         self._self_check = self_check
         self._plan = plan
         self._schemas = schemas
-        self._queues: dict[str, NativeQueue | None] = {}
+        self._emitter = NativeEmitter(plan)
+        self._queues: dict[str, NativeQueue] = {}
+        self._withdrawn = 0
         self._intakes: dict[str, NativeProperties | None] = {}
 
     def compute_properties(self, arrival: PropertyRequest) -> PropertyResult | None:
@@ -180,110 +175,121 @@ class NativeRules:
         properties, entries = found
         return PropertyResult(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
 
-    def queue(self, name: str) -> NativeQueue | None:
-        """Return the rules of a queue; None if not all of them are native."""
-        if name in self.health.withdrawn:
-            return None
+    def queue(self, name: str) -> NativeQueue:
+        if len(self.health.withdrawn) != self._withdrawn:  # nothing is ever removed from it
+            self._withdrawn = len(self.health.withdrawn)
+            self._queues = {}
         if name not in self._queues:
-            try:
-                self._queues[name] = NativeQueue(emit_queue(name, self._plan))
-            except NotTranslatable:
-                self._queues[name] = None
+            text = self._emitter.emit_queue(name)
+            slicings = self._plan.program.slicings
+            self._queues[name] = NativeQueue(self._plan.queues[name], text, slicings, self.health.withdrawn)
         return self._queues[name]
 
     def run(
         self,
         queue: NativeQueue,
-        messages: Sequence[Message],
-        outcomes: Sequence[Outcome],
+        asked: Sequence[AskedMessage],
         reader: StateReader,
         now: datetime,
-    ) -> list[int]:
-        """Run the rules on messages of their queue and fill in the outcomes.
+    ) -> LeftRules:
+        """Run the native rules on messages of their queue and fill in the outcomes. Return what is left to Saxon.
 
-        Return the positions of messages that need Saxon.
+        A rule contributes to an outcome, or it is left to Saxon, never both.
         """
-        runs: dict[int, _NativeRun] = {}
-        wanted: list[Wanted] = []
-        waiting: list[_Rule] = []
-        fallbacks: list[int] = []
-        for number, message in enumerate(messages):
-            run = _NativeRun(message, outcomes[number], queue.intakes, self._schemas)
-            try:
-                with_state = self._run_without_state(queue, run)
-            except NeedsSaxon:
-                fallbacks.append(number)
+        runs: list[tuple[int, NativeRun]] = []
+        waiting: list[tuple[NativeRun, _Element, list[tuple[NativeRule, list[list[str]]]]]] = []
+        left: LeftRules = {}
+        picks: Picks = {}
+        is_timed = queue.times.is_next_timed(len(asked))
+        candidates = queue.timed_rules if is_timed else queue.rules
+        for number, (message, outcome, state) in enumerate(asked):
+            root = message.document.native_root
+            if root is None:  # it is too large
+                left[number] = None
                 continue
-            runs[number] = run
-            for rule, keys in with_state:
-                wanted.append(Wanted(number, message, rule.plan, keys))
-                waiting.append(rule)
-        jobs: list[Job] = []
-        if wanted:
-            jobs = StateBuilder(self._plan, reader).jobs(wanted)
-            for job, rule in zip(jobs, waiting, strict=True):
-                number = job.message_number
-                if number in runs and not self._run_with_state(rule, job, runs[number], outcomes[number]):
-                    del runs[number]
-                    fallbacks.append(number)
-        if len(queue.rules) > 1 and wanted:
-            for number in runs:
-                self._in_rule_order(queue, outcomes[number])
-        self.health.answers += len(messages) - len(fallbacks)
-        self.health.fallbacks += len(fallbacks)
+            run = NativeRun(message, outcome, state, queue.intakes, self._schemas, now)
+            runs.append((number, run))
+            run.candidates = queue.candidates(root, candidates, picks)
+            with_state = self._run_without_state(run, root)
+            if with_state:
+                waiting.append((run, root, with_state))
+        self.health.fallbacks += len(left)
+        if waiting:
+            reads = [(run.message, rule.plan, keys) for run, _, rules in waiting for rule, keys in rules]
+            expect_reads(self._plan, reader, reads, may_count=True)
+            for run, root, rules in waiting:
+                self._run_with_state(queue, run, root, rules)
+        queue.note_asked(self._work, len(runs), picks)
+        if is_timed:
+            for rule, seconds in queue.times.take_scaled(len(asked)).items():
+                self._work.add_seconds(rule, seconds)
+        for number, run in runs:
+            if run.left:
+                left[number] = run.left
+                self.health.fallbacks += run.has_fallen_back
+            else:
+                self.health.answers += 1
         if self._self_check is not None:
-            for number in runs:
-                self._keep(self._self_check, queue, messages[number], outcomes[number], now, (number, wanted, jobs))
-        for number in fallbacks:
-            outcome = outcomes[number]
-            outcome.fired, outcome.actions, outcome.reads = [], [], NOTHING_READ
-        for message in messages:
+            wanted = {id(run): rules for run, _, rules in waiting}
+            for _, run in runs:
+                self._keep(self._self_check, queue, run, now, wanted.get(id(run), ()))
+        for message, _, _ in asked:
             if not message.slices:  # otherwise it will be read again
                 message.document.forget_tree()
-        return fallbacks
+        return left
 
     def _keep(
         self,
         self_check: SelfCheck,
         queue: NativeQueue,
-        message: Message,
-        outcome: Outcome,
+        run: NativeRun,
         now: datetime,
-        read: tuple[int, list[Wanted], list[Job]],
+        with_state: Sequence[tuple[NativeRule, list[list[str]]]],
     ) -> None:
-        """Keep a result if it is due for a check."""
-        number, wanted, jobs = read
-        rules = [r.plan.rule.name for r in queue.rules if r.slicing is None or self._is_in(message, r.slicing)]
-        if message.only_rule is None and self_check.is_due(rules):
-            mine = [(each, job) for each, job in zip(wanted, jobs, strict=True) if each.number == number]
-            self_check.keep(message, outcome, now, mine)
-
-    def _run_without_state(self, queue: NativeQueue, run: _NativeRun) -> list[tuple[_Rule, list[list[str]]]]:
-        """Run the rules that need nothing but the message. Return the others with the keys of their state."""
+        """Keep a result if it is due for a check, with the state that its rules may read."""
         message = run.message
-        root = _root(message.document)
-        found: list[tuple[_Rule, list[list[str]]]] = []
-        for rule in queue.rules:
-            if rule.slicing is not None and not self._is_in(message, rule.slicing):
+        rules = [
+            rule.name
+            for rule in run.candidates
+            if rule.name not in run.left and (rule.slicing is None or self._is_in(message, rule.slicing))
+        ]
+        if rules and message.only_rule is None and self_check.is_due(rules):
+            wanted = [
+                Wanted(0, message, rule.plan, keys, run.state) for rule, keys in with_state if rule.name not in run.left
+            ]
+            jobs = StateBuilder(self._plan, run.state).jobs(wanted)
+            is_whole = queue.is_native and not run.left
+            read = list(zip(wanted, jobs, strict=True))
+            self_check.keep(message, run.outcome, now, read, None if is_whole else tuple(rules))
+
+    def _run_without_state(self, run: NativeRun, root: _Element) -> list[tuple[NativeRule, list[list[str]]]]:
+        """Run the rules that need nothing but the message. Return the others with the keys of their state."""
+        found: list[tuple[NativeRule, list[list[str]]]] = []
+        for rule in run.candidates:
+            if rule.slicing is not None and not self._is_in(run.message, rule.slicing):
+                self._work.add_asked(rule.name, -1)  # it is counted with all candidates
                 continue
-            if rule.makes_namespaces:
-                run.is_bare = False
             try:
-                if rule.first is None:
+                if rule.body is None:
+                    if rule.first is None or rule.first(root, run):
+                        run.left.append(rule.name)
+                elif rule.first is None:
                     rule.body(root, run)
                 elif rule.first(root, run):
                     found.append((rule, [keys(root, run) for keys in rule.keys]))
-            except (NeedsSaxon, StoreError):
+            except NeedsSaxon:
+                run.leave(rule)
+            except StoreError:
                 raise
             except Exception as error:
-                raise self._fault(rule, run, error) from error
+                self._note_fault(rule, run, error)
         return found
 
-    def _fault(self, rule: _Rule, run: _NativeRun, error: Exception) -> NeedsSaxon:
-        """Count an exception of a native rule. Saxon evaluates the message instead."""
+    def _note_fault(self, rule: NativeRule, run: NativeRun, error: Exception) -> None:
+        """Count an exception of a native rule. Saxon evaluates it instead."""
         declared = rule.plan.rule
         self.health.note_fault(run.message.queue, declared.name, Location.of(declared.decl.at), error)
-        return NeedsSaxon(f"an exception: {error}")
+        run.leave(rule)
 
     def _is_in(self, message: Message, slicing: str) -> bool:
         if message.slices is not None:
@@ -292,23 +298,32 @@ class NativeRules:
         prop = program.properties[program.slicings[slicing].property]
         return message.queue in prop.values and prop.name in message.properties
 
-    def _run_with_state(self, rule: _Rule, job: Job, run: _NativeRun, outcome: Outcome) -> bool:
-        """Run a rule with its state. Return whether that succeeded; otherwise the message needs Saxon."""
-        run.set_state(job)
-        try:
-            rule.body(_root(run.message.document), run)
-        except NeedsSaxon:
-            return False
-        except StoreError:
-            raise
-        except Exception as error:
-            self._fault(rule, run, error)
-            return False
-        reads = job.reads()
-        outcome.reads = reads if outcome.reads is NOTHING_READ else outcome.reads | reads
-        return True
+    def _run_with_state(
+        self,
+        queue: NativeQueue,
+        run: NativeRun,
+        root: _Element,
+        rules: Sequence[tuple[NativeRule, list[list[str]]]],
+    ) -> None:
+        """Run the native rules that read state."""
+        for rule, keys in rules:
+            assert rule.body is not None, "rules that are left to Saxon are given no state"
+            run.begin(rule, keys)
+            try:
+                rule.body(root, run)
+            except NeedsSaxon:
+                run.leave(rule)
+            except StoreError:
+                raise
+            except Exception as error:
+                self._note_fault(rule, run, error)
+        run.outcome.reads = run.reads()
+        if len(queue.rules) > 1:
+            self._in_rule_order(queue, run.outcome)
 
     def _in_rule_order(self, queue: NativeQueue, outcome: Outcome) -> None:
         """Sort by rule: those that needed state were run later."""
-        outcome.fired.sort(key=lambda rule: queue.order[rule])
-        outcome.actions.sort(key=lambda action: queue.order[action.rule])
+        if len(outcome.fired) > 1:
+            outcome.fired.sort(key=lambda rule: queue.order[rule])
+        if len(outcome.actions) > 1:
+            outcome.actions.sort(key=lambda action: queue.order[action.rule])

@@ -8,7 +8,7 @@ skipped and counted.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from lxml import etree
 from demaq.compiler.plan import Index, QueueByKey, SliceRead
 from demaq.documents import Document
 from demaq.evaluation.native.native_settings import FIRST_CHECKS, NativeSettings
-from demaq.evaluation.outcomes import Enqueued, Outcome, StateReader
+from demaq.evaluation.outcomes import Enqueued, ExpectedReads, Outcome, StateReader
 from demaq.evaluation.state.state_builder import Job, Wanted
 from demaq.messages import Message
 from demaq.records import record
@@ -32,8 +32,8 @@ STATE_MESSAGES_MAX = 200
 BATCH_MAX = 25
 """How many results are checked at a time, unless they have read state."""
 
-Evaluate: TypeAlias = Callable[[Sequence[Message], StateReader, datetime], list[Outcome]]
-"""Evaluates by Saxon alone."""
+Evaluate: TypeAlias = Callable[[Sequence["KeptAnswer"], StateReader, datetime], list[Outcome]]
+"""Evaluates the messages of results by Saxon alone, each with the rules that it is of."""
 
 
 class OtherState(Exception):
@@ -49,6 +49,8 @@ class KeptAnswer:
     outcome: Outcome
     state: KeptState | None
     characters: int
+    rules: tuple[str, ...] | None
+    """The rules that it is the result of; None for all rules of the message's queue."""
 
 
 @record
@@ -104,7 +106,10 @@ class KeptState:
     def collection(self, name: str) -> Sequence[Document]:
         return self._known(self.collections, name)
 
-    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+    def find(self, index: Index, entries: Sequence[str]) -> Collection[int]:
+        return [message.seq for message in self.lookup(index, entries)]
+
+    def expect(self, reads: ExpectedReads) -> None:
         pass
 
     def _known(self, known: Mapping[Any, Sequence[Any]], key: Any) -> Sequence[Any]:
@@ -139,8 +144,15 @@ class SelfCheck:
             due = due or count <= FIRST_CHECKS or count % self._every == 0
         return due
 
-    def keep(self, message: Message, outcome: Outcome, now: datetime, read: Sequence[tuple[Wanted, Job]]) -> None:
-        """Keep a result until there is time, if there is room."""
+    def keep(
+        self,
+        message: Message,
+        outcome: Outcome,
+        now: datetime,
+        read: Sequence[tuple[Wanted, Job]],
+        rules: tuple[str, ...] | None = None,
+    ) -> None:
+        """Keep the result of some or all rules until there is time, if there is room."""
         state = KeptState() if read else None
         for wanted, job in read:
             assert state is not None
@@ -156,7 +168,9 @@ class SelfCheck:
             return
         kept = Outcome(fired=list(outcome.fired), actions=list(outcome.actions), errors=list(outcome.errors))
         self._characters += characters
-        self._waiting.append(KeptAnswer(message=message, now=now, outcome=kept, state=state, characters=characters))
+        self._waiting.append(
+            KeptAnswer(message=message, now=now, outcome=kept, state=state, characters=characters, rules=rules)
+        )
 
     def run(self, evaluate: Evaluate) -> list[AnswerDifference]:
         """Check some of those that wait, the oldest first. Return those that differ from Saxon's."""
@@ -166,7 +180,7 @@ class SelfCheck:
             return []
         reader = answers[0].state or KeptState()
         try:
-            outcomes = evaluate([answer.message for answer in answers], reader, answers[0].now)
+            outcomes = evaluate(answers, reader, answers[0].now)
         except OtherState as error:
             return [AnswerDifference(answer=answers[0], saxon=str(error), rule=None)]
         return [
@@ -218,13 +232,21 @@ def _describe_action(action: Any) -> tuple[Any, ...]:
     return action.rule, action.slicing, action.key
 
 
-def _canonical(text: str) -> bytes:
-    """Return a text that is equal for equal documents."""
+def _canonical(text: str) -> object:
+    """Return a value that is equal for equal documents."""
     tree = parse_made(text).getroottree()
     try:
         return bytes(etree.tostring(tree, method="c14n"))
-    except etree.C14NError:  # a namespace is a relative address
-        return bytes(etree.tostring(tree, method="c14n2"))
+    except etree.C14NError:  # a namespace is a relative address, or one with other characters than addresses have
+        root = tree.getroot()
+        around = [each for preceding in (True, False) for each in root.itersiblings(preceding=preceding)]
+        return [_describe_node(node) for node in (*around, *root.iter())]
+
+
+def _describe_node(node: etree._Element) -> tuple[object, ...]:
+    prefixes = sorted([(prefix or "", uri) for prefix, uri in node.nsmap.items() if uri])
+    attributes = sorted(node.attrib.items()) if isinstance(node.tag, str) else ()
+    return str(node.tag), node.prefix, prefixes, attributes, node.text or "", node.tail or ""
 
 
 def _differing_rule(one: Outcome, other: Outcome) -> str | None:

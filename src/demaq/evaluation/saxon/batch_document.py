@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from xml.sax.saxutils import quoteattr
 
 from demaq.evaluation.round_request import PropertyRequest
 from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.state.state_builder import property_element
 from demaq.language import ast
 from demaq.messages import Message, PropertyValue, transport_properties
+from demaq.xml_escaping import quoteattr
 
 
 class RecordWriter:

@@ -7,22 +7,26 @@ and these rules are evaluated with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
+from demaq.compiler.plan import RulePlan
 from demaq.documents import Document, write_texts
 from demaq.errors import MessageError
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.native.health import NativeHealth, NativeReport
-from demaq.evaluation.native.native_rules import NativeRules
-from demaq.evaluation.native.self_check import SelfCheck, show_outcome
-from demaq.evaluation.outcomes import NOTHING_READ, AskedRule, Enqueued, Location, Outcome, StateReader
+from demaq.evaluation.native.native_rules import LeftRules, NativeRules
+from demaq.evaluation.native.self_check import KeptAnswer, SelfCheck, show_outcome
+from demaq.evaluation.outcomes import NOTHING_READ, AskedMessage, AskedRule, Enqueued, Location, Outcome, StateReader
 from demaq.evaluation.queue_schemas import QueueSchemas
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundResult
+from demaq.evaluation.rule_work import RuleWork
 from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.compiled import CompiledProgram, CompiledQueue
+from demaq.evaluation.saxon.failures import BASE_URI
 from demaq.evaluation.saxon.processor import BATCH_MESSAGES_MAX, EvaluationError
 from demaq.evaluation.saxon.saxon_properties import SaxonProperties
 from demaq.evaluation.saxon.saxon_results import SaxonResult, SaxonResultReader
@@ -65,12 +69,14 @@ class SaxonEvaluator:
         self.records = RecordWriter(compiled)
         self._results = SaxonResultReader(compiled, self.schemas)
         self.health = NativeHealth()
+        self.work = RuleWork()
+        """How often rules were asked, and for how long."""
         self.self_check = self_check
         self._native: NativeRules | None = None
         if native:
-            self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check)
+            self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check, self.work)
         self._saxon_properties = SaxonProperties(compiled, self.records, self._results, self._native)
-        self._cascades = Cascades(self)
+        self.cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
             {"d": compiled.runtime, "intakes": compiled.intakes, "queues": empty, "collections": empty}
@@ -79,10 +85,17 @@ class SaxonEvaluator:
     # messages to outcomes
 
     def cascade(
-        self, messages: Sequence[Message], reader: StateReader, now: datetime, deep: bool, fold: bool = False
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        deep: bool,
+        fold: bool = False,
+        paused: frozenset[str] = frozenset(),
+        whole: frozenset[int] = frozenset(),
     ) -> RoundResult:
         """Evaluate a round: see RoundRequest."""
-        return self._cascades.run(messages, reader, now, deep, fold)
+        return self.cascades.run(messages, reader, now, deep, fold, paused, whole)
 
     def evaluate(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
         """Return the outcome of each message, as if it were the only one: all see the reader's state."""
@@ -90,29 +103,41 @@ class SaxonEvaluator:
         write_texts([action.document for o in outcomes for action in o.actions if isinstance(action, Enqueued)])
         return outcomes
 
-    def outcomes(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        """Return the same, with new documents as nodes."""
+    def outcomes(
+        self,
+        messages: Sequence[Message],
+        reader: StateReader,
+        now: datetime,
+        states: Sequence[StateReader] | None = None,
+    ) -> list[Outcome]:
+        """Return the same, with new documents as nodes.
+
+        `states` has a reader for each message if they do not all see that state; the given one is then their base.
+        """
+        states = [reader] * len(messages) if states is None else states
         outcomes = [Outcome() for _ in messages]
         by_queue: dict[tuple[str, bool], list[int]] = {}
         for number, message in enumerate(messages):
-            is_node = message.document.node(self.compiled.saxon) is not None
-            by_queue.setdefault((message.queue, is_node), []).append(number)
+            by_queue.setdefault((message.queue, message.document.is_only_node), []).append(number)
         for (name, is_node), numbers in by_queue.items():
-            if not self.compiled.plan.queues[name].rules:
-                continue
-            self._note(name, [messages[n] for n in numbers])
-            if not is_node:
-                numbers = self._without_native(name, numbers, messages, outcomes, (reader, now))
-            if not numbers:
-                continue
-            self._note_end()
-            self._run_all(name, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader, now)
+            if self.compiled.plan.queues[name].rules:
+                asked = [AskedMessage(messages[n], outcomes[n], states[n]) for n in numbers]
+                left = None if is_node else self._run_native(name, asked, reader, now)
+                self._run_left(name, asked, left, reader, now)
         self._note_end()
         for message, outcome in zip(messages, outcomes, strict=True):
             outcome.members = message.slices
             if message.only_rule is not None:
                 outcome.keep_only(message.only_rule)
         return outcomes
+
+    def evaluate_natively(
+        self, message: Message, reader: StateReader, now: datetime
+    ) -> tuple[Outcome, list[str] | None]:
+        """Return the outcome of native rules alone, and the rules that are left to Saxon; None for all of them."""
+        outcome = Outcome()
+        left = self._run_native(message.queue, [AskedMessage(message, outcome, reader)], reader, now)
+        return outcome, None if left is None else left.get(0, [])
 
     def _note(self, queue: str, messages: Sequence[Message]) -> None:
         """Note the messages of the next call."""
@@ -123,65 +148,111 @@ class SaxonEvaluator:
         if self._progress is not None:
             self._progress.end()
 
-    def _without_native(
-        self,
-        queue: str,
-        numbers: list[int],
-        messages: Sequence[Message],
-        outcomes: Sequence[Outcome],
-        at: tuple[StateReader, datetime],
-    ) -> list[int]:
-        """Evaluate messages of one queue natively. Return those that need Saxon."""
-        rules = None if self._native is None else self._native.queue(queue)
-        if self._native is None or rules is None:
-            return numbers
-        fallbacks = self._native.run(rules, [messages[n] for n in numbers], [outcomes[n] for n in numbers], *at)
-        return [numbers[n] for n in fallbacks]
+    def _run_native(
+        self, name: str, asked: Sequence[AskedMessage], reader: StateReader, now: datetime
+    ) -> LeftRules | None:
+        """Run the native rules on messages of one queue. Return what is left to Saxon; None if that is everything."""
+        if self._native is None:
+            return None
+        queue = self._native.queue(name)
+        if not queue.decides:
+            return None
+        self._note(name, [each.message for each in asked])
+        left = self._native.run(queue, asked, reader, now)
+        self._note_end()
+        return left
 
-    def _run_all(
-        self, name: str, messages: list[Message], outcomes: list[Outcome], reader: StateReader, now: datetime
+    def _run_left(
+        self,
+        name: str,
+        asked: Sequence[AskedMessage],
+        left: LeftRules | None,
+        reader: StateReader,
+        now: datetime,
+        is_check: bool = False,
     ) -> None:
+        """Evaluate with Saxon what native rules have left. A check of native rules is not counted as work of rules."""
+        if left is None:
+            left = dict.fromkeys(range(len(asked)))
+        if not left:
+            return
+        began = time.perf_counter()
+        self._run_saxon(name, asked, left, reader, now)
+        if not is_check:
+            self._note_work(name, left, time.perf_counter() - began)
+
+    def _note_work(self, name: str, left: LeftRules, seconds: float) -> None:
+        """Count rules that Saxon has evaluated. Those that native evaluation has left are counted as asked already."""
+        everything = [plan.rule.name for plan in self.compiled.plan.queues[name].rules]
+        whole = sum([rules is None for rules in left.values()])
+        if whole:
+            self.work.add_all(everything, whole)
+        asked = [rule for rules in left.values() for rule in (everything if rules is None else rules)]
+        self.work.divide_seconds(asked, seconds)
+
+    def _run_saxon(
+        self, name: str, asked: Sequence[AskedMessage], left: LeftRules, reader: StateReader, now: datetime
+    ) -> None:
+        # A batch holds nodes, or the text of every message. Divided before any is evaluated: they may read each other.
+        with_node = {n for n in left if asked[n].message.document.node(self.compiled.saxon) is not None}
+        for numbers in ([n for n in left if n in with_node], [n for n in left if n not in with_node]):
+            self._run_all(name, [asked[n] for n in numbers if left[n] is None], reader, now)
+            by_rule = [(asked[n], left[n] or []) for n in numbers if left[n] is not None]
+            for start in range(0, len(by_rule), BATCH_MESSAGES_MAX):
+                self._run_rules(self.compiled.queue(name), by_rule[start : start + BATCH_MESSAGES_MAX], reader, now)
+
+    def _run_all(self, name: str, asked: Sequence[AskedMessage], reader: StateReader, now: datetime) -> None:
         """Evaluate messages of one queue with Saxon."""
-        for start in range(0, len(messages), BATCH_MESSAGES_MAX):
-            end = start + BATCH_MESSAGES_MAX
-            self._run(self.compiled.queue(name), messages[start:end], outcomes[start:end], reader, now)
+        for start in range(0, len(asked), BATCH_MESSAGES_MAX):
+            self._run(self.compiled.queue(name), asked[start : start + BATCH_MESSAGES_MAX], reader, now)
 
     def check(self) -> None:
-        """Compare some native results with Saxon's. A difference is reported, and its queue is left to Saxon."""
+        """Compare some native results with Saxon's. A difference is reported, and its rule is left to Saxon."""
         if self.self_check is None:
             return
         differences = self.self_check.run(self._by_saxon)
         self._note_end()
         for found in differences:
             message = found.answer.message
-            names = [rule.name for rule in self.rules(message)]
-            name = found.rule or names[0]
-            at = next((rule.at for rule in self.rules(message) if rule.name == name), None)
-            self.health.note_difference(
-                NativeReport(
-                    kind="difference",
-                    queue=message.queue,
-                    rule=name,
-                    at=at,
-                    description=f"its answer to message {message.id} is not Saxon's, so its queue is left to Saxon",
-                    message=message.document.text,
-                    native=show_outcome(found.answer.outcome),
-                    saxon=found.saxon,
-                )
-            )
+            for rule in self.rules(message):
+                if rule.name == found.rule or (found.rule is None and rule.name in (found.answer.rules or [rule.name])):
+                    self.health.note_difference(
+                        NativeReport(
+                            kind="difference",
+                            queue=message.queue,
+                            rule=rule.name,
+                            at=rule.at,
+                            description=f"its answer to message {message.id} is not Saxon's, so it is left to Saxon",
+                            message=message.document.text,
+                            native=show_outcome(found.answer.outcome),
+                            saxon=found.saxon,
+                        )
+                    )
 
-    def _by_saxon(self, messages: Sequence[Message], reader: StateReader, now: datetime) -> list[Outcome]:
-        outcomes = [Outcome() for _ in messages]
+    def _by_saxon(self, answers: Sequence[KeptAnswer], reader: StateReader, now: datetime) -> list[Outcome]:
+        outcomes = [Outcome() for _ in answers]
         by_queue: dict[str, list[int]] = {}
-        for number, message in enumerate(messages):
-            by_queue.setdefault(message.queue, []).append(number)
+        for number, answer in enumerate(answers):
+            by_queue.setdefault(answer.message.queue, []).append(number)
         for name, numbers in by_queue.items():
-            self._run_all(name, [messages[n] for n in numbers], [outcomes[n] for n in numbers], reader, now)
+            left: LeftRules = {}
+            for place, number in enumerate(numbers):
+                rules = answers[number].rules
+                left[place] = None if rules is None else list(rules)
+            asked = [AskedMessage(answers[n].message, outcomes[n], reader) for n in numbers]
+            self._run_left(name, asked, left, reader, now, is_check=True)
         return outcomes
 
     def is_native(self, queue: str) -> bool:
-        """Return whether the rules of a queue are native, so that Saxon is hardly ever needed."""
-        return self._native is not None and self._native.queue(queue) is not None
+        """Return whether no rule of a queue is left to Saxon."""
+        return self._native is not None and self._native.queue(queue).is_native
+
+    def always_reads(self, queue: str) -> bool:
+        """Return whether Saxon evaluates a rule that reads other messages on every message of a queue."""
+        rules = self.compiled.plan.queues[queue].rules
+        if self._native is not None:
+            rules = tuple([r.plan for r in self._native.queue(queue).rules if r.body is None and r.first is None])
+        return any([rule.reads_other_messages for rule in rules])
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
         """Make the documents of stored messages, all at once and in their order: they will be read in slices.
@@ -215,12 +286,38 @@ class SaxonEvaluator:
         except ValueError as error:
             outcome.errors.append(self._results.lost(number, str(error)))
             return outcome
-        self._run_rule(self.compiled.queue(message.queue), number, batch, message, outcome, reader)
+        began = time.perf_counter()
+        self._run_rule(
+            self.compiled.queue(message.queue), number, batch, AskedMessage(message, outcome, reader), reader
+        )
+        rule = self.compiled.rules[number].rule.name
+        self.work.add_asked(rule, 1)
+        self.work.add_seconds(rule, time.perf_counter() - began)
         return outcome
 
-    def _run(
-        self, queue: CompiledQueue, messages: list[Message], outcomes: list[Outcome], reader: StateReader, now: datetime
-    ) -> None:
+    def compute_keys(self, message: Message, rule: RulePlan, now: datetime) -> list[list[str]]:
+        """Return the keys of the state that a rule looks up for a message. Raises EvaluationError."""
+        block = self.compiled.emitter.block_of(
+            rule.rule.module, [self.compiled.emitter.keys_function(rule)], "probe.xq"
+        )
+        function = self.compiled.saxon.functions(block.text, BASE_URI)[0]
+        result = self._call_alone(function, message, now, without_state(self.compiled.saxon, [(1, 1)]))
+        return [keys for _, _, found in self._results.read(result, [Outcome()]) for keys in found]
+
+    def call_like_rule(self, function: Any, job: Job, now: datetime) -> list[str]:
+        """Return the fields that a function returns, called like a rule with the state of a job.
+
+        Raises EvaluationError, and ValueError if Saxon cannot parse a document.
+        """
+        arguments = with_state(self.compiled.saxon, [job], {job.rule.rule.number: 1})
+        return list(self._call_alone(function, job.message, now, arguments).fields)
+
+    def _call_alone(self, function: Any, message: Message, now: datetime, arguments: tuple[Any, ...]) -> SaxonResult:
+        functions = self.compiled.saxon.array([function])
+        return self._call(self.compiled.jobs, *self._batch([message], now), functions, self._nothing, *arguments)
+
+    def _run(self, queue: CompiledQueue, asked: Sequence[AskedMessage], reader: StateReader, now: datetime) -> None:
+        messages = [each.message for each in asked]
         self._note(queue.plan.queue, messages)
         try:
             batch = self._batch(messages, now)
@@ -228,16 +325,16 @@ class SaxonEvaluator:
         except (ValueError, EvaluationError) as error:
             if len(messages) > 1:  # find the message that fails
                 middle = len(messages) // 2
-                self._run(queue, messages[:middle], outcomes[:middle], reader, now)
-                self._run(queue, messages[middle:], outcomes[middle:], reader, now)
+                self._run(queue, asked[:middle], reader, now)
+                self._run(queue, asked[middle:], reader, now)
             elif isinstance(error, ValueError):
-                self._results.fail_all(queue, outcomes[0], str(error))
+                self._results.fail_all(queue, asked[0].outcome, str(error))
             else:
-                self._run_rule_by_rule(queue, messages[0], outcomes[0], reader, now)
+                self._run_rule_by_rule(queue, asked[0], reader, now)
             return
-        wanted = self._results.read(result, outcomes)
+        wanted = self._results.read(result, [each.outcome for each in asked])
         if wanted:
-            self._run_with_state(queue, batch, messages, outcomes, wanted, reader)
+            self._run_with_state(queue, batch, asked, wanted, reader)
 
     def _batch(self, messages: Sequence[Message], now: datetime) -> _Batch:
         """Return messages for Saxon. Raises ValueError if it cannot parse one."""
@@ -258,47 +355,83 @@ class SaxonEvaluator:
         documents = [Document.made(saxon, node, first + position) for position, node in enumerate(nodes)]
         return SaxonResult(iter(text.split(SEPARATOR)), iter(documents))
 
-    def _run_rule_by_rule(
-        self, queue: CompiledQueue, message: Message, outcome: Outcome, reader: StateReader, now: datetime
+    def _run_rules(
+        self,
+        queue: CompiledQueue,
+        rules: Sequence[tuple[AskedMessage, list[str]]],
+        reader: StateReader,
+        now: datetime,
     ) -> None:
+        """Evaluate some rules on each message, and add to its outcome."""
+        asked = [each for each, _ in rules]
+        messages, outcomes = [each.message for each in asked], [each.outcome for each in asked]
+        numbers = [self.compiled.plan.rules[rule].rule.number for _, names in rules for rule in names]
+        places = [place for place, (_, names) in enumerate(rules) for _ in names]
+        self._note(queue.plan.queue, messages)
+        try:
+            batch = self._batch(messages, now)
+            jobs = [(place + 1, queue.positions[number]) for place, number in zip(places, numbers, strict=True)]
+            arguments = without_state(self.compiled.saxon, jobs)
+            result = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
+        except (ValueError, EvaluationError) as error:
+            if len(messages) > 1:  # find the message that fails
+                middle = len(messages) // 2
+                self._run_rules(queue, rules[:middle], reader, now)
+                self._run_rules(queue, rules[middle:], reader, now)
+            elif isinstance(error, ValueError):
+                outcomes[0].errors += [self._results.lost(number, str(error)) for number in numbers]
+            else:
+                batch = self._batch(messages, now)
+                for number in numbers:
+                    self._run_rule(queue, number, batch, asked[0], reader)
+            self._in_rule_order(queue, outcomes)
+            return
+        found = self._results.read(result, [outcomes[place] for place in places])
+        if found:
+            wanted = [(places[job], number, keys) for job, number, keys in found]
+            self._run_with_state(queue, batch, asked, wanted, reader)
+        self._in_rule_order(queue, outcomes)
+
+    def _run_rule_by_rule(self, queue: CompiledQueue, asked: AskedMessage, reader: StateReader, now: datetime) -> None:
         """Evaluate each rule by itself on a message on which some rule does not return."""
-        batch = self._batch([message], now)
+        batch = self._batch([asked.message], now)
         for number in queue.numbers:
-            self._run_rule(queue, number, batch, message, outcome, reader)
+            self._run_rule(queue, number, batch, asked, reader)
 
     def _run_rule(
-        self, queue: CompiledQueue, number: int, batch: _Batch, message: Message, outcome: Outcome, reader: StateReader
+        self, queue: CompiledQueue, number: int, batch: _Batch, asked: AskedMessage, reader: StateReader
     ) -> None:
-        arguments = without_state(self.compiled.saxon, 1, queue.positions[number])
+        arguments = without_state(self.compiled.saxon, [(1, queue.positions[number])])
         try:
             result = self._call(self.compiled.jobs, *batch, queue.first_rules, self._nothing, *arguments)
         except EvaluationError as error:
-            outcome.errors.append(self._results.lost(number, str(error)))
+            asked.outcome.errors.append(self._results.lost(number, str(error)))
             return
-        wanted = self._results.read(result, [outcome])
+        wanted = self._results.read(result, [asked.outcome])
         if wanted:
-            self._run_with_state(queue, batch, [message], [outcome], wanted, reader)
+            self._run_with_state(queue, batch, [asked], wanted, reader)
 
     def _run_with_state(
         self,
         queue: CompiledQueue,
         batch: _Batch,
-        messages: list[Message],
-        outcomes: list[Outcome],
+        asked: Sequence[AskedMessage],
         wanted: list[tuple[int, int, list[list[str]]]],
         reader: StateReader,
     ) -> None:
-        builder = StateBuilder(self.compiled.plan, reader)
-        jobs = builder.jobs([Wanted(n, messages[n], self.compiled.rules[number], keys) for n, number, keys in wanted])
+        builder, rules = StateBuilder(self.compiled.plan, reader), self.compiled.rules
+        jobs = builder.jobs(
+            [Wanted(n, asked[n].message, rules[number], keys, asked[n].state) for n, number, keys in wanted]
+        )
         results: dict[int, Outcome] = {}
         pending = list(range(len(jobs)))
         while pending:
             results.update(self._run_jobs(queue, batch, [jobs[n] for n in pending], pending))
             pending = [n for n in pending if builder.fetch_needed(jobs[n], results[n])]
         for n, job in enumerate(jobs):
-            self._add(outcomes[job.message_number], results[n], job)
+            self._add(asked[job.message_number].outcome, results[n], job)
         if len(queue.numbers) > 1:
-            self._in_rule_order(queue, [outcomes[number] for number in {job.message_number for job in jobs}])
+            self._in_rule_order(queue, [asked[number].outcome for number in {job.message_number for job in jobs}])
 
     def _run_jobs(self, queue: CompiledQueue, batch: _Batch, jobs: list[Job], numbers: list[int]) -> dict[int, Outcome]:
         results = {number: Outcome() for number in numbers}

@@ -28,9 +28,9 @@ NUMBER_MAX = 0x10FFFF - FIRST_CHARACTER
 """How many documents, lists and jobs can be encoded in one call."""
 
 
-def without_state(saxon: Saxon, message: int, rule: int) -> tuple[Any, ...]:
-    """Return the arguments for one rule on one message, without state."""
-    return _arguments(saxon, [], [], [[message, rule, 0, 0, 0, 0, 0, 0]], [])
+def without_state(saxon: Saxon, jobs: Sequence[tuple[int, int]]) -> tuple[Any, ...]:
+    """Return the arguments for jobs without state: positions of messages and rules, both from 1."""
+    return _arguments(saxon, [], [], [[message, rule, 0, 0, 0, 0, 0, 0] for message, rule in jobs], [])
 
 
 def with_state(saxon: Saxon, jobs: Sequence[Job], positions: Mapping[int, int]) -> tuple[Any, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
+from demaq.evaluation.outcomes import ExpectedReads
 from demaq.evaluation.round_request import PropertyEvaluator, PropertyRequest, compute_one
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.messages import Message, PropertyValue
@@ -62,7 +63,10 @@ class MemoryState:
             found.update({message.id: message for message in self._entries.get((index.number, entry), [])})
         return list(found.values())
 
-    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
+    def find(self, index: Index, entries: Sequence[str]) -> Collection[int]:
+        return [message.seq for message in self.lookup(index, entries)]
+
+    def expect(self, reads: ExpectedReads) -> None:
         """It is all here."""
 
     def collection(self, name: str) -> Sequence[Document]:

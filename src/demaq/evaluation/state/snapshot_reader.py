@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from demaq.compiler.plan import Index
 from demaq.documents import Document
 from demaq.evaluation.cascade.versions import index_name
+from demaq.evaluation.outcomes import ExpectedReads
 from demaq.messages import Message, PropertyValue, transport_properties
 from demaq.store.protocol import Store, StoredMessage
 from demaq.system_properties import REPLAY_RULE
@@ -42,13 +43,14 @@ class Documents:
         """Return a message to be processed. It is not cached if it is in no slice: it will hardly be read again."""
         if stored.slices or stored.seq in self._known:
             return self.message(stored)
-        return _message(stored, Document(stored.body))
+        return make_message(stored, Document(stored.body))
 
     def message(self, stored: StoredMessage) -> Message:
-        return _message(stored, self.of(stored))
+        return make_message(stored, self.of(stored))
 
 
-def _message(stored: StoredMessage, document: Document) -> Message:
+def make_message(stored: StoredMessage, document: Document) -> Message:
+    """Return a stored message as rules see it."""
     properties = stored.properties
     return Message(
         id=str(stored.seq),
@@ -128,19 +130,28 @@ class SnapshotReader:
         self._slices: dict[tuple[str, str], Sequence[Message]] = {}
         self._entries: dict[tuple[int, str], Sequence[Message]] = {}
         """What was prefetched by `expect`."""
+        self._found: dict[tuple[int, str], Sequence[int]] = {}
+        self._queues: dict[str, Sequence[Message]] = {}
+        self._collections: dict[str, Sequence[Document]] = {}
 
-    def expect(self, slices: Mapping[str, set[str]], entries: Mapping[int, tuple[Index, set[str]]]) -> None:
-        for slicing, keys in slices.items():
+    def expect(self, reads: ExpectedReads) -> None:
+        for slicing, keys in reads.slices.items():
             wanted = [key for key in keys if (slicing, key) not in self._slices]
             for key, stored in self._store.slices(slicing, wanted, self.snapshot).items():
                 self._slices[(slicing, key)] = self._messages(stored)
-        for number, (index, values) in entries.items():
+        for number, (index, values) in reads.lookups.items():
             wanted = [value for value in values if (number, value) not in self._entries]
             for value, stored in self._store.lookups(index_name(index), wanted, self.snapshot).items():
                 self._entries[(number, value)] = self._messages(stored)
+        for number, (index, values) in reads.found.items():
+            wanted = [value for value in values if (number, value) not in self._found]
+            for value, seqs in self._store.find(index_name(index), wanted, self.snapshot).items():
+                self._found[(number, value)] = seqs
 
     def queue(self, name: str) -> Sequence[Message]:
-        return self._messages(self._store.queue(name, self.snapshot))
+        if name not in self._queues:
+            self._queues[name] = self._messages(self._store.queue(name, self.snapshot))
+        return self._queues[name]
 
     def slice(self, slicing: str, key: str) -> Sequence[Message]:
         expected = self._slices.get((slicing, key))
@@ -154,8 +165,16 @@ class SnapshotReader:
         found = {message.id: message for entry in entries for message in self._entries[(index.number, entry)]}
         return sorted(found.values(), key=lambda message: message.seq)
 
+    def find(self, index: Index, entries: Sequence[str]) -> Collection[int]:
+        self.expect(ExpectedReads(found={index.number: (index, set(entries))}))
+        if len(entries) == 1:
+            return self._found[(index.number, entries[0])]
+        return {seq for entry in entries for seq in self._found[(index.number, entry)]}
+
     def collection(self, name: str) -> Sequence[Document]:
-        return [Document(body) for body in self._store.collection(name)[1]]
+        if name not in self._collections:
+            self._collections[name] = [Document(body) for body in self._store.collection(name)[1]]
+        return self._collections[name]
 
     def _messages(self, stored: list[StoredMessage]) -> list[Message]:
         return [self._documents.message(item) for item in stored]

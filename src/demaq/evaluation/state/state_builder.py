@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
-from xml.sax.saxutils import quoteattr
 
-from demaq.compiler.plan import CollectionRead, Index, Plan, QueueByKey, RulePlan, SliceRead, WholeQueue
+from demaq.compiler.plan import CollectionRead, Plan, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
-from demaq.evaluation.outcomes import Outcome, Reads, StateReader
+from demaq.evaluation.outcomes import ExpectedReads, Outcome, Reads, StateReader
 from demaq.messages import Message, PropertyValue
+from demaq.xml_escaping import quoteattr
 
 SCAN = "*"
 """In place of a key for which no index can be used."""
@@ -42,10 +42,12 @@ class Job:
         "rule",
         "slice",
         "slices_read",
+        "state",
     )
 
-    def __init__(self, message_number: int, message: Message, rule: RulePlan) -> None:
+    def __init__(self, message_number: int, message: Message, rule: RulePlan, state: StateReader) -> None:
         self.message = message
+        self.state = state
         self.message_number = message_number
         self.rule = rule
         self.slice: list[Message] = []
@@ -77,43 +79,28 @@ class Wanted(NamedTuple):
     message: Message
     rule: RulePlan
     keys: list[list[str]]
+    state: StateReader
+    """Reads what the rule sees."""
 
 
 class StateBuilder:
-    """Reads each piece of state once for all jobs of a batch."""
+    """Reads the state of all jobs of a batch."""
 
     def __init__(self, plan: Plan, reader: StateReader) -> None:
+        """`reader` reads the snapshot of all of them."""
         self.plan = plan
         self.reader = reader
-        self._queues: dict[str, Sequence[Message]] = {}
-        self._slices: dict[tuple[str, str], Sequence[Message]] = {}
-        self._collections: dict[str, Sequence[Document]] = {}
 
     def jobs(self, wanted: Sequence[Wanted]) -> list[Job]:
-        self._expect(wanted)
+        expect_reads(self.plan, self.reader, [(each.message, each.rule, each.keys) for each in wanted])
         return [self._job(each) for each in wanted]
-
-    def _expect(self, wanted: Sequence[Wanted]) -> None:
-        """Prefetch slices and look-ups of all rules together."""
-        slices: dict[str, set[str]] = {}
-        entries: dict[int, tuple[Index, set[str]]] = {}
-        for each in wanted:
-            remaining = iter(each.keys)
-            for read in each.rule.reads:
-                if isinstance(read, SliceRead):
-                    slices.setdefault(read.slicing, set()).add(self._slice_key(each.message, read.slicing))
-                elif isinstance(read, QueueByKey):
-                    for lookup in read.lookups:
-                        asked = [key for key in next(remaining) if key != SCAN]
-                        entries.setdefault(lookup.index.number, (lookup.index, set()))[1].update(asked)
-        self.reader.expect(slices, entries)
 
     def _slice_key(self, message: Message, slicing: str) -> str:
         return message.properties[self.plan.program.slicings[slicing].property].key
 
     def _job(self, wanted: Wanted) -> Job:
         message, rule = wanted.message, wanted.rule
-        job = Job(wanted.number, message, rule)
+        job = Job(wanted.number, message, rule, wanted.state)
         remaining = iter(wanted.keys)
         for read in rule.reads:
             match read:
@@ -122,7 +109,7 @@ class StateBuilder:
                 case WholeQueue():
                     self._read_queue(job, read.queue or message.queue)
                 case CollectionRead() if read.collection is not None:
-                    job.collections[read.collection] = self.collection(read.collection)
+                    job.collections[read.collection] = job.state.collection(read.collection)
                 case QueueByKey():
                     self._read_found(job, read, [next(remaining) for _ in read.lookups])
         return job
@@ -136,39 +123,64 @@ class StateBuilder:
             if error.description == "queue":
                 self._read_queue(job, error.code)
             else:
-                job.collections[error.code] = self.collection(error.code)
+                job.collections[error.code] = job.state.collection(error.code)
         return bool(needs)
 
     def _read_slice(self, job: Job, message: Message, slicing: str) -> None:
         key = self._slice_key(message, slicing)
-        if (slicing, key) not in self._slices:
-            self._slices[(slicing, key)] = self.reader.slice(slicing, key)
-        job.slice = list(self._slices[(slicing, key)])
+        job.slice = list(job.state.slice(slicing, key))
         job.slices_read.add((slicing, key))
 
     def _read_queue(self, job: Job, name: str) -> None:
-        if name not in self._queues:
-            known = name in self.plan.program.queues
-            self._queues[name] = self.reader.queue(name) if known else ()
-        job.queues[name] = self._queues[name]
+        job.queues[name] = job.state.queue(name) if name in self.plan.program.queues else ()
 
     def _read_found(self, job: Job, read: QueueByKey, keys: list[list[str]]) -> None:
-        if any([SCAN in asked for asked in keys]):
-            self._read_queue(job, read.queue)
-            job.found.append(list(job.queues[read.queue]))
-            return
-        parts: list[Sequence[Message]] = []
-        for lookup, asked in zip(read.lookups, keys, strict=True):
-            job.entries_read.update([(lookup.index.number, entry) for entry in asked])
-            if asked:
-                parts.append(self.reader.lookup(lookup.index, asked))
-        if len(parts) == 1 and sum([len(asked) for asked in keys]) == 1:  # several keys need not be in order
-            job.found.append(list(parts[0]))
-            return
-        found = {message.id: message for part in parts for message in part}
-        job.found.append(sorted(found.values(), key=lambda message: message.seq))
+        messages, entries = find_messages(job.state, read, keys)
+        if entries is None:
+            job.queues[read.queue] = messages
+        else:
+            job.entries_read.update(entries)
+        job.found.append(list(messages))
 
-    def collection(self, name: str) -> Sequence[Document]:
-        if name not in self._collections:
-            self._collections[name] = self.reader.collection(name)
-        return self._collections[name]
+
+def expect_reads(
+    plan: Plan,
+    reader: StateReader,
+    wanted: Sequence[tuple[Message, RulePlan, Sequence[list[str]]]],
+    may_count: bool = False,
+) -> None:
+    """Prefetch slices and look-ups of rules on messages, with their keys, all together.
+
+    With `may_count` messages that a rule only counts are not read.
+    """
+    expected = ExpectedReads()
+    for message, rule, keys in wanted:
+        remaining = iter(keys)
+        for read in rule.reads:
+            if isinstance(read, SliceRead):
+                key = message.properties[plan.program.slicings[read.slicing].property].key
+                expected.slices.setdefault(read.slicing, set()).add(key)
+            elif isinstance(read, QueueByKey):
+                for lookup in read.lookups:
+                    asked = [key for key in next(remaining) if key != SCAN]
+                    entries = expected.found if read.is_counted and may_count else expected.lookups
+                    entries.setdefault(lookup.index.number, (lookup.index, set()))[1].update(asked)
+    reader.expect(expected)
+
+
+def find_messages(
+    state: StateReader, read: QueueByKey, keys: Sequence[list[str]]
+) -> tuple[Sequence[Message], list[tuple[int, str]] | None]:
+    """Return the messages that look-ups find, and the entries that were looked up; None if the whole queue was read."""
+    if any([SCAN in asked for asked in keys]):
+        return state.queue(read.queue), None
+    entries: list[tuple[int, str]] = []
+    parts: list[Sequence[Message]] = []
+    for lookup, asked in zip(read.lookups, keys, strict=True):
+        entries += [(lookup.index.number, entry) for entry in asked]
+        if asked:
+            parts.append(state.lookup(lookup.index, asked))
+    if len(parts) == 1 and len(entries) == 1:  # several keys need not be in order
+        return parts[0], entries
+    found = {message.id: message for part in parts for message in part}
+    return sorted(found.values(), key=lambda message: message.seq), entries

@@ -1,7 +1,8 @@
-"""Evaluate rules in a worker process, so that a rule that does not end, or ends its process, fails alone.
+"""Evaluate rules in a worker, so that a rule that does not end, or ends its process, fails alone.
 
 The worker gets the files of the program and the location of the store, reads messages and state at the snapshot of each
-request, and returns outcomes. If it does not reply in time, takes too much memory or dies, it is replaced.
+request, and returns outcomes. If it does not reply in time, takes too much memory or dies, it is replaced. It is a
+local process, or a task on Spark as soon as one waits.
 
 A patient evaluator then bisects the messages until it finds the culprit, and evaluates that one rule by rule: the rule
 that does not return fails, the others act. An evaluator of rounds is not patient: it defers the messages that the
@@ -11,20 +12,21 @@ worker is busy with as soon as they take unusually long (`demaq.engine.slow_mess
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from demaq.bisection import bisect
-from demaq.errors import EvaluatorUnavailable, MessageError
+from demaq.errors import MessageError
+from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
 from demaq.evaluation.outcomes import NOT_EVALUATED, AskedRule, Outcome, RuleError
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
-from demaq.evaluation.workers.child import EvaluatorGone, EvaluatorProcess, Limits, Spares, Start
+from demaq.evaluation.workers.child import Spares, Start
+from demaq.evaluation.workers.worker_connection import EvaluatorGone, Limits, WaitingWorkers
 from demaq.evaluation.workers.worker_protocol import (
     CheckNative,
     ComputeEach,
@@ -39,6 +41,7 @@ from demaq.evaluation.workers.worker_protocol import (
     RunRound,
     Withdraw,
 )
+from demaq.evaluation.workers.worker_slot import WorkerSlot
 
 RULE_TIMEOUT_SECONDS = 30.0
 RULE_TIMEOUT_SECONDS_MIN = 0.1
@@ -65,7 +68,7 @@ SUSPECTS_MAX = 1000
 _log = logging.getLogger("demaq.node")
 
 
-class ProcessEvaluator:
+class ProcessEvaluator(WorkerSlot):
     """A RoundEvaluator and PropertyEvaluator in another process. Must be closed."""
 
     messages_max = ROUND_MESSAGES_MAX
@@ -81,44 +84,32 @@ class ProcessEvaluator:
         is_patient: bool = True,
         native: NativeSettings = DEFAULT,
         ledger: NativeLedger | None = None,
+        elsewhere: WaitingWorkers | None = None,
     ) -> None:
         """`files` are the program's modules by path, as they were when it was checked.
 
         If not patient, messages of rounds that take unusually long are deferred. The ledger counts the answers of
-        native rules and knows which queues are left to Saxon.
+        native rules and knows which queues are left to Saxon. A worker `elsewhere` is used in place of a process as
+        soon as one waits.
         """
-        self._start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds, native=native)
+        start = Start(files=files, store=store, orphan_seconds=rule_timeout_seconds, native=native)
+        super().__init__(start, spares or Spares(), elsewhere)
         self._ledger = ledger or NativeLedger()
-        self._withdrawn: dict[str, str] = {}
-        """The queues left to Saxon that the worker was informed of."""
-        self._checks_waiting = 0
         self._rule_timeout_seconds = rule_timeout_seconds
         self._rule_memory_bytes = rule_memory_bytes
-        self._spares = spares or Spares()
         self._is_patient = is_patient
-        self.replaced = 0
-        """How many workers were replaced because of a request."""
-        self._asking = threading.Lock()
-        """Held during a request: there is one at a time."""
         self._given_up: dict[int, dict[str, RuleError]] = {}
         """Rules that did not return, by the seq of the message."""
         self._slow_queues: dict[str, float] = {}
         """When messages of a queue were deferred last."""
-        self._process: EvaluatorProcess | None = None
-        self._is_stopped = False
 
-    def launch(self) -> None:
-        """Start the worker without waiting for it."""
-        self._launched()
-
-    def launch_spares(self) -> None:
-        """Start spare workers, for when one has to be replaced."""
-        self._spares.launch(self._start)
-
-    def twin(self, is_patient: bool | None = None, is_urgent: bool = True) -> ProcessEvaluator:
+    def twin(
+        self, is_patient: bool | None = None, is_urgent: bool = True, is_local: bool = False, has_process: bool = True
+    ) -> ProcessEvaluator:
         """Return another evaluator of the same program and store, which shares what is known about slow messages.
 
-        One that is not urgent does not use spare workers.
+        One that is not urgent does not use spare workers, one that is local no workers elsewhere, one without a process
+        only these.
         """
         twin = ProcessEvaluator(
             self._start.files,
@@ -129,27 +120,12 @@ class ProcessEvaluator:
             self._is_patient if is_patient is None else is_patient,
             self._start.native,
             self._ledger,
+            None if is_local else self._elsewhere,
         )
+        twin.has_process = has_process
         twin._given_up = self._given_up
         twin._slow_queues = self._slow_queues
         return twin
-
-    def is_ready(self) -> bool:
-        """Return whether the worker is ready. Raises like `start` if it did not start."""
-        try:
-            return self._process is not None and self._process.is_ready()
-        except Exception:
-            self._process = None
-            raise
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the worker, if one runs."""
-        return self._process.pid if self._process is not None else None
-
-    def start(self) -> None:
-        """Start the worker if it does not run. Raises a ProgramError if the program cannot be compiled."""
-        self._connected()
 
     # rounds
 
@@ -181,6 +157,7 @@ class ProcessEvaluator:
         result = RoundResult([None] * len(request.batch))
         left = list(range(len(request.batch)))
         limits = self._limits(len(left), is_patient=False)
+        is_lost = False
         while left:
             if self._slow_queues:
                 left = self._defer_slow_queues(request, left, result)
@@ -188,6 +165,9 @@ class ProcessEvaluator:
             try:
                 found = self._ask(RunRound.of(part), limits) if left else RoundResult([])
             except EvaluatorGone as gone:
+                if gone.died and self._was_on_spark and not is_lost:  # perhaps with its executor: others are asked
+                    is_lost = True
+                    continue
                 slow = gone.numbers.intersection(part.seqs)
                 if not slow and request.deep:  # it is about descendants, which are evaluated again once they are stored
                     request = request.without_descendants()
@@ -289,6 +269,27 @@ class ProcessEvaluator:
         found: Outcome = self._ask_again(asked)
         return found
 
+    # arrivals
+
+    def send_arrivals(self, request: ArrivalRequest) -> Callable[[], ArrivalResult | None]:
+        """Send messages that are not stored yet. Return a function that waits for the result and has to be called.
+
+        The result is None if they take unusually long, or end the process. Not to be called by several threads at once:
+        other requests wait until the result is there.
+        """
+        replies = self._ask_each(request, self._limits(len(request.messages), is_patient=False), announce=True)
+        next(replies)
+
+        def receive() -> ArrivalResult | None:
+            try:
+                [result] = replies
+            except EvaluatorGone:
+                return None
+            found: ArrivalResult = result
+            return found
+
+        return receive
+
     # properties
 
     def compute_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
@@ -349,19 +350,24 @@ class ProcessEvaluator:
         [answer] = self._ask_each(request, limits)
         return answer
 
-    def _ask_each(self, request: Request, limits: Limits) -> Iterator[Any]:
-        """Yield the replies to a request. Raises EvaluatorGone after the last one that came."""
-        with self._asking:
-            yield from self._exchange(request, limits)
+    def _ask_each(self, request: Request, limits: Limits, announce: bool = False) -> Iterator[Any]:
+        """Yield the replies to a request. Raises EvaluatorGone after the last one that came.
 
-    def _exchange(self, request: Request, limits: Limits) -> Iterator[Any]:
+        With `announce`, None is yielded first, when the request was sent.
+        """
+        with self._asking:
+            yield from self._exchange(request, limits, announce)
+
+    def _exchange(self, request: Request, limits: Limits, announce: bool = False) -> Iterator[Any]:
         process = self._connected()
         withdrawn = self._ledger.withdrawn
         if withdrawn != self._withdrawn:
             self._withdrawn = withdrawn
-            list(self._exchange(Withdraw(queues=withdrawn), limits))
+            list(self._exchange(Withdraw(rules=withdrawn), limits))
         try:
             watch = process.send(request)
+            if announce:
+                yield None
             kind = ReplyKind.ITEM
             while kind is ReplyKind.ITEM:
                 kind, answer, notes = process.receive(watch, limits)
@@ -401,50 +407,6 @@ class ProcessEvaluator:
                 _log.warning("native rules are not checked any more, because a check failed: %s", gone)
         finally:
             self._asking.release()
-
-    # life cycle of the worker
-
-    def _launched(self) -> EvaluatorProcess:
-        if self._process is None and not self._is_stopped:
-            self._process = self._spares.take(self._start)
-            self._withdrawn = {}
-        # Asked last, because `stop` has not seen a process that was not there yet.
-        if self._process is None or self._is_stopped:
-            self._end_process()
-            raise EvaluatorUnavailable("the node stops")
-        return self._process
-
-    def _connected(self) -> EvaluatorProcess:
-        process = self._launched()
-        try:
-            process.wait_until_ready()
-        except Exception:
-            self._process = None
-            raise
-        return process
-
-    def _replace(self) -> None:
-        self.replaced += 1
-        self._end_process()
-
-    def stop(self) -> None:
-        """Kill the worker for good. A thread that waits for a reply gets an error."""
-        self._is_stopped = True
-        process = self._process
-        if process is not None:
-            process.kill()
-
-    def close(self) -> None:
-        """End the worker for good. A thread that waits for a reply gets an error, and so does one that asks later."""
-        self.stop()
-        with self._asking:  # that thread still looks at the process
-            self._end_process()
-
-    def _end_process(self) -> None:
-        self._checks_waiting = 0
-        if self._process is not None:
-            self._process.close()
-            self._process = None
 
 
 def _given_up(rule: AskedRule, gone: EvaluatorGone) -> RuleError:

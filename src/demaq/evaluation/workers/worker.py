@@ -1,4 +1,4 @@
-"""The worker process: replies to requests (`worker_protocol`) until its connection is closed."""
+"""The worker, a local process or a task on Spark: replies to requests (`worker_protocol`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import gc
 import os
 import resource
 import signal
+import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from demaq.errors import MessageError, OperatorError, ProgramError, StoreError
+from demaq.evaluation.arrival_evaluator import ArrivalEvaluator
+from demaq.evaluation.arrival_request import ArrivalRequest
 from demaq.evaluation.native.health import NativeReport
 from demaq.evaluation.native.ledger import NativeNotes
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
@@ -24,6 +26,8 @@ from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader
 from demaq.evaluation.workers.progress import Progress
+from demaq.evaluation.workers.socket_channel import SocketChannel
+from demaq.evaluation.workers.worker_connection import Channel
 from demaq.evaluation.workers.worker_protocol import (
     CheckNative,
     ComputeEach,
@@ -58,39 +62,51 @@ def main(descriptor: int, shared: int) -> None:
     """Reply to requests on a socket, and note the progress in shared memory."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the node handles them; they reach the whole process group
-    os.environ["TZ"] = "UTC"
-    connection = Connection(descriptor)
+    connection = SocketChannel(socket.socket(fileno=descriptor))
     with contextlib.suppress(EOFError, OSError):
-        files, store, limit_seconds, native = connection.recv()
+        serve(connection, connection.recv(), Progress(shared))
+
+
+def serve(
+    connection: Channel,
+    start: tuple[dict[str, str], str, float, NativeSettings],
+    progress: Progress,
+    restore: Callable[[Any], None] = lambda answer: None,
+) -> None:
+    """Reply to requests until the caller says that there are no more. Raises EOFError or OSError if it is gone.
+
+    `start` has what `Start` says. Each answer is given to `restore` before it is sent.
+    """
+    os.environ["TZ"] = "UTC"
+    files, store, limit_seconds, native = start
+    try:
+        worker = Worker(files, store, native, progress)
+    except ProgramError as error:
+        connection.send([error, *error.others])
+        return
+    except OperatorError as error:  # such as an unavailable store; the caller starts another worker later
+        connection.send([error])
+        return
+    connection.send([])
+    while (request := connection.recv()) is not None:
+        # Python cannot interrupt a rule, a signal can. The caller may have been killed meanwhile.
+        signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
         try:
-            worker = Worker(files, store, native, Progress(shared))
-        except ProgramError as error:
-            connection.send([error, *error.others])
-            return
-        except OperatorError as error:  # such as an unavailable store; the caller starts another worker later
-            connection.send([error])
-            return
-        connection.send([])
-        while True:
-            request = connection.recv()
-            # Python cannot interrupt a rule, a signal can. The caller may have been killed meanwhile.
-            signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
-            try:
-                if isinstance(request, Streamed):
-                    for item in worker.answer_each(request):
-                        connection.send((ReplyKind.ITEM, item, None))
-                    connection.send((ReplyKind.END, worker.has_grown(), worker.notes()))
-                    continue
-                answer = worker.answer(request)
-            except StoreError as error:  # no rule's fault
-                connection.send((ReplyKind.STORE_ERROR, error, worker.notes()))
+            if isinstance(request, Streamed):
+                for item in worker.answer_each(request):
+                    restore(item)
+                    connection.send((ReplyKind.ITEM, item, None))
+                connection.send((ReplyKind.END, worker.has_grown(), worker.notes()))
                 continue
-            finally:
-                signal.alarm(0)
-            connection.send(
-                (ReplyKind.RESULT_RECYCLE if worker.has_grown() else ReplyKind.RESULT, answer, worker.notes())
-            )
-            del answer
+            answer = worker.answer(request)
+        except StoreError as error:  # no rule's fault
+            connection.send((ReplyKind.STORE_ERROR, error, worker.notes()))
+            continue
+        finally:
+            signal.alarm(0)
+        restore(answer)
+        connection.send((ReplyKind.RESULT_RECYCLE if worker.has_grown() else ReplyKind.RESULT, answer, worker.notes()))
+        del answer
 
 
 class Worker:
@@ -110,11 +126,10 @@ class Worker:
         self._evaluator = SaxonEvaluator(
             compiled, native=native.is_native, progress=progress, self_check=self._self_check
         )
+        self._arrivals = ArrivalEvaluator(self._evaluator, progress)
         self._reports: list[NativeReport] = []
         self._evaluator.health.report = self._reports.append
         self._noted = NativeNotes()
-        self._busy_seconds = 0.0
-        self._check_seconds = 0.0
         self._store = open_store_readonly(store)
         self._documents = Documents()
         self._at_start = _resident_megabytes()
@@ -128,7 +143,10 @@ class Worker:
         match request:
             case RunRound():
                 messages, reader = self._messages(request.seqs), self._reader(request.snapshot)
-                return evaluator.cascade(messages, reader, request.now, request.deep, request.fold)
+                settings = request.deep, request.fold, request.paused, request.whole
+                return evaluator.cascade(messages, reader, request.now, *settings)
+            case ArrivalRequest():
+                return self._arrivals.run(request, self._reader(request.snapshot))
             case EvaluateMessages():
                 return evaluator.evaluate(self._messages(request.seqs), self._reader(request.snapshot), request.now)
             case ListRules():
@@ -143,7 +161,7 @@ class Worker:
             case CheckNative():
                 return evaluator.check()
             case Withdraw():
-                return self.withdraw(request.queues)
+                return self.withdraw(request.rules)
             case _:
                 raise AssertionError(f"unknown request {request!r}")
 
@@ -186,12 +204,12 @@ class Worker:
 
     # native rules
 
-    def withdraw(self, queues: Mapping[str, str]) -> None:
-        """Leave queues to Saxon, because of what another worker has found."""
-        self._evaluator.health.withdrawn |= queues
+    def withdraw(self, rules: Mapping[str, str]) -> None:
+        """Leave rules to Saxon, because of what another worker has found."""
+        self._evaluator.health.withdrawn |= rules
 
     def notes(self) -> NativeNotes:
-        """Return what has happened to native rules since the last call."""
+        """Return what has happened to rules since the last call."""
         health, check, before = self._evaluator.health, self._self_check, self._noted
         exceptions = sum(health.faults.values())
         self._noted = NativeNotes(
@@ -213,15 +231,8 @@ class Worker:
             waiting=len(check),
             reports=reports,
             withdrawn=tuple([each for each in self._noted.withdrawn if each not in before.withdrawn]),
+            work=self._evaluator.work.take(),
         )
-
-    def check_within(self, share: float, seconds: float) -> None:
-        """Check native answers, if that has taken less than this share of the time for requests."""
-        self._busy_seconds += seconds
-        if len(self._self_check) and self._check_seconds < share * self._busy_seconds:
-            began = time.monotonic()
-            self._evaluator.check()
-            self._check_seconds += time.monotonic() - began
 
     def has_grown(self) -> bool:
         """Return whether the worker is to be replaced: for its memory, or for the names that Saxon keeps."""

@@ -1,8 +1,9 @@
-"""The protocol between a node and its worker processes: one request, then its replies.
+"""The protocol between a node and its workers, processes or tasks on Spark: one request, then its replies.
 
 | request            | replies                                                                                |
 | ------------------ | -------------------------------------------------------------------------------------- |
 | RunRound           | RoundResult                                                                            |
+| ArrivalRequest     | ArrivalResult: messages that are not stored yet                                        |
 | EvaluateMessages   | list of Outcome: each message as if it were alone                                      |
 | EvaluateEach       | ITEM Outcome for each message until its time is over, END                              |
 | ListRules          | list of AskedRule: the rules that the message is given to                              |
@@ -10,10 +11,11 @@
 | ComputeProperties  | list of PropertyResult or MessageError                                                 |
 | ComputeEach        | ITEM PropertyResult or MessageError for each message, END                              |
 | MigrateProperties  | list of PropertyResult or MessageError                                                 |
-| Withdraw           | None: these queues are left to Saxon from now on                                       |
+| Withdraw           | None: these rules are left to Saxon from now on                                        |
 | CheckNative        | None: some native answers were compared with Saxon's                                   |
+| None               | no reply: there are no more requests                                                   |
 
-Every last reply carries what has become of native rules since the one before. A worker on Spark is asked RunRound only.
+Every last reply carries what has become of native rules since the one before.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import TypeAlias
 
+from demaq.evaluation.arrival_request import ArrivalRequest
 from demaq.evaluation.round_request import PropertyRequest, RoundRequest
 from demaq.records import record
 
@@ -51,11 +54,19 @@ class RunRound:
     now: datetime
     deep: bool
     fold: bool
+    paused: frozenset[str] = frozenset()
+    whole: frozenset[int] = frozenset()
 
     @staticmethod
     def of(request: RoundRequest) -> RunRound:
         return RunRound(
-            seqs=request.seqs, snapshot=request.snapshot, now=request.now, deep=request.deep, fold=request.fold
+            seqs=request.seqs,
+            snapshot=request.snapshot,
+            now=request.now,
+            deep=request.deep,
+            fold=request.fold,
+            paused=request.paused,
+            whole=request.whole,
         )
 
 
@@ -104,7 +115,7 @@ class MigrateProperties:
 
 @record
 class Withdraw:
-    queues: Mapping[str, str]
+    rules: Mapping[str, str]
     """Each with the reason."""
 
 
@@ -117,6 +128,7 @@ Streamed: TypeAlias = EvaluateEach | ComputeEach
 """Requests with several replies, so that the caller sees which message takes long."""
 Request: TypeAlias = (
     RunRound
+    | ArrivalRequest
     | EvaluateMessages
     | ListRules
     | EvaluateRule

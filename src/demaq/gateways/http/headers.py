@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from demaq.trace_context import CURRENT_TRACE
+
 MESSAGE_HEADER = "Demaq-Message"
 """The name that a message of another node has everywhere: its store's name and its number."""
 SENDER_HEADER = "Demaq-Sender"
@@ -12,6 +14,15 @@ HOPS_HEADER = "Demaq-Hops"
 """How many hops a message is from the one with which it all began, on whichever nodes: loops between nodes end, too."""
 
 _HOPS = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the headers of the trace that the current task is part of; none if telemetry is off."""
+    trace = CURRENT_TRACE.get()
+    if trace is None:
+        return {}
+    context, span_id = trace
+    return context.headers(span_id)
 
 
 def hops_of(value: str | None) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,12 +17,13 @@ from starlette.requests import Request
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.gateways.admission import Overloaded
+from demaq.gateways.admission import Overloaded, RateExceeded
 from demaq.gateways.answer_destination import encode_destination
 from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
 from demaq.gateways.http.received_envelope import ReceivedEnvelope
+from demaq.gateways.http.received_spans import record_received
 from demaq.gateways.http.request import address_of, identify_sender
 from demaq.gateways.http.request_body import (
     Held,
@@ -62,8 +65,10 @@ from demaq.soap import (
 from demaq.soap.envelope import remove_secret_blocks
 from demaq.soap.qualified_names import SOAP_1_1, SOAP_1_2
 from demaq.soap.refusals import SERVER
+from demaq.span_recorder import SpanRecorder
 from demaq.store.request_names import digest_of
 from demaq.system_properties import ANSWER_TO
+from demaq.trace_context import CURRENT_TRACE
 
 FAULT_STATUSES = (400, 422, 504)
 """What is refused with them is answered with a fault where SOAP came in; all others are HTTP's own, before SOAP."""
@@ -76,6 +81,8 @@ _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
 
 _MESSAGE_HEADER, _SENDER_HEADER, _HOPS_HEADER = MESSAGE_HEADER.lower(), SENDER_HEADER.lower(), HOPS_HEADER.lower()
+
+_log = logging.getLogger("demaq.http")
 
 T = TypeVar("T")
 
@@ -105,10 +112,11 @@ class IncomingGateway:
         held: Held,
         soap: SoapService,
         served: Mapping[str, Interface] | None = None,
+        spans: SpanRecorder | None = None,
     ) -> None:
         """`may_answer` says whether the application has any way to answer requests of this gateway.
 
-        `served` are the interfaces of all gateways of the node, by their paths.
+        `served` are the interfaces of all gateways of the node, by their paths. Requests are recorded in `spans`.
         """
         self.queue = queue
         self._settings = settings
@@ -120,6 +128,7 @@ class IncomingGateway:
         self._held = held
         self._soap = soap
         self._served = served or {}
+        self._spans = spans
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
 
     async def answer(self, request: Request) -> HttpAnswer:
@@ -128,12 +137,21 @@ class IncomingGateway:
             return self._description(request)
         if request.method != "POST":
             raise Refusal(405, "messages are sent with POST", {"Allow": self._allowed})
+        if self._spans is None:
+            return await self._receive(request)
+        return await record_received(self._spans, self.queue, request.headers, lambda: self._receive(request))
+
+    async def _receive(self, request: Request) -> HttpAnswer:
         identity = ANONYMOUS
         if self._settings.auth:
             found = await identify_sender(self._authenticator, self.queue, request)
             if isinstance(found, HttpAnswer):
                 return found
             identity = found
+        try:
+            self._intake.admit(self.queue)
+        except Overloaded as error:
+            return _respond_overloaded(error)
         came_as = self._find_soap_version(request.headers)
         try:
             expect_xml(request)
@@ -228,9 +246,7 @@ class IncomingGateway:
             await self._keep(error, body)
             return _respond_refused(received.version if received is not None else came_as, error)
         except Overloaded as error:
-            return _respond_plain(
-                Refusal(503, error.reason, {"Retry-After": str(max(1, round(error.retry_after_seconds)))})
-            )
+            return _respond_overloaded(error)
 
     def _parse_plain(self, request: Request, document: Document) -> ParsedRequest:
         if self._interface is not None:
@@ -272,6 +288,7 @@ class IncomingGateway:
 
         In a sequence it is acknowledged: it is kept, and would be refused again.
         """
+        _log.info("gateway %s refuses a message: %s", self.queue, error.kind)
         arrival, keys, outcome = None, None, None
         if received is not None:
             arrival = self._soap.find_arrival(received, _peer(received, identity))
@@ -361,6 +378,7 @@ class IncomingGateway:
                 arrival=arrival,
                 replay_keys=received.replay_keys if received is not None else None,
             )
+            _log.debug("gateway %s has received message %s", self.queue, receipt.message)
             parsed.document.forget_tree()  # the sender may wait for long
             reservation.keep(len(body))
             if received is not None and receipt.error is not None:
@@ -390,6 +408,10 @@ class IncomingGateway:
         kind = request.headers.get("content-type")
         if kind is not None and kind.isprintable():
             transport["demaq:contentType"] = kind
+        trace = CURRENT_TRACE.get()
+        if trace is not None:
+            context, span_id = trace
+            transport.update(context.properties(span_id))
         return transport
 
     def _check_of(self, parsed: ParsedRequest) -> Callable[[str], None]:
@@ -481,6 +503,13 @@ def _with_id(answer: HttpAnswer, receipt: Receipt) -> HttpAnswer:
     if receipt.message is None:
         return answer
     return replace(answer, headers={**answer.headers, ID_HEADER: str(receipt.message)})
+
+
+def _respond_overloaded(error: Overloaded) -> HttpAnswer:
+    status = 429 if isinstance(error, RateExceeded) else 503
+    return _respond_plain(
+        Refusal(status, error.reason, {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))})
+    )
 
 
 def _respond_plain(error: Refusal, kind: str = "refused") -> HttpAnswer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from xml.sax.saxutils import escape
 
 from demaq.errors import MessageError
+from demaq.xml_escaping import escape
 
 XML = "application/xml; charset=utf-8"
 ID_HEADER = "Demaq-Message-Id"

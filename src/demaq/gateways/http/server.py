@@ -46,8 +46,13 @@ class HttpServer:
         tls: ssl.SSLContext | None,
         requests: ResultCounts,
         posted_pages: Mapping[str, Page] | None = None,
+        below: Mapping[str, Page] | None = None,
     ) -> None:
-        """Gateways and pages are by path; `posted_pages` are sent to. `requests` counts those for gateways."""
+        """Gateways and pages are by path; `posted_pages` are sent to. `requests` counts those for gateways.
+
+        `below` answer all requests at a path and below it, whatever their method, if nothing else does.
+        """
+        self._below = below or {}
         self._posted_pages = posted_pages or {}
         self._gateways = gateways
         self._pages = pages
@@ -90,6 +95,8 @@ class HttpServer:
                 answer = await gateway.answer(request)
             elif path in self._pages or path in self._posted_pages:
                 answer = await self._page(request, path)
+            elif (page := self._find_page_above(path)) is not None:
+                answer = await page(request)
             else:
                 answer = make_refusal(404, "refused", "no gateway listens at this path")
         except Refusal as error:
@@ -102,6 +109,12 @@ class HttpServer:
         if gateway is not None:
             self._requests.add(gateway.queue, str(answer.status), time.perf_counter() - began)
         await _send(answer, request, body, send)
+
+    def _find_page_above(self, path: str) -> Page | None:
+        for above, page in self._below.items():
+            if path == above or path.startswith(f"{above}/"):
+                return page
+        return None
 
     async def _page(self, request: Request, path: str) -> HttpAnswer:
         if path in self._posted_pages:

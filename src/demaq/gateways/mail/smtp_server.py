@@ -52,6 +52,9 @@ REASON_CHARACTERS_MAX = 400
 class MailIntake(Protocol):
     """Stores what arrives: see `demaq.gateways.message_intake`."""
 
+    def admit(self, queue: str) -> None:
+        """Let a mail come to a gateway. Raises Overloaded if none may come now."""
+
     async def receive(
         self,
         queue: str,
@@ -212,6 +215,8 @@ class _Handler:
             queue = self.queue_of(address)
             assert queue is not None, "only addresses of queues were accepted"
             by_queue.setdefault(queue, address)
+        for queue in by_queue:
+            self._intake.admit(queue)
         stored: list[str] = []
         refused: dict[str, str] = {}
         for queue, address in by_queue.items():

@@ -13,7 +13,7 @@ from demaq.errors import MessageError
 from demaq.gateways.answer_destination import AnswerDestination, decode_destination
 from demaq.gateways.connections import Reply
 from demaq.gateways.http.answer_poster import AnswerPoster
-from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER
+from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, trace_headers
 from demaq.gateways.http.responses import refusal_text
 from demaq.gateways.http.soap_service import SoapService
 from demaq.gateways.http.soap_writer import RoutedAnswer
@@ -71,7 +71,7 @@ class AnswerSender:
         if not isinstance(routed.route, ToEndpoint):
             return Delivered(status="not wanted")
         name = self._epochs.message_name(message.seq)
-        own = {MESSAGE_HEADER: name, "Idempotency-Key": name, HOPS_HEADER: str(message.hops + 1)}
+        own = {MESSAGE_HEADER: name, "Idempotency-Key": name, HOPS_HEADER: str(message.hops + 1), **trace_headers()}
         poster, address = self._posters[answered.queue], routed.route.endpoint.address
         try:
             async with asyncio.timeout(settings.timeout_seconds):

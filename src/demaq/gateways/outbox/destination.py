@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from demaq.compiler.plan import Plan
@@ -14,6 +15,9 @@ from demaq.soap import Interface
 from demaq.soap.addressing.answer_routes import ToEndpoint, route_answer
 from demaq.store.protocol import StoredMessage, ToSend
 from demaq.system_properties import ANSWER_TO
+
+PARSED_MAX = 1_000
+"""So many addresses are remembered with what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class DestinationResolver:
         return port is not None and other is not None and port == (other.interface, other.port)
 
 
+@functools.lru_cache(PARSED_MAX)
 def _destination(address: str) -> Destination | DeliveryFailed:
     try:
         return parse_destination(address)

@@ -10,7 +10,7 @@ from functools import partial
 
 from demaq.documents import parse_document
 from demaq.errors import MessageError
-from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER
+from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, trace_headers
 from demaq.gateways.http.request_body import text_of
 from demaq.gateways.http.responses import Refusal
 from demaq.gateways.outbox.answer_replays import AnswerReplays
@@ -141,6 +141,7 @@ class HttpSender:
             MESSAGE_HEADER: name,
             "Idempotency-Key": name,
             HOPS_HEADER: str(message.hops + 1),
+            **trace_headers(),
         }
         sender = message.properties.get("Sender")
         if sender is not None and sender.text.isascii() and sender.text.isprintable():

@@ -109,9 +109,9 @@ class HttpClient:
 
 def write_head(url: HttpUrl, headers: Mapping[str, str], body_bytes: int) -> bytes:
     """Return the head of a request. Raises HttpError or UnicodeError if a header cannot be sent."""
+    if not _VALUE.fullmatch("\t".join(headers.values())):
+        name = next(iter([name for name, value in headers.items() if not _VALUE.fullmatch(value)]))
+        raise HttpError(f"the header {name} has characters that no header may have")
     lines = [f"POST {url.target} HTTP/1.1", f"Host: {url.authority}", "Connection: keep-alive"]
-    for name, value in headers.items():
-        if not _VALUE.fullmatch(value):
-            raise HttpError(f"the header {name} has characters that no header may have")
-        lines.append(f"{name}: {value}")
+    lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, f"Content-Length: {body_bytes}", "", ""]).encode("ascii")

@@ -8,6 +8,7 @@ if anything follows it, or its length is in doubt, the connection is closed.
 from __future__ import annotations
 
 import asyncio
+import functools
 import http
 import select
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ RESPONSE_HEAD_BYTES_MAX = 100 * 1024
 nothing else, such as extensions of chunks."""
 JOINED_BYTES_MAX = 64 * 1024
 """A body that is not longer is sent in one piece with the head."""
+BUFFER_BYTES = 64 * 1024
+"""So many bytes of a response are read at once."""
+STATUSES_MAX = 1_000
 NO_RESPONSE = "Server disconnected without sending a response."
 
 
@@ -44,13 +48,18 @@ class HttpResponse:
     @property
     def status_text(self) -> str:
         """The status with its usual words, whatever words the server has used."""
-        try:
-            return f"{self.status} {http.HTTPStatus(self.status).phrase}"
-        except ValueError:
-            return str(self.status)
+        return _describe_status(self.status)
 
 
-class HttpConnection(asyncio.Protocol):
+@functools.lru_cache(STATUSES_MAX)
+def _describe_status(status: int) -> str:
+    try:
+        return f"{status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+class HttpConnection(asyncio.BufferedProtocol):
     """Belongs to one event loop. Methods named `on_…` are called by the parser."""
 
     def __init__(self) -> None:
@@ -61,7 +70,10 @@ class HttpConnection(asyncio.Protocol):
             lenient_optional_cr_before_lf=True,  # RFC 9112, 2.2
             lenient_spaces_after_chunk_size=True,
         )
+        # asyncio would allocate four times as much for every piece that arrives.
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._waiter: asyncio.Future[HttpResponse] | None = None
+        self._poll: select.poll | None = None
         self._failure: HttpError | None = None
         """Why a method of ours has ended the parsing."""
         self._has_head = self._is_complete = self._is_cut = self._keeps_alive = False
@@ -105,9 +117,10 @@ class HttpConnection(asyncio.Protocol):
         """Return whether an idle connection is still open and nothing has arrived on it, not even its end."""
         if self._transport.is_closing():
             return False
-        poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
-        return not poll.poll(0)
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return not self._poll.poll(0)
 
     def abort(self) -> None:
         self.is_reusable = False
@@ -118,6 +131,12 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.pause_reading()  # a server may refuse before it is asked: then that is the response
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():

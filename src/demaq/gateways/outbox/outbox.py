@@ -2,6 +2,13 @@
 
 Messages of one slice are sent one after the other, in order, as long as none of them is being tried again; others side
 by side. The result of an attempt is stored before it has any effect; what was not stored is sent again.
+
+    DueReader      pages of what is due, from the store
+    TextLoader     texts, some ahead
+    Outbox         a worker for each connection to a peer: one attempt after the other
+    AttemptNotes   what became of them, many in one transaction
+
+All reading and writing is done in one thread, in the order in which it was asked for.
 """
 
 from __future__ import annotations
@@ -9,48 +16,40 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, Protocol
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol
 
-from demaq.backoff import Backoff
 from demaq.batching import AsyncBatcher
-from demaq.engine.delivery import Ended
 from demaq.engine.engine import Engine
-from demaq.errors import AlreadyProcessed, MessageError, OperatorError
-from demaq.gateways.connections import KEYED, Connections, Reply
+from demaq.engine.step_spans import StepSpans
+from demaq.errors import OperatorError
+from demaq.gateways.connections import Connections
 from demaq.gateways.counters import ResultCounts
-from demaq.gateways.http.responses import refusal_text
-from demaq.gateways.outbox.delivery_results import Awaiting, Delivered, DeliveryFailed, DeliveryResult
+from demaq.gateways.outbox.attempt_notes import LINGER_NOTES, LINGER_SECONDS, STORE_BACKOFF, AttemptNotes
+from demaq.gateways.outbox.connection_answers import ConnectionAnswers
+from demaq.gateways.outbox.delivery_results import Delivered, DeliveryFailed, DeliveryResult
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
-from demaq.gateways.outbox.outcome_store import OutcomeNote, OutcomeStore
-from demaq.gateways.outbox.outgoing_gateway import OutgoingGateway
-from demaq.gateways.outbox.peers import Peer, pause_seconds
+from demaq.gateways.outbox.due_reader import Page, PageFound
+from demaq.gateways.outbox.outcome_store import OutcomeStore
+from demaq.gateways.outbox.outgoing_gateway import Begun, OutgoingGateway
+from demaq.gateways.outbox.send_attempt import SendAttempt, is_about_other_side
+from demaq.gateways.outbox.text_loader import TextLoader
 from demaq.gateways.outbox.waiting import Due
 from demaq.gateways.reliability.outbound_channels import OutboundChannels
 from demaq.gateways.settings import OutgoingSettings, Settings
 from demaq.language.endpoints import Destination
-from demaq.masking import mask_address
 from demaq.outage_log import OutageLog
-from demaq.store.protocol import Attempt, Postponed, StoredAnswer, StoredMessage
-from demaq.system_properties import ERROR_LEVEL
+from demaq.store.protocol import StoredMessage
+from demaq.trace_context import CURRENT_TRACE
 
-UNREAD_MAX = 32
-"""How many messages may have begun whose texts are not read yet, and whose sizes are unknown."""
-CHARACTERS_MAX = 64_000_000
-"""While texts on their way are larger than this together, no more messages begin."""
 IDLE_SECONDS_MAX = 30.0
 PAUSE_SECONDS_MIN = 0.001
 """So long others have the event loop, whatever is to be done."""
-STORE_BACKOFF = Backoff(seconds_first=0.1, seconds_max=2.0)
-"""After a fault of the store."""
-NOTE_ATTEMPTS_MAX = 5
-"""So often an answer that makes the system fail is tried to be stored, before it is an error."""
-OTHER_SIDE = ("disconnectedTransport", "nameResolution", "timeout", "connectionClosed")
-"""Failures that are about the other side, whatever the message is."""
-XML = "application/xml"
+UNNOTED_MAX = 1_000
+"""While so many attempts are over and not noted, because the store is slow, no more messages begin."""
 RESULTS = ("sent", "again", "failed")
 
 _log = logging.getLogger("demaq.outbox")
@@ -60,34 +59,6 @@ class Sender(Protocol):
     """One way to send a message. Never raises."""
 
     async def send(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> DeliveryResult: ...
-
-
-class _Try(NamedTuple):
-    """A message on its way, whatever comes of it."""
-
-    message: int
-    queue: str
-    number: int
-    """Counted from 1."""
-    at: datetime
-    seconds: float
-    to: Destination | Answering | DeliveryFailed
-
-    def attempt(self, result: DeliveryResult, outcome: Literal["sent", "again", "failed"]) -> Attempt:
-        failed = result if isinstance(result, DeliveryFailed) else None
-        reason = result.reason if not isinstance(result, Delivered) else None
-        return Attempt(
-            message=self.message,
-            queue=self.queue,
-            number=self.number,
-            at=self.at,
-            seconds=round(self.seconds, 6),
-            destination=_describe_destination(self.to),
-            result=outcome,
-            status=result.status,
-            kind=failed.kind if failed is not None else None,
-            reason=reason,
-        )
 
 
 class Outbox:
@@ -104,49 +75,79 @@ class Outbox:
         wrote: Callable[[], None] = lambda: None,
         outages: OutageLog | None = None,
         channels: OutboundChannels | None = None,
+        spans: StepSpans | None = None,
     ) -> None:
         """`senders` are by kind of destination; `wrote` is called when there may be something to process.
 
         Messages of gateways that are `left_out` stay where they are. Faults of the store are noted in `outages`.
-        `channels` are needed if a gateway has WS-ReliableMessaging or WS-Security.
+        `channels` are needed if a gateway has WS-ReliableMessaging or WS-Security. Attempts are recorded in `spans`.
         """
         self._engine = engine
         self._store = engine.store
-        self._settings = settings
-        self._connections = connections
         self._senders = senders
-        self._wrote = wrote
         self._outages = outages or OutageLog(_log)
+        self._channels = channels
+        self._spans = spans
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-outbox")
         self._outcomes = OutcomeStore(engine, channels.journal if channels is not None else None)
-        self._texts = AsyncBatcher(self._outcomes.read, self._thread)
-        self._notes = AsyncBatcher(self._outcomes.write, self._thread)
         self._gateways = {
-            queue.name: OutgoingGateway(queue.name, settings.outgoing(queue.name), addressing, engine.store)
+            queue.name: OutgoingGateway(
+                queue.name,
+                settings.outgoing(queue.name),
+                addressing,
+                engine.store,
+                partial(lambda name: name in engine.pauses.gateways, queue.name),
+            )
             for queue in engine.program.queues.values()
             if queue.kind == "outgoingGateway" and queue.name not in left_out
         }
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._unread = 0
-        self._characters = 0
-        self._answering: set[str] = set()
-        """Connections whose answers are being stored."""
-        self._channels = channels
+        notes = AsyncBatcher(
+            self._outcomes.write, self._thread, linger_seconds=LINGER_SECONDS, linger_items=LINGER_NOTES
+        )
+        self._answers = ConnectionAnswers(engine.store, connections, notes, self._thread)
+        self._notes = AttemptNotes(
+            engine,
+            self._gateways,
+            notes,
+            self._answers,
+            channels,
+            self._outages,
+            self._spawn,
+            wrote=wrote,
+            wake=self.wake,
+            done=self._done,
+            spans=spans,
+        )
+        self._work = asyncio.Event()
+        self._texts = TextLoader(
+            self._outcomes.read, self._thread, self._gateways.values(), self._outages, self._work.set
+        )
         if channels is not None:
             channels.writer.hear_acknowledged = self._hear_acknowledged
-        self._unacknowledged: dict[int, str] = {}
-        """Messages that wait for their acknowledgements alone, with their gateways."""
-        self._claims: dict[str, int] = {}
-        """Connections whose answers go to other addresses, with the messages that answer."""
-        self._work = asyncio.Event()
-        self._stopping = False
-        self.results = ResultCounts()
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._stopping = self._has_stopped = False
+
+    @property
+    def results(self) -> ResultCounts:
         """Of attempts."""
+        return self._notes.results
 
     def wake(self) -> None:
         """Look for new messages to send."""
         for gateway in self._gateways.values():
-            gateway.has_news = True
+            gateway.reader.note_news()
+        self._work.set()
+
+    def note_purged(self, seqs: Sequence[int]) -> None:
+        """Send none of these messages, which operators have removed."""
+        for gateway in self._gateways.values():
+            gateway.purged.update([seq for seq in seqs if seq in gateway.waiting])
+        self._work.set()
+
+    def look_again(self) -> None:
+        """Look for messages to send that were sent or postponed before."""
+        for gateway in self._gateways.values():
+            gateway.reader.look_again()
         self._work.set()
 
     def open_breakers(self) -> list[tuple[str, str]]:
@@ -156,9 +157,12 @@ class Outbox:
     async def run(self) -> None:
         """Send until `stop` is called."""
         ending = asyncio.create_task(self._channels.run()) if self._channels is not None else None
+        loading = asyncio.create_task(self._texts.run())
         try:
             await self._run()
         finally:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
             if ending is not None:
                 if not self._stopping:
                     ending.cancel()
@@ -168,10 +172,8 @@ class Outbox:
         faults = 0
         while not self._stopping:
             self._work.clear()
-            pause = IDLE_SECONDS_MAX
             try:
-                for gateway in self._gateways.values():
-                    pause = min(pause, await self._advance(gateway))
+                pause = await self._advance()
                 faults = 0
             except Exception as fault:
                 faults += 1
@@ -180,7 +182,8 @@ class Outbox:
                     await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
                 continue
             try:
-                await asyncio.wait_for(self._work.wait(), max(pause, PAUSE_SECONDS_MIN))
+                async with asyncio.timeout(max(pause, PAUSE_SECONDS_MIN)):
+                    await self._work.wait()
             except TimeoutError:
                 continue
 
@@ -194,6 +197,8 @@ class Outbox:
         self._work.set()
         if self._in_flight:
             await asyncio.wait(list(self._in_flight), timeout=seconds)
+        await self._notes.wait_until_noted(until - time.monotonic())
+        self._has_stopped = True
         left = list(self._in_flight)
         for task in left:
             task.cancel()
@@ -216,340 +221,207 @@ class Outbox:
         unsent = await loop.run_in_executor(self._thread, self._store.unsent, None, message.seq, 1)
         if not unsent:
             return False
-        failed = result if isinstance(result, DeliveryFailed) else None
-        attempt = Attempt(
-            message=message.seq,
-            queue=message.queue,
-            number=max(unsent[0].attempts, 1),
-            at=self._engine.clock(),
-            seconds=0.0,
-            destination=mask_address(destination),
-            result="failed" if failed is not None else "sent",
-            status=result.status,
-            kind=failed.kind if failed is not None else None,
-            reason=failed.reason if failed is not None else None,
-        )
-        ended = _make_ended(message, attempt, result)
+        attempt = self._notes.describe_conclusion(message, result, unsent[0].attempts, destination)
         self._outcomes.note_concluded(message.seq)
-        try:
-            await self._notes.submit(OutcomeNote(ended, result.facts))
-        except AlreadyProcessed:
-            return False
-        self._report(ended, 0.0)
-        return True
+        return await self._notes.conclude(message, result, attempt)
 
     # picking
 
-    async def _advance(self, gateway: OutgoingGateway) -> float:
+    async def _advance(self) -> float:
         """Learn what is due, and begin to send what may go now. Return when to look again."""
-        now = self._engine.clock()
         loop = asyncio.get_running_loop()
-        hastened = gateway.hasten(now)
-        if hastened:  # where the store fails, they keep their pauses
-            await loop.run_in_executor(self._thread, self._store.postpone, hastened)
-            gateway.has_news = True
-        if gateway.wants_reading(now):
-            gateway.add(await loop.run_in_executor(self._thread, gateway.read, self._engine.clock), now)
-        while not self._stopping and self._unread < UNREAD_MAX and self._characters < CHARACTERS_MAX:
-            begun = gateway.begin_next()
-            if begun is None:
-                break
-            self._start(gateway, *begun)
-        return gateway.pause_seconds(self._engine.clock())
+        now = self._engine.clock()
+        at_work = [gateway for gateway in self._gateways.values() if not gateway.is_paused()]
+        for gateway in at_work:
+            hastened = gateway.hasten(now)
+            if hastened:  # where the store fails, they keep their pauses, unless the commit has taken place
+                gateway.postponed(min([each.due for each in hastened]))
+                await loop.run_in_executor(self._thread, self._store.postpone, hastened)
+        pages = [(gateway, page) for gateway in at_work if (page := gateway.reader.plan(now))]
+        if pages:
+            await self._read(pages)
+        self._begin()
+        self._texts.wake()
+        now = self._engine.clock()
+        return min([gateway.pause_seconds(now) for gateway in self._gateways.values()], default=IDLE_SECONDS_MAX)
 
-    def _start(
-        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
-    ) -> None:
-        attempts_max = self._settings.outgoing(gateway.queue).attempts
-        if isinstance(to, DeliveryFailed) and to.again and due.attempts + 1 < attempts_max:
-            task = asyncio.create_task(self._put_off(gateway, due, to))
+    async def _read(self, pages: Sequence[tuple[OutgoingGateway, Page]]) -> None:
+        """Read the pages of all gateways at once. Raises StoreError."""
+
+        def read() -> list[PageFound]:
+            clock, texts = self._engine.clock, self._outcomes.read_messages
+            return [gateway.reader.read(page, clock, texts) for gateway, page in pages]
+
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, read)
+        except BaseException:
+            for gateway, page in pages:
+                gateway.reader.fail(page)
+            raise
+        for (gateway, page), each in zip(pages, found, strict=True):
+            gateway.reader.take(page, each)
+
+    def _begin(self) -> None:
+        for gateway in self._gateways.values():
+            while self._may_begin():
+                begun = gateway.begin_next()
+                if begun is None:
+                    break
+                self._start(gateway, begun)
+
+    def _may_begin(self) -> bool:
+        return not self._stopping and self._notes.count < UNNOTED_MAX
+
+    def _start(self, gateway: OutgoingGateway, begun: Begun) -> None:
+        due, to, peer = begun
+        self._expect(gateway, due)
+        if peer is not None:
+            self._spawn(self._work_lane(gateway, begun))
+        elif isinstance(to, Answering):
+            self._spawn(self._answer(gateway, due, to))
+        elif isinstance(to, DeliveryFailed) and to.again and due.attempts + 1 < gateway.settings.attempts:
+            self._put_off(gateway, due, to)
+        elif isinstance(to, DeliveryFailed) and due.message is not None:
+            self._notes.note(gateway, due, self._make_attempt(due, gateway, to), to)
         else:
-            self._unread += 1
-            task = asyncio.create_task(self._send(gateway, due, to, peer))
+            assert isinstance(to, DeliveryFailed), "what goes somewhere takes the turn of a peer"
+            self._spawn(self._give_up(gateway, due, to))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._has_stopped:
+            work.close()
+            return
+        task = asyncio.create_task(work)
         self._in_flight.add(task)
-        address = due.to.address if isinstance(due.to, Destination) else None
-        if self._channels is not None and address is not None:
-            self._channels.expect(gateway.queue, due.seq, address)
+        task.add_done_callback(self._end_task)
 
-        def ended(task: asyncio.Task[None]) -> None:
-            self._in_flight.discard(task)
-            if self._channels is not None and address is not None:
-                self._channels.forget(gateway.queue, due.seq, address)
-            gateway.done(due)
+    def _end_task(self, task: asyncio.Task[None]) -> None:
+        self._in_flight.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a message was left", exc_info=task.exception())
+
+    def _expect(self, gateway: OutgoingGateway, due: Due) -> None:
+        if self._channels is not None and isinstance(due.to, Destination):
+            self._channels.expect(gateway.queue, due.seq, due.to.address)
+
+    def _done(self, gateway: OutgoingGateway, due: Due, again: datetime | None) -> None:
+        """A message is not on its way any more, and due again at a time, if it is."""
+        if self._channels is not None and isinstance(due.to, Destination):
+            self._channels.forget(gateway.queue, due.seq, due.to.address)
+        may_go_on = gateway.done(due)
+        if again is not None:
+            gateway.postponed(again)  # after it is done: what is known to be on its way is not read
+        if may_go_on or again is not None or self._notes.count == UNNOTED_MAX - 1:
             self._work.set()
-            if not task.cancelled() and task.exception() is not None:
-                _log.error("message %s was left", due.seq, exc_info=task.exception())
-
-        task.add_done_callback(ended)
+        elif self._texts.is_limited:
+            self._texts.wake()
 
     # sending
 
-    async def _send(
-        self, gateway: OutgoingGateway, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
-    ) -> None:
-        """Make one attempt and store its result."""
-        characters = 0
+    async def _work_lane(self, gateway: OutgoingGateway, begun: Begun | None) -> None:
+        """Send the messages of a lane one after the other over one of its connections, as long as there are some."""
+        try:
+            while begun is not None:
+                await self._attempt(gateway, begun)
+                lane = begun.due.lane
+                if gateway.wants_texts(lane):
+                    self._texts.wake()
+                begun = gateway.begin_in(lane) if self._may_begin() else None
+                if begun is not None and begun.peer is None:  # its circuit breaker has opened
+                    self._start(gateway, begun)
+                    return
+                if begun is not None:
+                    self._expect(gateway, begun.due)
+        finally:
+            self._work.set()
+
+    async def _attempt(self, gateway: OutgoingGateway, begun: Begun) -> None:
+        """Make one attempt; its result is stored soon."""
+        due, to, peer = begun
+        message = due.message
+        assert message is not None
+        assert peer is not None
+        assert isinstance(to, Destination)
+        self._notes.forget_unacknowledged(due.seq)
+        if self._spans is not None:
+            CURRENT_TRACE.set(self._spans.begin_attempt(message, due.attempts + 1))
+        at = self._engine.clock()
+        began = time.perf_counter()
         result: DeliveryResult | None = None
         try:
-            try:
-                message = await self._read_text(due.seq)
-            finally:
-                self._unread -= 1
-                self._work.set()
-            if message is None:
-                return  # its queue was given up meanwhile
-            characters = len(message.body)
-            self._characters += characters
-            self._unacknowledged.pop(due.seq, None)
-            at = self._engine.clock()
-            began = time.perf_counter()
-            if isinstance(to, Destination):
-                result = await self._try_send(message, to)
-            else:
-                result = to if isinstance(to, DeliveryFailed) else Delivered(status="answered")
-            seconds = time.perf_counter() - began
+            result = await self._try_send(message, to, gateway.settings)
         finally:
-            self._characters -= characters
-            if peer is not None:
-                about_peer = isinstance(result, DeliveryFailed) and _is_about_other_side(result)
-                gateway.end(due, peer, result if about_peer and isinstance(result, DeliveryFailed) else None)
-                self._work.set()
-        tried = _Try(message.seq, message.queue, due.attempts + 1, at, seconds, to)
-        await self._note_surely(gateway, message, tried, result)
+            is_peer = isinstance(result, DeliveryFailed) and is_about_other_side(result)
+            gateway.end(due, peer, result if is_peer and isinstance(result, DeliveryFailed) else None)
+        seconds = time.perf_counter() - began
+        attempt = SendAttempt(due.seq, gateway.queue, due.attempts + 1, at, seconds, to)
+        self._notes.note(gateway, due, attempt, result)
 
-    async def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: DeliveryFailed) -> None:
-        """Store an attempt that was not made because the peer is unavailable. It needs no text."""
-        tried = _Try(due.seq, gateway.queue, due.attempts + 1, self._engine.clock(), 0.0, refusal)
-        attempt = tried.attempt(refusal, "again")
-        faults = 0
-        while True:
-            try:
-                if self._channels is not None and isinstance(due.to, Destination):
-                    await self._channels.number(gateway.queue, due.seq, due.to.address)
-                await self._postpone(gateway, attempt, refusal)
-            except OperatorError as fault:
-                faults += 1
-                await self._pause(fault, faults)
-                continue
-            if due.lane is not None:
-                gateway.note_put_off(due.lane, due.seq, attempt.number, None)
-            return
-
-    async def _read_text(self, seq: int) -> StoredMessage | None:
-        faults = 0
-        while True:
-            try:
-                return await self._texts.submit(seq)
-            except OperatorError as fault:
-                faults += 1
-                await self._pause(fault, faults)
-
-    async def _try_send(self, message: StoredMessage, to: Destination) -> DeliveryResult:
-        settings = self._settings.outgoing(message.queue)
-        if to.kind == "answer" and await self._is_answered(message):
-            return DeliveryFailed(kind="connectionClosed", reason="the request was answered before", again=False)
+    async def _try_send(self, message: StoredMessage, to: Destination, settings: OutgoingSettings) -> DeliveryResult:
         try:
+            if to.kind == "answer" and await self._answers.is_answered(message):
+                return DeliveryFailed(kind="connectionClosed", reason="the request was answered before", again=False)
             return await self._senders[to.kind].send(message, to, settings)
         except Exception as error:  # a mistake of ours, which must not keep the message for ever
             _log.exception("sending message %s failed", message.seq)
             return DeliveryFailed(kind="systemError", reason=f"{type(error).__name__}: {error}")
 
-    # noting
+    async def _answer(self, gateway: OutgoingGateway, due: Due, to: Answering) -> None:
+        await self._notes.note_answer(gateway, due, self._make_attempt(due, gateway, to), to)
 
-    async def _note_surely(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: DeliveryResult
+    def _put_off(self, gateway: OutgoingGateway, due: Due, refusal: DeliveryFailed) -> None:
+        """Store an attempt that was not made because the peer is unavailable. It needs no text."""
+        gateway.waiting.drop_text(due)
+        if self._channels is not None and isinstance(due.to, Destination):
+            self._spawn(self._number(self._channels, gateway, due, due.to, refusal))
+        else:
+            self._notes.note(gateway, due, self._make_attempt(due, gateway, refusal), refusal)
+
+    async def _number(
+        self,
+        channels: OutboundChannels,
+        gateway: OutgoingGateway,
+        due: Due,
+        to: Destination,
+        refusal: DeliveryFailed,
     ) -> None:
-        """Store the result of an attempt, and retry until it works: a fault here must not send the message again."""
+        """Do the same with a message that may be in a sequence: later ones must not overtake it there."""
         faults = 0
         while True:
-            faults += 1
             try:
-                await self._note(gateway, message, tried, result)
-                return
-            except AlreadyProcessed:
-                # An operator has given up its queue meanwhile, or a commit that failed has taken place: then there may
-                # be a message about it.
-                self._wrote()
-                self.wake()
-                return
+                await channels.number(gateway.queue, due.seq, to.address)
+                break
             except OperatorError as fault:
+                faults += 1
                 await self._pause(fault, faults)
-            except Exception as fault:
-                _log.exception("noting what became of message %s failed", message.seq)
-                await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
-                if faults == NOTE_ATTEMPTS_MAX:
-                    reason = f"what came back cannot be stored: {type(fault).__name__}: {fault}"
-                    result = DeliveryFailed(kind="systemError", reason=reason, status=result.status, again=False)
+        self._notes.note(gateway, due, self._make_attempt(due, gateway, refusal), refusal)
+
+    async def _give_up(self, gateway: OutgoingGateway, due: Due, failure: DeliveryFailed) -> None:
+        """Store the end of a message that was not tried for the last time. The error message needs its text."""
+        loop = asyncio.get_running_loop()
+        faults = 0
+        while True:
+            try:
+                texts = await loop.run_in_executor(self._thread, self._outcomes.read, [due.seq])
+                break
+            except OperatorError as fault:
+                faults += 1
+                await self._pause(fault, faults)
+        message = texts[due.seq]
+        if message is None:
+            self._done(gateway, due, None)  # its queue was given up meanwhile
+            return
+        gateway.waiting.add_text(due, message)
+        self._notes.note(gateway, due, self._make_attempt(due, gateway, failure), failure)
+
+    def _make_attempt(self, due: Due, gateway: OutgoingGateway, to: Answering | DeliveryFailed) -> SendAttempt:
+        """Return an attempt that takes no time."""
+        return SendAttempt(due.seq, gateway.queue, due.attempts + 1, self._engine.clock(), 0.0, to)
+
+    def _hear_acknowledged(self, messages: Sequence[int]) -> None:
+        if not self._stopping:
+            self._notes.hear_acknowledged(messages)
 
     async def _pause(self, fault: OperatorError, faults: int) -> None:
         self._outages.note_failure(fault)
         await asyncio.sleep(STORE_BACKOFF.delay_seconds(faults))
-
-    async def _note(
-        self, gateway: OutgoingGateway, message: StoredMessage, tried: _Try, result: DeliveryResult
-    ) -> None:
-        settings = self._settings.outgoing(message.queue)
-        if isinstance(result, Awaiting):
-            if not result.is_attempt or tried.number < settings.attempts:
-                await self._await(gateway, tried, result)
-                return
-            result = DeliveryFailed(kind="timeout", reason=result.reason, status=result.status, facts=result.facts)
-        if isinstance(result, DeliveryFailed) and result.again and tried.number < settings.attempts:
-            await self._postpone(gateway, tried.attempt(result, "again"), result)
-            if isinstance(tried.to, Destination) and _is_about_other_side(result):
-                asked = result.after_seconds
-                not_before = None if asked is None else self._engine.clock() + timedelta(seconds=asked)
-                gateway.note_put_off(tried.to.peer, message.seq, tried.number, not_before)
-            return
-        if isinstance(result, Delivered) and isinstance(tried.to, Answering):
-            ended = await self._answer(message, tried.attempt(result, "sent"), tried.to.connection)
-        else:
-            outcome: Literal["sent", "failed"] = "sent" if isinstance(result, Delivered) else "failed"
-            ended = _make_ended(message, tried.attempt(result, outcome), result)
-            if isinstance(tried.to, Destination) and tried.to.kind == "answer":
-                ended = self._end_answer(ended)
-            await self._notes.submit(OutcomeNote(ended, result.facts))
-        self._report(ended, tried.seconds)
-
-    def _end_answer(self, ended: Ended) -> Ended:
-        """Return the end of an answer to another address, by which a second answer is recognised."""
-        connection = ended.message.properties["demaq:connection"].text
-        if self._claims.get(connection) == ended.message.seq:
-            del self._claims[connection]
-        if ended.failure is not None:
-            return ended
-        status = 500 if ERROR_LEVEL in ended.message.properties else 200
-        body = ended.message.body
-        return replace(ended, answer=StoredAnswer(connection=connection, status=status, content_type=XML, body=body))
-
-    def _report(self, ended: Ended, seconds: float) -> None:
-        self._unacknowledged.pop(ended.message.seq, None)
-        self.results.add(ended.message.queue, ended.attempt.result, seconds)
-        if ended.reply is not None or ended.failure is not None:
-            self._wrote()  # there is a message about it
-
-    async def _postpone(self, gateway: OutgoingGateway, attempt: Attempt, result: DeliveryFailed) -> None:
-        settings = self._settings.outgoing(attempt.queue)
-        pause = pause_seconds(
-            attempt.number, settings.retry_first_seconds, settings.retry_seconds_max, result.after_seconds
-        )
-        due = self._engine.clock() + timedelta(seconds=pause)
-        await self._notes.submit(
-            OutcomeNote(Postponed(message=attempt.message, due=due, attempt=attempt), result.facts)
-        )
-        gateway.postponed(attempt.message, due)
-        self.results.add(attempt.queue, "again", attempt.seconds)
-
-    async def _await(self, gateway: OutgoingGateway, tried: _Try, result: Awaiting) -> None:
-        """Let a message wait for its answer or acknowledgement, or for its turn."""
-        pause = result.seconds
-        if result.grows:
-            longest = max(self._settings.outgoing(tried.queue).retry_seconds_max, pause)
-            pause = pause_seconds(tried.number, pause, longest, None)
-        due = self._engine.clock() + timedelta(seconds=pause)
-        attempt = tried.attempt(result, "again") if result.is_attempt else None
-        if result.until_acknowledged:  # before it is stored: the acknowledgement may come meanwhile
-            self._unacknowledged[tried.message] = tried.queue
-        await self._notes.submit(OutcomeNote(Postponed(message=tried.message, due=due, attempt=attempt), result.facts))
-        gateway.postponed(tried.message, due)
-        if attempt is not None:
-            self.results.add(tried.queue, "again", attempt.seconds)
-        if result.until_acknowledged and self._channels is not None:
-            place = self._channels.journal.locate(tried.message)
-            if place is not None and place[1] in place[0].value.acknowledged:  # meanwhile
-                self._hear_acknowledged([tried.message])
-
-    def _hear_acknowledged(self, messages: Sequence[int]) -> None:
-        """Let messages be due that waited for nothing else: they are delivered."""
-        found = [message for message in messages if message in self._unacknowledged]
-        if found and not self._stopping:
-            task = asyncio.create_task(self._hasten(found))
-            self._in_flight.add(task)
-            task.add_done_callback(self._in_flight.discard)
-
-    async def _hasten(self, messages: Sequence[int]) -> None:
-        now = self._engine.clock()
-        try:
-            for message in messages:
-                await self._notes.submit(OutcomeNote(Postponed(message=message, due=now)))
-                queue = self._unacknowledged.pop(message, None)
-                if queue is not None:
-                    self._gateways[queue].postponed(message, now)
-        except OperatorError as fault:  # they keep their pauses
-            self._outages.note_failure(fault)
-        self._work.set()
-
-    async def _is_answered(self, message: StoredMessage) -> bool:
-        """Return whether another message answers the same request. The first one that is tried does."""
-        connection = message.properties["demaq:connection"].text
-        if self._claims.setdefault(connection, message.seq) != message.seq:
-            return True
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._store.answer, connection) is not None
-
-    async def _answer(self, message: StoredMessage, attempt: Attempt, connection: str) -> Ended:
-        """Store the answer, then send it to the waiting connection. Return the result."""
-        reply = Reply(body=message.body, is_error=ERROR_LEVEL in message.properties)
-        answer = None
-        if connection.startswith(KEYED):
-            status = 500 if reply.is_error else 200
-            answer = StoredAnswer(connection=connection, status=status, content_type=XML, body=reply.body)
-            loop = asyncio.get_running_loop()
-            is_taken = await loop.run_in_executor(self._thread, self._store.answer, connection) is not None
-        else:
-            is_taken = self._connections.queue_of(connection) is None
-        if is_taken or connection in self._answering:
-            failure = ("connectionClosed", "the request was answered before, or its sender does not wait any more")
-            failed = replace(attempt, result="failed", kind=failure[0], reason=failure[1])
-            ended = Ended(message=message, attempt=failed, failure=failure)
-            await self._notes.submit(OutcomeNote(ended))
-            return ended
-        self._answering.add(connection)
-        ended = Ended(message=message, attempt=attempt, answer=answer)
-        try:
-            if not reply.is_error:
-                self._connections.check(connection, reply.body)
-        except MessageError as error:
-            said = f"the response violates the interface: {error.message}"
-            failed = replace(attempt, result="failed", kind=error.kind, reason=said)
-            reply = Reply(body=refusal_text(error.kind, "the response violates the interface"), is_error=True)
-            if answer is not None:
-                answer = replace(answer, status=500, body=reply.body)
-            ended = Ended(message=message, attempt=failed, answer=answer, failure=(error.kind, said))
-        try:
-            await self._notes.submit(OutcomeNote(ended))
-            self._connections.answer(connection, reply)
-        finally:
-            self._answering.discard(connection)
-        return ended
-
-
-def _make_ended(message: StoredMessage, attempt: Attempt, result: Delivered | DeliveryFailed) -> Ended:
-    if isinstance(result, Delivered):
-        return Ended(message=message, attempt=attempt, reply=result.reply)
-    return Ended(
-        message=message,
-        attempt=attempt,
-        failure=(result.kind, _describe_failure(result, attempt.number)),
-        status=result.status_code,
-        fault=result.fault,
-    )
-
-
-def _is_about_other_side(result: DeliveryFailed) -> bool:
-    return result.again and (result.kind in OTHER_SIDE or (result.status or "").startswith("5"))
-
-
-def _describe_failure(result: DeliveryFailed, attempts: int) -> str:
-    status = f" (status {result.status})" if result.status is not None else ""
-    tried = f" after {attempts} attempts" if result.again else ""
-    return f"{result.reason}{status}{tried}"
-
-
-def _describe_destination(to: Destination | Answering | DeliveryFailed) -> str:
-    match to:
-        case Destination():
-            return mask_address(to.address)
-        case Answering():
-            return f"connection {to.connection}"
-    return ""

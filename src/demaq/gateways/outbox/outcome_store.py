@@ -14,6 +14,10 @@ from demaq.store.protocol import Postponed, StoredMessage
 
 CONCLUDED_SECONDS = 600.0
 """So long it is remembered that the answer to a message came by itself. By then the store is all that is known."""
+READ_STEP_FIRST = 8
+"""So many messages are read without knowing their sizes; then, if they are small, four times as many."""
+READ_CHARACTERS_MAX = 4_000_000
+"""When more characters than this were read at once, no more are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +46,25 @@ class OutcomeStore:
             del self._concluded[next(iter(self._concluded))]
         self._concluded[message] = now
 
-    def read(self, numbers: Sequence[int]) -> list[StoredMessage | None]:
-        """Return messages that are to be sent; None for those that are not any more."""
-        found = {message.seq: message for message in self._store.messages(numbers)}
-        for number in numbers:
-            if number in self._concluded and not self._store.unsent(None, number, 1):
-                found.pop(number, None)
-        return [found.get(number) for number in numbers]
+    def read(self, numbers: Sequence[int]) -> dict[int, StoredMessage | None]:
+        """Return messages that are to be sent; None for those that are not any more. If they are large, not all."""
+        read: dict[int, StoredMessage | None] = {}
+        characters, step = 0, READ_STEP_FIRST
+        while len(read) < len(numbers) and characters <= READ_CHARACTERS_MAX:
+            asked = numbers[len(read) : len(read) + step]
+            read.update(dict.fromkeys(asked))
+            for message in self._store.messages(asked):
+                read[message.seq] = message
+                characters += len(message.body)
+            step *= 4
+        for number in [number for number in read if number in self._concluded]:
+            if not self._store.unsent(None, number, 1):
+                read[number] = None
+        return read
+
+    def read_messages(self, numbers: Sequence[int]) -> dict[int, StoredMessage]:
+        """Return those that are to be sent, as far as they were read."""
+        return {number: message for number, message in self.read(numbers).items() if message is not None}
 
     def write(self, notes: Sequence[OutcomeNote]) -> list[None]:
         """Store what became of attempts."""

@@ -1,4 +1,4 @@
-"""One outgoing gateway at work: which messages are due, whom they go to, and what may begin now."""
+"""One outgoing gateway at work: whom its messages go to, which texts are wanted, and what may begin now."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from typing import NamedTuple
 from demaq.backoff import Backoff
 from demaq.gateways.outbox.delivery_results import DeliveryFailed
 from demaq.gateways.outbox.destination import Answering, DestinationResolver
+from demaq.gateways.outbox.due_reader import LOOK_SECONDS_MAX, DueReader
 from demaq.gateways.outbox.peers import Peer
-from demaq.gateways.outbox.waiting import Due, Waiting
+from demaq.gateways.outbox.waiting import Due, LaneName, Waiting
+from demaq.gateways.rate_limit import RateLimit
 from demaq.gateways.settings import OutgoingSettings
 from demaq.language.endpoints import Destination
-from demaq.store.protocol import Postponed, Store, ToSend
+from demaq.store.protocol import Postponed, Store
 
-KNOWN_MAX = 5_000
-"""So many messages that are due are known at once, with those on their way. Others wait in the store."""
-READ_MAX = 1_000
-"""So many are read at once."""
-FLYING_MAX = 256
-"""So many messages of a gateway are on their way at once, whomever they go to."""
-LOOK_SECONDS_MAX = 30.0
-"""The store is asked at least so often, whatever is known."""
-READ_SHARE_MAX = 0.1
-"""While messages wait for their turn, this share of the time is spent on reading more of them."""
+SENDING_MAX = 256
+"""So many messages of a gateway are sent at once, whomever they go to."""
+SENDING_MANY = SENDING_MAX // 2
+"""From here on only peers begin that have no message on its way: slow ones may have the others."""
+AHEAD_SHARE = 16
+"""For each connection so many texts are loaded ahead, and half of them at least at once."""
+AHEAD_MIN, AHEAD_MAX = 16, 256
 PUT_OFF_MAX = 100_000
 """Of so many messages it is remembered that they wait for another side to come back."""
 LAST_ATTEMPTS = 3
@@ -35,45 +34,47 @@ HASTEN_MAX = 500
 """So many messages become due at once."""
 
 
-class Read(NamedTuple):
-    """What the store says."""
+class Begun(NamedTuple):
+    """A message that goes now."""
 
-    found: list[ToSend]
-    are_all: bool
-    next_due: datetime | None
-    seconds: float
-    """How long it took."""
+    due: Due
+    to: Destination | Answering | DeliveryFailed
+    """Where to, or why it does not go."""
+    peer: Peer | None
+    """Whose turn it takes, if it takes one."""
 
 
 class OutgoingGateway:
-    """Belongs to one event loop, but for `read`."""
+    """Belongs to one event loop."""
 
-    def __init__(self, queue: str, settings: OutgoingSettings, addressing: DestinationResolver, store: Store) -> None:
+    def __init__(
+        self,
+        queue: str,
+        settings: OutgoingSettings,
+        addressing: DestinationResolver,
+        store: Store,
+        is_paused: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_paused` says whether operators let nothing be sent now."""
         self.queue = queue
-        self.has_news = True
-        """Whether there may be messages that were never read."""
-        self._settings = settings
-        self._addressing = addressing
-        self._store = store
-        self._waiting = Waiting()
+        self.settings = settings
+        self.is_paused = is_paused
+        rate = settings.gateway_rate_per_second
+        self._limit = RateLimit(rate, settings.gateway_burst) if rate is not None else None
+        self.purged: set[int] = set()
+        """Messages that operators have removed, and that may be known here."""
+        self.waiting = Waiting()
+        self.reader = DueReader(queue, store, addressing, self.waiting, settings.connections)
+        self._ahead = min(max(AHEAD_SHARE * settings.connections, AHEAD_MIN), AHEAD_MAX)
         self._peers: dict[str, Peer] = {}
         self._later: list[tuple[float, str]] = []
         """When lanes open again whose turn is a matter of time."""
-        self._in_flight = 0
-        self._numbers: list[int] = []
-        """What was known when it was decided to read."""
-        self._are_more = False
-        """Whether the store has messages that are due and not known."""
-        self._next_due: datetime | None = None
-        """When the next message is due, as far as that is known."""
-        self._postponed: dict[int, datetime] = {}
-        """Messages that were postponed, and that the last reading may not have seen: they were on their way then."""
+        self._sending = 0
         self._put_off: dict[str, dict[int, datetime | None]] = {}
         """By whom they go to, messages that failed because of the other side, with when it wants to be asked again."""
+        self._put_offs = 0
         self._back: dict[int, datetime | None] = {}
         """Those of them whose other side is back."""
-        self._looked = -LOOK_SECONDS_MAX
-        self._quiet_until = 0.0
 
     def open_breakers(self) -> list[str]:
         """Return who is not even tried now. May be called from any thread."""
@@ -81,152 +82,155 @@ class OutgoingGateway:
 
     # what is due
 
-    def wants_reading(self, now: datetime) -> bool:
-        """Return whether the store is to be asked now; then it is, by `read`."""
-        at = time.monotonic()
-        if at < self._quiet_until and len(self._waiting) > self._in_flight:
-            return False
-        is_wanted = (
-            self._has_to_look(now)
-            or (self._are_more and len(self._waiting) <= KNOWN_MAX // 2)
-            or at - self._looked >= LOOK_SECONDS_MAX
-        )
-        if not is_wanted or len(self._waiting) >= KNOWN_MAX:
-            return False
-        self.has_news = False  # what comes from now on is news
-        self._numbers = self._waiting.numbers
-        self._postponed = {seq: due for seq, due in self._postponed.items() if seq in self._waiting}
-        return True
-
-    def read(self, clock: Callable[[], datetime]) -> Read:
-        """Return what is due, from the store. Called in a thread. Raises StoreError; then it is to be read again."""
-        try:
-            return self._read(clock)
-        except BaseException:
-            self.has_news = True  # otherwise it would be found when the store is asked for another reason
-            raise
-
-    def _read(self, clock: Callable[[], datetime]) -> Read:
-        began = time.perf_counter()
-        limit = min(READ_MAX, KNOWN_MAX - len(self._numbers))
-        # The clock is read after the snapshot: all messages of the snapshot that were never tried are due then. A later
-        # one may be due before an earlier one that is not, so those after the snapshot are left to the next reading.
-        snapshot = self._store.snapshot()
-        now = clock()
-        found = self._store.to_send(self.queue, now, limit, self._numbers)
-        next_due = self._store.next_to_send(self.queue, now)
-        seen = [message for message in found if message.seq <= snapshot]
-        return Read(seen, len(found) < limit and len(seen) == len(found), next_due, time.perf_counter() - began)
-
-    def add(self, read: Read, now: datetime) -> None:
-        self._looked = time.monotonic()
-        self._quiet_until = self._looked + read.seconds / READ_SHARE_MAX
-        self._are_more = not read.are_all
-        known = [read.next_due, *self._postponed.values()]
-        self._next_due = min([due for due in known if due is not None], default=None)
-        # In the order of seqs: a message that is created later may have an earlier time, that of its evaluation.
-        for found in sorted(read.found, key=lambda found: found.seq):
-            if found.seq not in self._waiting:
-                to = self._addressing.of(found)
-                self._waiting.add(Due(seq=found.seq, attempts=found.attempts, to=to, slices=found.slices))
-
-    def postponed(self, seq: int, due: datetime) -> None:
-        """A message is due at another time, which may have passed already."""
-        self._postponed[seq] = due
-        if self._next_due is None or due < self._next_due:
-            self._next_due = due
+    def postponed(self, due: datetime) -> None:
+        """A message that is done with for now is due at another time."""
+        self.reader.note_postponed(due)
 
     def note_put_off(self, lane: str, seq: int, attempts: int, not_before: datetime | None) -> None:
         """A message waits for another side to come back, after so many attempts."""
-        if attempts > self._settings.attempts - LAST_ATTEMPTS:
+        if attempts > self.settings.attempts - LAST_ATTEMPTS or self._put_offs >= PUT_OFF_MAX:
             return
         messages = self._put_off.setdefault(lane, {})
-        if len(messages) < PUT_OFF_MAX:
-            messages[seq] = not_before
+        self._put_offs += seq not in messages
+        messages[seq] = not_before
 
     def hasten(self, now: datetime) -> list[Postponed]:
         """Return what need not wait any longer, because its other side is back: when it is due instead."""
-        seqs = list(self._back)[:HASTEN_MAX]
+        seqs = list(self._back)[:HASTEN_MAX] if self._back else []
         found = [(seq, self._back.pop(seq)) for seq in seqs]
-        return [Postponed(message=seq, due=max(now, at) if at is not None else now) for seq, at in found]
+        return [
+            Postponed(message=seq, due=max(now, at) if at is not None else now)
+            for seq, at in found
+            if seq not in self.waiting  # it is on its way again, and what becomes of that decides
+        ]
 
     def pause_seconds(self, now: datetime) -> float:
         """Return how long there is nothing to do, unless something ends or comes."""
-        at = time.monotonic()
+        if self.is_paused():
+            return LOOK_SECONDS_MAX
         if self._back:
             return 0.0
-        pause = LOOK_SECONDS_MAX
-        if self._later:
-            pause = min(pause, self._later[0][0] - at)
-        if self._next_due is not None:
-            pause = min(pause, (self._next_due - now).total_seconds())
-        if self._has_to_look(now) and len(self._waiting) < KNOWN_MAX:
-            pause = min(pause, self._quiet_until - at)
-        elif pause <= 0 and len(self._waiting) >= KNOWN_MAX:
-            pause = LOOK_SECONDS_MAX  # there is no room for what is due
-        return max(pause, 0.0)
+        limited = self._limit.wait_seconds() if self._limit is not None else 0.0
+        if limited and self.waiting.open_lanes():
+            return limited
+        pause = self.reader.pause_seconds(now)
+        return max(min(pause, self._later[0][0] - time.monotonic()), 0.0) if self._later else pause
 
-    def _has_to_look(self, now: datetime) -> bool:
-        return self.has_news or (self._next_due is not None and self._next_due <= now)
+    # texts
+
+    def wanted_texts(self, limit: int, count_room: Callable[[int], int]) -> list[Due]:
+        """Return messages whose texts are to be read now. `count_room` returns for how many texts there is room in a
+        lane that has so many characters."""
+        found: list[Due] = []
+        for name, lane in self.waiting.lanes_without_texts():
+            if len(found) >= limit:
+                break
+            wanted = self._ahead - len(lane.loaded) - lane.loading
+            if name is not None:
+                peer = self._peers.get(name)
+                if peer is not None and not peer.may_try:
+                    continue  # they are put off without
+                if peer is not None and not peer.is_open and (lane.loaded or lane.loading):
+                    continue  # one is enough to see whether the other side is back
+            if wanted > 0 and (wanted >= self._ahead // 2 or len(lane.unloaded) <= wanted):
+                room = count_room(lane.characters)
+                found += self.waiting.begin_loading(name, min(wanted, room, limit - len(found)))
+        return found
+
+    def vanished(self, due: Due) -> None:
+        """A message whose text was wanted is not to be sent any more."""
+        self.waiting.end_loading(due)
+        self.done(due)
+
+    def wants_texts(self, name: LaneName) -> bool:
+        """Return whether few texts of a lane are left."""
+        return self.waiting.is_short_of_texts(name, self._ahead // 2)
 
     # what may begin
 
-    def begin_next(self) -> tuple[Due, Destination | Answering | DeliveryFailed, Peer | None] | None:
-        """Return the next message that may go, whereto, and whose turn it takes, if it takes one."""
+    def begin_next(self) -> Begun | None:
+        """Return the next message that may go."""
+        if self.is_paused():
+            return None
         at = time.monotonic()
         while self._later and self._later[0][0] <= at:
-            self._waiting.open_lane(heapq.heappop(self._later)[1])
-        for lane in self._waiting.open_lanes():
-            if lane is None:
-                due = self._waiting.take(lane)
-                if due is not None:
-                    return self._begin(due, due.to, None)
-                continue
-            if self._in_flight >= FLYING_MAX:
-                continue
-            peer = self._peer(lane)
-            wait = peer.wait_seconds()
-            if wait is None or wait > 0:
-                self._waiting.close_lane(lane)
-                if wait is not None:
-                    heapq.heappush(self._later, (at + wait, lane))
-                continue
-            due = self._waiting.take(lane)
-            if due is None:
-                continue
-            self._waiting.to_the_end(lane)
-            refusal = peer.refusal()
-            if refusal is not None:
-                return self._begin(due, refusal, None)
-            peer.begin()
-            return self._begin(due, due.to, peer)
+            self.waiting.open_lane(heapq.heappop(self._later)[1])
+        for name in self.waiting.open_lanes():
+            begun = self.begin_in(name)
+            if begun is not None:
+                self.waiting.to_the_end(name)
+                return begun
         return None
+
+    def begin_in(self, name: LaneName) -> Begun | None:
+        """Return the next message of a lane that may go."""
+        waiting = self.waiting
+        if self.is_paused():
+            return None
+        if name is None:
+            due = self._take_stored(waiting.take, name)
+            if due is None:
+                waiting.await_texts(name)
+            return None if due is None else Begun(due, due.to, None)
+        peer = self._peer(name)
+        if self._sending >= SENDING_MAX or (self._sending >= SENDING_MANY and peer.is_busy):
+            return None
+        wait = peer.wait_seconds()
+        if wait is None or wait > 0:
+            waiting.close_lane(name)
+            if wait is not None:
+                heapq.heappush(self._later, (time.monotonic() + wait, name))
+            return None
+        if self._limit is not None and self._limit.wait_seconds():
+            return None
+        due = self._take_stored(waiting.take if peer.may_try else waiting.take_unloaded, name)
+        if due is None:
+            waiting.await_texts(name)
+            return None
+        refusal = peer.refusal()
+        if refusal is not None:
+            return Begun(due, refusal, None)
+        peer.begin()
+        if self._limit is not None:
+            self._limit.take()
+        self._sending += 1
+        return Begun(due, due.to, peer)
+
+    def _take_stored(self, take: Callable[[LaneName], Due | None], name: LaneName) -> Due | None:
+        """Return the next message that operators have not removed."""
+        due = take(name)
+        while due is not None and self.purged and due.seq in self.purged:
+            self.done(due)
+            due = take(name)
+        return due
 
     def end(self, due: Due, peer: Peer, failure: DeliveryFailed | None) -> None:
         """An attempt is over, and its connection free; what it makes of the message is still to be noted."""
+        self._sending -= 1
         is_back = peer.end(failure)
-        if due.lane is not None:
-            if is_back:
-                self._back.update(self._put_off.pop(due.lane, {}))
-            self._waiting.open_lane(due.lane)
-            if peer.is_idle and not self._waiting.has_lane(due.lane):
-                self._peers.pop(due.lane, None)
+        lane = due.lane
+        assert lane is not None, "it took the turn of a peer"
+        if is_back:
+            put_off = self._put_off.pop(lane, {})
+            self._put_offs -= len(put_off)
+            self._back.update(put_off)
+        self.waiting.open_lane(lane)
 
-    def done(self, due: Due) -> None:
-        """What became of a message is noted."""
-        self._in_flight -= 1
-        self._waiting.done(due)
-
-    def _begin(
-        self, due: Due, to: Destination | Answering | DeliveryFailed, peer: Peer | None
-    ) -> tuple[Due, Destination | Answering | DeliveryFailed, Peer | None]:
-        self._in_flight += 1
-        return due, to, peer
+    def done(self, due: Due) -> bool:
+        """What became of a message is noted. Return whether something may begin or be read because of that."""
+        lane = due.lane
+        self.waiting.done(due)
+        self.purged.discard(due.seq)
+        if lane is not None and not self.waiting.has_lane(lane):
+            peer = self._peers.get(lane)
+            if peer is not None and peer.is_idle:
+                del self._peers[lane]
+        return self.reader.note_done(due) or bool(due.slices)
 
     def _peer(self, name: str) -> Peer:
         known = self._peers.get(name)
         if known is None:
-            settings = self._settings
+            settings = self.settings
             known = self._peers[name] = Peer(
                 settings.connections,
                 settings.rate_per_second,

@@ -48,6 +48,16 @@ class Peer:
         return self._closed_until is None
 
     @property
+    def may_try(self) -> bool:
+        """Whether a message may go, or one that shows whether the other side is back."""
+        return self._closed_until is None or (not self._is_probing and self._clock() >= self._closed_until)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages are on their way."""
+        return self._busy > 0
+
+    @property
     def is_idle(self) -> bool:
         """Return whether nothing about it has to be remembered."""
         return not self._busy and not self._failures and self.is_open and self._free_at <= self._clock()

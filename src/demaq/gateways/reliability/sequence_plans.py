@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from demaq.engine.engine import Engine
@@ -191,7 +191,7 @@ class Planning:
     def _note_arrival(self, sent: IncomingMessage) -> IncomingMessage:
         """Return a message that is held back with the time at which it came, which others get when they are stored."""
         text = date_time(self._now)
-        return replace(sent, inherited={**sent.inherited, "demaq:arrived": PropertyValue("dateTime", text, text)})
+        return sent._replace(inherited={**sent.inherited, "demaq:arrived": PropertyValue("dateTime", text, text)})
 
     def _carry_out(self, queue: str, identifier: str, decisions: Sequence[InboundDecision]) -> list[NewMessage]:
         """Release or forget messages that were held back. Return those to be stored."""

@@ -27,7 +27,7 @@ from typing import Literal, Protocol
 
 from demaq.gateways.security.authorization_header import Password, Token, credentials_in
 from demaq.gateways.security.client_certificates import PeerCertificate
-from demaq.gateways.security.credential_file import TOKENS, USERS, CredentialFile, Entry
+from demaq.gateways.security.credential_file import TOKENS, USERS, CredentialFile, Entry, Role
 from demaq.gateways.security.passwords import password_hash, password_matches
 from demaq.gateways.security.throttle import Throttle, network_of
 from demaq.gateways.security.tokens import token_hash
@@ -56,8 +56,13 @@ class Identity:
 
     name: str
     kind: Literal["none", "basic", "bearer", "certificate"]
+    role: Role | None = None
+    hash: str = field(default="", repr=False, compare=False)
+    """Of the password or token, by which it is noticed that it was changed."""
 
 
+CONSOLE = "/console"
+"""In place of a gateway: the console and the HTTP API, for which a role is needed."""
 ANONYMOUS = Identity(name="", kind="none")
 """The sender if authentication is off."""
 
@@ -235,9 +240,19 @@ class Authenticator:
     def _admit(self, queue: str, entry: Entry, kind: Literal["basic", "bearer"], address: str) -> Identity | Denied:
         if entry.has_expired(self._now()):
             return self._deny(queue, address, "expired", "these credentials have expired")
-        if entry.queues is not None and queue not in entry.queues:
+        if queue == CONSOLE and entry.role is None:
+            said = "these credentials are for gateways, and not for the console"
+            return self._deny(queue, address, "otherGateway", said, status=403)
+        if queue != CONSOLE and entry.queues is not None and queue not in entry.queues:
             return self._deny(queue, address, "otherGateway", "these credentials are not for this gateway", status=403)
-        return Identity(name=entry.name, kind=kind)
+        return Identity(name=entry.name, kind=kind, role=entry.role, hash=entry.hash)
+
+    def find_role(self, queue: str, name: str, hashed: str) -> Role | None:
+        """Return the role that a user has now; None if they are removed, expired or have another password."""
+        entry = self._user_files[self._gateways[queue].users].by_name(name)
+        if entry is None or entry.hash != hashed or entry.has_expired(self._now()):
+            return None
+        return entry.role
 
     # --- what is answered --------------------------------------------------------------------------------------------
 

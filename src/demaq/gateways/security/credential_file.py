@@ -1,8 +1,10 @@
-"""The files of tokens and users: a name and a hash on each line, perhaps until when and for which gateways.
+"""The files of tokens and users: a name and a hash on each line, perhaps until when, for which gateways, or a role.
 
     # who may send
     shop sha256:5e88…
     bank sha256:2bb8… expires 2027-11-16T08:30:00+00:00 queues payments,refunds
+    # who may use the console and the HTTP API
+    joe sha256:9f86… role operate
 
 A node reads such a file again when it has changed. When it starts, everything in the file must be right. While it runs,
 a line that is wrong is ignored and the others hold; with a file that cannot be read all are refused.
@@ -17,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 from demaq.errors import OperatorError
 from demaq.files import lock_file, read_private, write_private
@@ -25,6 +28,9 @@ from demaq.gateways.security.passwords import is_password_hash
 from demaq.gateways.security.tokens import is_token_hash
 from demaq.suggestions import describe_unknown
 
+Role: TypeAlias = Literal["read", "operate", "administer"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""What operators may do with the console and the HTTP API. Each role may do what the ones before it may."""
 NAME_LENGTH_MAX = 64
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._@+-]{{0,{NAME_LENGTH_MAX - 1}}}", re.ASCII)
 
@@ -33,19 +39,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A sender: by which name, until when, and into which gateways (None: all)."""
+    """A sender or an operator: by which name, until when, into which gateways (None: all), and in which role.
+
+    One with a role sends to the gateways that are named, and to no others.
+    """
 
     name: str
     hash: str = field(repr=False)
     expires: datetime | None = None
     queues: frozenset[str] | None = None
+    role: Role | None = None
 
     def line(self) -> str:
         words = [self.name, self.hash]
         if self.expires is not None:
             words += ["expires", self.expires.isoformat(timespec="seconds")]
-        if self.queues is not None:
+        if self.queues:
             words += ["queues", ",".join(sorted(self.queues))]
+        if self.role is not None:
+            words += ["role", self.role]
         return " ".join(words)
 
     def has_expired(self, now: datetime) -> bool:
@@ -170,11 +182,16 @@ def _entry(words: list[str], kind: Kind) -> Entry:
     if not rest or not kind.is_hash(rest[0]):
         raise ValueError(f"the second word is not a hash that demaq {kind.command} add makes")
     options = dict(zip(rest[1::2], rest[2::2], strict=False))
-    if len(rest) % 2 == 0 or len(options) != len(rest) // 2 or not options.keys() <= {"expires", "queues"}:
-        raise ValueError("after the hash only `expires TIME` and `queues A,B` may follow")
+    if len(rest) % 2 == 0 or len(options) != len(rest) // 2 or not options.keys() <= {"expires", "queues", "role"}:
+        raise ValueError("after the hash only `expires TIME`, `queues A,B` and `role NAME` may follow")
     expires = _time(options["expires"]) if "expires" in options else None
     queues = frozenset(options["queues"].split(",")) if "queues" in options else None
-    return Entry(name=name, hash=rest[0], expires=expires, queues=queues)
+    role = options.get("role")
+    if role is not None and role not in ROLES:
+        raise ValueError(f"after `role` there must be one of {', '.join(ROLES)}")
+    if role is not None and queues is None:
+        queues = frozenset()
+    return Entry(name=name, hash=rest[0], expires=expires, queues=queues, role=role)
 
 
 def _time(text: str) -> datetime:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from urllib.parse import urlsplit
 
 PORTS = {"http": 80, "https": 443}
+ORIGINS_MAX = 1_000
+"""Of so many addresses it is remembered which server they lead to."""
 
 
+@functools.lru_cache(ORIGINS_MAX)
 def origin_of(url: str) -> tuple[str, str, int] | None:
     """Return scheme, host and port of an address for HTTP; None for any other."""
     try:

@@ -65,6 +65,10 @@ class IncomingSettings:
     backlog_max: int = 1_000_000
     disk_free_bytes_min: int = 100 * MEGABYTE
     retry_after_seconds: float = 10.0
+    gateway_rate_per_second: float | None = None
+    """How many messages it takes in a second. Above: 429."""
+    gateway_burst: int | None = None
+    """How many of them may come at once; None: those of a second."""
     answer_recipients: Recipients = NO_RECIPIENTS
     """To whom answers, faults and acknowledgements may go that senders do not want on their connection."""
     security: MessageSecuritySettings = MessageSecuritySettings()
@@ -76,6 +80,11 @@ class OutgoingSettings:
 
     connections: int = 8
     rate_per_second: float | None = None
+    """How many messages go to one endpoint."""
+    gateway_rate_per_second: float | None = None
+    """How many messages it sends altogether."""
+    gateway_burst: int | None = None
+    """How many of them may go at once; None: those of a second."""
     attempts: int = 12
     retry_first_seconds: float = 1.0
     retry_seconds_max: float = 600.0
@@ -160,12 +169,21 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetrySection:
+    """Where spans go, and which share of traces is recorded."""
+
+    endpoint: str | None = None
+    sample: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of a node's gateways. Made by `read_settings`; without a file all is as by default."""
 
     file: Path | None = None
     tls: Tls = Tls()
     mail: MailSettings = MailSettings()
+    telemetry: TelemetrySection = TelemetrySection()
     metrics: Literal["authenticated", "open", "off"] = "authenticated"
     """Who may read /metrics: those who may send to all gateways, all, or none."""
     incoming_default: IncomingSettings = IncomingSettings()

@@ -23,6 +23,7 @@ from demaq.gateways.settings.settings import (
     OutgoingSettings,
     RelaySettings,
     Settings,
+    TelemetrySection,
     Tls,
 )
 from demaq.gateways.settings.settings_keys import (
@@ -32,6 +33,7 @@ from demaq.gateways.settings.settings_keys import (
     OUTGOING_KEYS,
     SECTIONS,
     SECURITY_FIELDS,
+    TELEMETRY_KEYS,
     TLS_KEYS,
     TOGETHER,
     Keys,
@@ -66,12 +68,14 @@ class _SettingsFile:
         all_outgoing, own_outgoing = self._outgoing_sections(content.get("outgoing"))
         tls = self._values("tls", content.get("tls"), TLS_KEYS)
         mail = self._values("mail", content.get("mail"), MAIL_KEYS)
+        telemetry = self._values("telemetry", content.get("telemetry"), TELEMETRY_KEYS)
         self._raise_first()
         metrics = {"metrics": node.pop("metrics")} if "metrics" in node else {}
         settings = Settings(
             file=self._file,
             tls=Tls(own=self._own_certificate("tls", tls), client_ca=tls.get("client_ca")),
             mail=self._mail(mail),
+            telemetry=TelemetrySection(**telemetry),
             **metrics,
             incoming_default=self._incoming("node", defaults, node),
             outgoing_default=self._outgoing("outgoing", all_outgoing),
@@ -159,6 +163,7 @@ class _SettingsFile:
 
     def _incoming(self, section: str, defaults: IncomingSettings, values: Mapping[str, Any]) -> IncomingSettings:
         rest = dict(values)
+        self._expect_rate_with_burst(section, rest)
         security = self._security(section, rest)
         return replace(defaults, **rest, security=security)
 
@@ -166,6 +171,7 @@ class _SettingsFile:
         rest = dict(values)
         security = self._security(section, rest)
         own = self._own_certificate(section, rest)
+        self._expect_rate_with_burst(section, rest)
         self._expect_user_with_password(section, rest)
         if "token" in rest and "user" in rest:
             self._fail(section, "token", "excludes user and password")
@@ -174,6 +180,10 @@ class _SettingsFile:
             key = "retry_first" if "retry_first_seconds" in rest else "retry_max"
             self._fail(section, key, "is wrong: retry_first is longer than retry_max")
         return found
+
+    def _expect_rate_with_burst(self, section: str, values: Mapping[str, Any]) -> None:
+        if "gateway_burst" in values and "gateway_rate_per_second" not in values:
+            self._fail(section, "gateway_burst", "needs a gateway_rate, too")
 
     def _expect_user_with_password(self, section: str, values: Mapping[str, Any]) -> None:
         for given, missing in (("user", "password"), ("password", "user")):

@@ -13,7 +13,7 @@ Kind = Callable[[SettingsReader, Value, str], Any]
 Keys = Mapping[str, tuple[str, Kind]]
 """Key of the file -> the field it sets, and how it is read."""
 
-SECTIONS = ("node", "incoming", "outgoing", "mail", "tls")
+SECTIONS = ("node", "incoming", "outgoing", "mail", "tls", "telemetry")
 
 
 def one_of(*choices: str) -> Kind:
@@ -33,6 +33,10 @@ _MESSAGE_AGE: Keys = {
     "clock_skew": ("clock_skew", SettingsReader.duration_up_to_a_day),
     "message_lifetime": ("message_lifetime", SettingsReader.duration_up_to_a_day),
 }
+_GATEWAY_RATE: Keys = {
+    "gateway_rate": ("gateway_rate_per_second", SettingsReader.rate),
+    "gateway_burst": ("gateway_burst", SettingsReader.count),
+}
 INCOMING_KEYS: Keys = {
     "auth": ("auth", SettingsReader.auth),
     "users": ("users", SettingsReader.path),
@@ -45,6 +49,7 @@ INCOMING_KEYS: Keys = {
     "backlog_max": ("backlog_max", SettingsReader.count),
     "disk_free_min": ("disk_free_bytes_min", SettingsReader.size),
     "retry_after": ("retry_after_seconds", SettingsReader.duration),
+    **_GATEWAY_RATE,
     "answer_recipients": ("answer_recipients", SettingsReader.recipients),
     **_OWN_SECURITY,
     "security_users": ("security_users", SettingsReader.path),
@@ -54,6 +59,7 @@ NODE_KEYS: Keys = {**INCOMING_KEYS, "metrics": ("metrics", one_of("authenticated
 OUTGOING_KEYS: Keys = {
     "connections": ("connections", SettingsReader.count),
     "rate": ("rate_per_second", SettingsReader.rate),
+    **_GATEWAY_RATE,
     "attempts": ("attempts", SettingsReader.count),
     "retry_first": ("retry_first_seconds", SettingsReader.duration),
     "retry_max": ("retry_seconds_max", SettingsReader.duration),
@@ -94,6 +100,10 @@ TLS_KEYS: Keys = {
     "key": ("key", SettingsReader.path),
     "key_password": ("key_password", SettingsReader.secret),
     "client_ca": ("client_ca", SettingsReader.path),
+}
+TELEMETRY_KEYS: Keys = {
+    "endpoint": ("endpoint", SettingsReader.telemetry_address),
+    "sample": ("sample", SettingsReader.share),
 }
 
 SECURITY_FIELDS: Mapping[str, str] = {

@@ -77,6 +77,20 @@ class SettingsReader(ConfigurationReader):
             self.report(value.at, f"{what} must be an address such as https://node.example.org/soap-answers")
         return found
 
+    def telemetry_address(self, value: Value, what: str) -> str | None:
+        found = self.line(value, what)
+        if found is not None and found != "environment" and (origin_of(found) is None or "@" in found or " " in found):
+            self.report(value.at, f'{what} must be an address such as http://127.0.0.1:4318, or "environment"')
+        return found
+
+    def share(self, value: Value, what: str) -> float | None:
+        """Return a number from 0 to 1."""
+        number = value.content
+        if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1:
+            return float(number)
+        self.report(value.at, f"{what} must be a number from 0 to 1, such as 0.01")
+        return None
+
     def recipients(self, value: Value, what: str) -> Recipients | None:
         try:
             return Recipients.of(self.lines(value, what) or ())

@@ -67,7 +67,8 @@ def find_missed_names(
         local = each.name[1]
         others = sorted([other for other, name in known if name == local])
         if others and not any([(other, local) in all_asked for other in others]):
-            found.setdefault((each.name, others[0]), MissedName(each, others[0], _hint(local, others[0], prefixes)))
+            hint = namespace_hint(local, others[0], prefixes)
+            found.setdefault((each.name, others[0]), MissedName(each, others[0], hint))
     return list(found.values())
 
 
@@ -77,7 +78,8 @@ def declaration(text: str, namespace: str) -> str:
     return f'{text} "{literal}";'
 
 
-def _hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
+def namespace_hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
+    """Return what to declare or to write for an element that is in this namespace."""
     if not namespace:
         return f"Q{{}}{local} means the one in no namespace, *:{local} one in any"
     declared = [prefix for prefix, uri in prefixes.items() if prefix and uri == namespace]

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from demaq.errors import ProgramError
 from demaq.language import ast
-from demaq.language.parsing.characters import PI_TARGET, QNAME, REFERENCE, SPACE, resolve_reference
+from demaq.language.parsing.characters import NCNAME, QNAME, REFERENCE, SPACE, resolve_reference
 from demaq.language.parsing.grammar import Grammar
 from demaq.language.parsing.habits import explain_character
 from demaq.language.parsing.scanner import BRACED, NAME, SYNTAX
@@ -49,7 +49,7 @@ class Constructors(Grammar):
         return ast.DirectComment(SourceLocation(self.source, start, end + 3), self.text[start + 4 : end]), end + 3
 
     def _direct_pi(self, start: int) -> tuple[ast.Expr, int]:
-        target = PI_TARGET.match(self.text, start + 2)
+        target = re.compile(NCNAME).match(self.text, start + 2)
         if target is None:
             self.fail_at("a processing instruction needs a name right after `<?`", start, start + 2)
         if target.group().lower() == "xml":

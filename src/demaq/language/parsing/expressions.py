@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, cast
 
 from demaq.language import ast
@@ -135,7 +136,7 @@ class Expressions(Control, Primaries, Actions):
 
     def _refuse_tag(self) -> None:
         """Refuse a tag: comparisons do not chain, so `</a>` and `<a>` after a value can only be tags."""
-        closing = END_TAG.match(self.text, self.start)
+        closing = re.compile(END_TAG).match(self.text, self.start)
         if closing is not None and self.brackets:
             opening = self.brackets[-1][0]
             bracket = self.text[opening]
@@ -143,7 +144,7 @@ class Expressions(Control, Primaries, Actions):
             self.fail_at(f"this `{bracket}` is never closed", opening, opening + 1, hint)
         if closing is not None:
             self.fail_at(f"{closing.group()} closes nothing here", closing.start(), closing.end())
-        if (tag := START_TAG.match(self.text, self.start)) is not None:
+        if (tag := re.compile(START_TAG).match(self.text, self.start)) is not None:
             shown = f"<{tag.group(1)}>"
             hint = "values are joined by a comma: (A, B)"
             self.fail_at(f"a comma is missing before {shown}", tag.start(), tag.end(1), hint)
@@ -224,7 +225,7 @@ class Expressions(Control, Primaries, Actions):
         if closing < 0:
             self.fail("this pragma is never closed", hint="add the missing `#)`")
         self.end = self._space(self.end)
-        match = EQNAME.match(self.text, self.end, closing)
+        match = re.compile(EQNAME).match(self.text, self.end, closing)
         if match is None:
             self.fail_at("expected the pragma's name", self.end, self.end + 1)
         self.start, self.value, self.end = match.start(), match.group(), match.end()

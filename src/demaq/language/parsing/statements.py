@@ -22,7 +22,7 @@ ERRORS_MAX = 100
 """The most syntax errors that are reported for one file."""
 
 _NEXT_STATEMENT = re.compile(r"(?<![\w$:/@.-])create\s+(?:queue|property|slicing|collection|rule)\s+[^\s=,)\]}]")
-_HEADER = re.compile(rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})")
+_HEADER = rf"create\s+(queue|property|slicing|collection|rule)\s+((?:{NCNAME}:)?{NCNAME})"
 _BARE_FILE = re.compile(r"[^\s;,()'\"{}<>]+")
 _CLAUSES = ("kind", "mode", "schema", "priority", "errorqueue", "interface", "port", "endpoint", "replyto", "using")
 
@@ -58,7 +58,7 @@ class Statements(Prolog):
         )
 
     def _broken(self, start: int) -> ast.BrokenStatement | None:
-        match = _HEADER.match(self.text, start)
+        match = re.compile(_HEADER).match(self.text, start)
         if match is None:
             return None
         prefix, colon, local = match.group(2).rpartition(":")

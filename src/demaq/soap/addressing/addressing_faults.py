@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from demaq.soap.addressing.addressing_versions import ADDRESSING_2004, AddressingVersion
-from demaq.soap.escaping import escape, quoteattr
 from demaq.soap.qualified_names import clark, shorten
 from demaq.soap.refusals import CLIENT, SERVER, ProtocolFault
+from demaq.xml_escaping import escape, quoteattr
 
 INVALID_HEADER: Final = "InvalidAddressingHeader"
 HEADER_REQUIRED: Final = "MessageAddressingHeaderRequired"

@@ -20,9 +20,9 @@ from demaq.soap.addressing.addressing_versions import (
 )
 from demaq.soap.addressing.endpoint_reference import EndpointReference, read_endpoint, write_endpoint, write_parameters
 from demaq.soap.envelope import Header, is_for_us
-from demaq.soap.escaping import escape, quoteattr
 from demaq.soap.qualified_names import local_name, resolve_name, shorten
 from demaq.soap.refusals import refuse
+from demaq.xml_escaping import escape, quoteattr
 from demaq.xml_parsers import parse_characters
 
 TEXT_CHARACTERS_MAX = 2_000

@@ -12,10 +12,10 @@ from lxml import etree
 from demaq.errors import MessageError
 from demaq.soap.addressing.addressing_faults import INVALID_ADDRESS, INVALID_EPR, MISSING_ADDRESS, make_invalid_header
 from demaq.soap.addressing.addressing_versions import ADDRESSING_VERSIONS, AddressingVersion
-from demaq.soap.escaping import escape
 from demaq.soap.qualified_names import child_elements, shorten
 from demaq.soap.refusals import refuse
 from demaq.soap.standalone import cut_out
+from demaq.xml_escaping import escape
 from demaq.xml_parsers import parse_characters
 
 ADDRESS_CHARACTERS_MAX = 2_000

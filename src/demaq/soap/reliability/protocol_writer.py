@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from demaq.soap.addressing.endpoint_reference import EndpointReference, write_endpoint
-from demaq.soap.escaping import escape
 from demaq.soap.reliability.lifetimes import write_lifetime
 from demaq.soap.reliability.protocol_messages import (
     CloseSequence,
@@ -15,6 +14,7 @@ from demaq.soap.reliability.protocol_messages import (
     TerminateSequence,
 )
 from demaq.soap.reliability.reliability_versions import ReliabilityVersion
+from demaq.xml_escaping import escape
 
 
 def write_protocol_message(message: ProtocolMessage) -> str:

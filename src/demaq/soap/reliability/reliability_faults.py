@@ -13,7 +13,6 @@ from enum import StrEnum
 from lxml import etree
 
 from demaq.soap.envelope import Header
-from demaq.soap.escaping import escape
 from demaq.soap.faults import Fault
 from demaq.soap.qualified_names import local_name, resolve_name
 from demaq.soap.refusals import CLIENT, SERVER, ProtocolFault
@@ -27,6 +26,7 @@ from demaq.soap.reliability.reliability_versions import (
     find_version,
 )
 from demaq.soap.reliability.sequence_headers import Acknowledgement, write_acknowledgement
+from demaq.xml_escaping import escape
 from demaq.xml_parsers import parse_characters
 
 DETAIL_CHARACTERS_MAX = 100_000

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from lxml import etree
 
 from demaq.soap.envelope import Header, is_for_us
-from demaq.soap.escaping import escape
 from demaq.soap.qualified_names import local_name
 from demaq.soap.reliability.number_ranges import NO_NUMBERS, NumberRanges
 from demaq.soap.reliability.protocol_elements import ElementReader
@@ -20,6 +19,7 @@ from demaq.soap.reliability.reliability_versions import (
     ReliabilityVersion,
     find_version,
 )
+from demaq.xml_escaping import escape
 from demaq.xml_parsers import parse_characters
 
 RANGES_READ_MAX = 10_000

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from demaq.errors import MessageError
-from demaq.soap.escaping import escape
 from demaq.soap.qualified_names import clark
 from demaq.soap.security.algorithm_suite import (
     AES128_CBC,
@@ -31,6 +30,7 @@ from demaq.soap.security.wss_names import (
     XENC,
     XENC_1_1,
 )
+from demaq.xml_escaping import escape
 from demaq.xml_parsers import parse_characters
 
 if TYPE_CHECKING:

@@ -37,6 +37,9 @@ class FakeIntake:
     delay_seconds: float = 0.0
     begun: int = 0
 
+    def admit(self, queue: str) -> None:
+        """All may come."""
+
     async def receive(
         self,
         queue: str,

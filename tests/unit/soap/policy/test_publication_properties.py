@@ -116,6 +116,7 @@ def find_unused(interface: GatewayPolicy, using: Mapping[str, object]) -> set[st
     return {name for name, policy in asked.items() if policy is not None and name not in using}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", INTERFACES)
 @pytest.mark.parametrize("name", [*FILES[SECURITY], None])
 @pytest.mark.parametrize("other", [*FILES[RELIABILITY], None, "default"])

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import itertools
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
+from demaq.language import ast
+
 
 class NotTranslatable(Exception):
-    """Raised for an expression that only Saxon evaluates; the message names the construct that is the reason."""
+    """Raised for an expression that only Saxon evaluates; the message names the construct that is the reason.
+
+    `code` is a key of `reasons.HINTS`; by default it follows from the kind of the node. `node` is the offending
+    expression; by default the innermost one that was being translated. `hint` says how to write it natively; by
+    default it follows from the code. `describe_reason` makes a `Reason` of it.
+    """
+
+    def __init__(
+        self, text: str, code: str | None = None, node: ast.Node | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(text)
+        self.code = code
+        self.node = node
+        self.hint = hint
+
+    def add_node(self, node: ast.Node) -> None:
+        """Set the offending expression, unless an inner one is known."""
+        if self.node is None:
+            self.node = node
 
 
 class Type(Enum):
@@ -19,21 +42,38 @@ class Type(Enum):
     ELEMENT = "element"
     """An element of some message."""
     MADE = "made"
-    """A constructed element, which has no parent."""
+    """A constructed element, which has no parent, represented by its markup."""
     ATTRIBUTE = "attribute"
-    """An attribute node, represented by its value. All attributes of a list have one name."""
+    """An attribute node, represented by its value. All attributes of a list have one name, without namespace."""
+    ATTRIBUTES = "attributes"
+    """An attribute node whose name is known only at run time, or has a namespace: an `Attribute`."""
     TEXT = "text"
     """A text node, represented by a string."""
+    NODE = "node"
+    """A child of an element: an element, comment or processing instruction of lxml, or a string for a text node."""
     UNTYPED = "untyped"
     """A value of type xs:untypedAtomic, represented by a string."""
     STRING = "string"
     INTEGER = "integer"
     DECIMAL = "decimal"
-    """A decimal literal, represented by the nearest double; usable only in arithmetic with doubles."""
     DOUBLE = "double"
+    FLOAT = "float"
     NUMERIC = "numeric"
     """An integer or a double, known only at run time by its Python type. The sum of an empty sequence is an integer."""
     BOOLEAN = "boolean"
+    ANY_URI = "anyURI"
+    """Represented by a string."""
+    DATE = "date"
+    DATE_TIME = "dateTime"
+    TIME = "time"
+    DAY_TIMES = "dayTimeDuration"
+    YEAR_MONTHS = "yearMonthDuration"
+    ATOMIC = "atomic"
+    """Values of any atomic types, known only at run time by their Python types; see `native/atomic_values.py`."""
+    ERROR = "error"
+    """No value: the expression fails, and Saxon reports the error."""
+    ITEM = "item"
+    """Nodes and atomic values, known only at run time by their Python types; see `native/items.py`."""
     EMPTY = "empty"
     """No items at all."""
     DONE = "done"
@@ -51,9 +91,13 @@ class Order(IntEnum):
     """Sorted, and no node is a descendant of another."""
 
 
-NODES = frozenset({Type.DOCUMENT, Type.ELEMENT, Type.MADE, Type.ATTRIBUTE, Type.TEXT})
+NODES = frozenset({Type.DOCUMENT, Type.ELEMENT, Type.MADE, Type.ATTRIBUTE, Type.ATTRIBUTES, Type.TEXT, Type.NODE})
 STRINGS = frozenset({Type.UNTYPED, Type.STRING})
 NUMBERS = frozenset({Type.INTEGER, Type.DOUBLE, Type.NUMERIC})
+MOMENTS = frozenset({Type.DATE, Type.DATE_TIME, Type.TIME})
+DURATIONS = frozenset({Type.DAY_TIMES, Type.YEAR_MONTHS})
+NUMERIC_TYPES = NUMBERS | {Type.DECIMAL, Type.FLOAT}
+ATOMIC_TYPES = STRINGS | NUMERIC_TYPES | MOMENTS | DURATIONS | {Type.BOOLEAN, Type.ANY_URI, Type.ATOMIC}
 NO_VALUES = frozenset({Type.EMPTY, Type.DONE})
 
 
@@ -88,10 +132,12 @@ class PythonCode:
     """Whether `item` is an iterator, which can be consumed once."""
     is_single: bool = False
     """For a list: whether it holds at most one item."""
-    is_new: bool = False
-    """For constructed elements: whether nothing else refers to them, so that they need not be copied."""
+    is_fitted: bool = False
+    """For constructed elements: whether they were translated as content of the element that they are put into."""
     name: str = ""
     """For attributes: their name."""
+    is_own: bool = False
+    """For nodes: whether they are all of the message itself."""
 
     @property
     def is_optional(self) -> bool:
@@ -141,14 +187,14 @@ def sort_nodes(code: PythonCode) -> PythonCode:
         return code
     if code.type not in (Type.ELEMENT, Type.DOCUMENT):
         raise NotTranslatable(f"the document order of {code.type.value} nodes")
-    return make_list(f"ordered({code.text})", code.type, Order.SORTED)
+    return replace(make_list(f"ordered({code.text})", code.type, Order.SORTED), is_own=code.is_own)
 
 
-def make_loop(code: PythonCode) -> PythonCode:
-    """Return the same items as a list with clauses, in which the item is a variable."""
-    if code.clauses and code.item.isidentifier():
+def make_loop(code: PythonCode, name: str | None = None) -> PythonCode:
+    """Return the same items as a list with clauses, in which the item is a variable, of a name if one is given."""
+    if code.clauses and name is None and code.item.isidentifier():
         return code
-    name = new_name()
+    name = name or new_name()
     if code.clauses:
         return replace(code, item=name, clauses=f"{code.clauses} for {name} in ({code.item},)")
     return replace(
@@ -166,52 +212,43 @@ def map_items(code: PythonCode, item: str, type_: Type) -> PythonCode:
     if not code.is_list:
         return PythonCode(f"[{item.format(code.item)}]", type_, is_list=True, is_single=True)
     loop = code if code.clauses and item.count("{") <= 1 else make_loop(code)
-    return replace(loop, item=item.format(loop.item), type=type_, order=Order.UNKNOWN, is_new=False, name="")
+    return replace(loop, item=item.format(loop.item), type=type_, order=Order.UNKNOWN, is_fitted=False, name="")
 
 
 EMPTY = PythonCode("[]", Type.EMPTY, is_list=True, order=Order.FLAT, is_single=True)
+ERROR = PythonCode("fail()", Type.ERROR, is_list=True, order=Order.FLAT, is_single=True, is_fitted=True)
+"""A call of fn:error: Saxon is asked, and reports it."""
 
 
 def to_list(code: PythonCode) -> PythonCode:
     return code if code.is_list else replace(code, item=code.list_text, is_list=True, is_single=True)
 
 
-def choose(condition: str, one: PythonCode, other: PythonCode) -> PythonCode:
-    """Return a conditional expression."""
-    if one.type is other.type is Type.EMPTY:
-        raise NotTranslatable("a choice between nothing and nothing")
-    if one.type is Type.EMPTY:
-        one = _empty_like(other)
-    if other.type is Type.EMPTY:
-        other = _empty_like(one)
-    if one.type is not other.type or one.name != other.name:
-        raise NotTranslatable(f"a choice between {one.type.value} and {other.type.value}")
-    if one.is_list != other.is_list:
-        one, other = to_list(one), to_list(other)
-    return PythonCode(
-        f"({one.text} if {condition} else {other.text})",
-        one.type,
-        is_list=one.is_list,
-        order=min(_order(one), _order(other)),
-        is_single=one.is_single and other.is_single,
-        is_new=one.is_new and other.is_new,
-        name=one.name,
-    )
+def tag_atomic(code: PythonCode) -> PythonCode:
+    """Return atomic values of a known type as ones that show it at run time."""
+    if code.type not in _TAGS:
+        return replace(code, type=Type.ATOMIC)
+    if not code.is_list:
+        return replace(code, item=f"{_TAGS[code.type]}({code.item})", type=Type.ATOMIC)
+    return replace(map_items(code, f"{_TAGS[code.type]}({{}})", Type.ATOMIC), is_single=code.is_single)
 
 
-def _empty_like(like: PythonCode) -> PythonCode:
-    return replace(EMPTY, type=like.type, is_new=True, name=like.name)
-
-
-def _order(code: PythonCode) -> Order:
-    return Order.FLAT if code.is_optional else code.order
+_TAGS = {Type.UNTYPED: "Untyped", Type.ANY_URI: "AnyUri"}
 
 
 def atomize(code: PythonCode) -> PythonCode:
     """Return the atomized value: a list of the typed values of nodes, other items unchanged."""
     match code.type:
-        case Type.DOCUMENT | Type.ELEMENT | Type.MADE:
+        case Type.DOCUMENT | Type.ELEMENT:
             return map_items(code, "string_of({})", Type.UNTYPED)
+        case Type.MADE:
+            return map_items(code, "string_of_made({})", Type.UNTYPED)
+        case Type.ATTRIBUTES:
+            return map_items(code, "{}.value", Type.UNTYPED)
+        case Type.NODE:
+            return map_items(code, "value_of_node({})", Type.UNTYPED)
+        case Type.ITEM:
+            return map_items(code, "value_of_item({})", Type.ATOMIC)
         case Type.ATTRIBUTE | Type.TEXT:
             return replace(to_list(code), type=Type.UNTYPED, order=Order.UNKNOWN, name="")
         case Type.DONE:
@@ -219,28 +256,113 @@ def atomize(code: PythonCode) -> PythonCode:
     return to_list(code)
 
 
+def atomize_item(code: PythonCode) -> PythonCode:
+    """Return the atomized value, which is a list only if the value is one."""
+    if code.is_list or (code.type not in NODES and code.type is not Type.ITEM):
+        return code if code.type in ATOMIC_TYPES else atomize(code)
+    found = atomize(code)
+    return PythonCode(found.item.removeprefix("[").removesuffix("]"), found.type)
+
+
+def map_values(code: PythonCode, template: str, type_: Type) -> PythonCode:
+    """Return an expression for the item, or for each item of a list; `{}` in it stands for the item."""
+    if code.is_list:
+        return map_items(code, template, type_)
+    return PythonCode(template.format(code.item), type_)
+
+
+_SIMPLE = re.compile(r"\w+|-?[0-9.e+-]+|Decimal\('[0-9.]+'\)|'[^'\\]*'")
+
+
+def is_simple(item: str) -> bool:
+    """Return whether an expression is a variable or a literal, which may be evaluated repeatedly or never."""
+    return _SIMPLE.fullmatch(item) is not None
+
+
+def lift(codes: Sequence[PythonCode], template: str, type_: Type) -> PythonCode:
+    """Return a function of values: `{}` in the template stands for each of them.
+
+    If one of them may be empty, the result is a list, which is empty if one of them is. All are evaluated in any case.
+    """
+    if not any([code.is_list for code in codes]):
+        return PythonCode(template.format(*[code.item for code in codes]), type_)
+    if len(codes) == 1:
+        return map_items(require_at_most_one(codes[0]), template, type_)
+    lists, loops, items = "", "", []
+    for code in codes:
+        if not code.is_list and is_simple(code.item):
+            items.append(code.item)
+            continue
+        found = require_at_most_one(code)
+        if not loops:  # it may be evaluated last, after all others
+            loop = make_loop(found)
+            loops = f"{loop.clauses} "
+            items.append(loop.item)
+            continue
+        values, item = new_name(), new_name()
+        lists += f"for {values} in ({found.text},) "
+        loops += f"for {item} in {values} "
+        items.append(item)
+    clauses = (lists + loops).rstrip()
+    return PythonCode(template.format(*items), type_, is_list=True, clauses=clauses, is_single=True)
+
+
+_DECIMAL_LITERAL = re.compile(r"Decimal\('([0-9.]+)'\)")
+_NOT_ZERO = re.compile(r"[0.]*[1-9]")
+
+
+def to_double_literal(code: PythonCode) -> PythonCode | None:
+    """Return a decimal literal as a double; None if it is no literal."""
+    found = _DECIMAL_LITERAL.fullmatch(code.item)
+    if found is None:
+        return None
+    value = float(found[1])
+    if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(found[1])):
+        raise NotTranslatable("a number that no double is near to")
+    return PythonCode(repr(value), Type.DOUBLE)
+
+
 def to_strings(code: PythonCode) -> PythonCode:
     """Return the atomized value as a list of strings."""
     found = atomize(code)
-    match found.type:
-        case Type.UNTYPED | Type.STRING | Type.EMPTY:
-            return found
-        case Type.INTEGER:
-            return map_items(found, "str({})", Type.STRING)
-        case Type.DOUBLE:
-            return map_items(found, "double_text({})", Type.STRING)
-        case Type.NUMERIC:
-            return map_items(found, "number_text({})", Type.STRING)
-        case Type.BOOLEAN:
-            return map_items(found, "('true' if {} else 'false')", Type.STRING)
+    if found.type in (Type.UNTYPED, Type.STRING, Type.EMPTY):
+        return found
+    if found.type is Type.ANY_URI:
+        return replace(found, type=Type.STRING)
+    if found.type in _TEXTS:
+        return map_items(found, _TEXTS[found.type], Type.STRING)
     raise NotTranslatable(f"the text of {found.type.value}")
+
+
+def write_item(type_: Type) -> str:
+    """Return how an atomic value is written; `{}` in it stands for the value."""
+    return _TEXTS.get(type_, "{}")
+
+
+_TEXTS = {
+    Type.INTEGER: "str({})",
+    Type.DECIMAL: "show_decimal({})",
+    Type.DOUBLE: "double_text({})",
+    Type.FLOAT: "single_text({})",
+    Type.NUMERIC: "number_text({})",
+    Type.BOOLEAN: "('true' if {} else 'false')",
+    Type.DATE: "moment_text({})",
+    Type.DATE_TIME: "moment_text({})",
+    Type.TIME: "moment_text({})",
+    Type.DAY_TIMES: "day_times_text({})",
+    Type.YEAR_MONTHS: "year_months_text({})",
+    Type.ATOMIC: "text_of({})",
+}
+"""How a value of a type is written."""
 
 
 def to_string(code: PythonCode) -> str:
     """Return the value as one string; an empty sequence is the empty string."""
-    if not code.is_list and code.type in STRINGS:
+    if not code.is_list and (code.type in STRINGS or code.type is Type.ANY_URI):
         return code.item
-    if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT, Type.MADE):
+    if not code.is_list and code.type in _TEXTS:
+        return _TEXTS[code.type].format(code.item)
+    if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT):
         return f"string_of({code.item})"
     return f"one_text({to_strings(code).text})"
 
@@ -250,51 +372,20 @@ def to_string_argument(code: PythonCode) -> str:
 
     Only nodes are cast (XQuery 3.1, 3.1.5.2, function conversion rules).
     """
-    if code.type in NODES or code.type in STRINGS or code.type is Type.EMPTY:
+    if code.type in NODES or code.type in STRINGS or code.type in (Type.EMPTY, Type.ANY_URI):
         return to_string(code)
+    if code.type is Type.ATOMIC:
+        found = map_values(code, "expect_text({})", Type.STRING)
+        return f"one_text({found.text})" if found.is_list else found.item
     raise NotTranslatable(f"{code.type.value} where a string is expected")
 
 
 def join_strings(code: PythonCode, separator: str) -> str:
     """Return all values as one string, separated."""
-    if not code.is_list and code.type is Type.DOUBLE:
-        return f"double_text({code.item})"
-    if not code.is_list and code.type is Type.INTEGER:
-        return f"str({code.item})"
+    if not code.is_list and code.type not in NODES:
+        return to_string(code)
     found = to_strings(code)
     return f"{separator!r}.join({found.text})"
-
-
-def to_numbers(code: PythonCode) -> PythonCode:
-    """Return the atomized values as numbers; untyped values become doubles."""
-    found = atomize(code)
-    if found.type in NUMBERS:
-        return found
-    if found.type is Type.UNTYPED:
-        return map_items(found, "double({})", Type.DOUBLE)
-    if found.type is Type.EMPTY:
-        return replace(found, type=Type.DOUBLE)
-    raise NotTranslatable(f"computing with {found.type.value}")
-
-
-def to_operands(left: PythonCode, right: PythonCode) -> tuple[PythonCode, PythonCode]:
-    """Return both operands as numbers. A decimal becomes a double if the other operand is certainly a double."""
-    if atomize(left).type is Type.DECIMAL:
-        return _to_doubles(left), _require_doubles(right)
-    if atomize(right).type is Type.DECIMAL:
-        return _require_doubles(left), _to_doubles(right)
-    return to_numbers(left), to_numbers(right)
-
-
-def _to_doubles(decimal: PythonCode) -> PythonCode:
-    return replace(atomize(decimal), type=Type.DOUBLE)
-
-
-def _require_doubles(code: PythonCode) -> PythonCode:
-    if atomize(code).type not in (Type.UNTYPED, Type.DOUBLE, Type.NUMERIC):
-        raise NotTranslatable(f"computing with decimal and {code.type.value}")
-    found = to_numbers(code)
-    return found if found.type is Type.DOUBLE else map_items(found, "certain_double({})", Type.DOUBLE)
 
 
 def require_at_most_one(code: PythonCode) -> PythonCode:
@@ -315,8 +406,12 @@ def to_condition(code: PythonCode) -> str:
             return f"is_true_number({code.item})"
         case Type.BOOLEAN if code.is_single:
             return f"any({code.text})"
+        case _ if code.type in ATOMIC_TYPES and code.type not in MOMENTS | DURATIONS:
+            return f"is_true({code.list_text})"
         case Type.EMPTY:
             return "False"
+        case Type.ITEM:
+            return f"are_true({code.list_text})"
     raise NotTranslatable(f"{code.type.value} as a condition")
 
 

@@ -1,32 +1,33 @@
-"""Emit paths, their steps and predicates."""
+"""Emit paths: steps from nodes to nodes in document order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from demaq.compiler.emit.python.code import (
     EMPTY,
     NO_VALUES,
     NODES,
-    NUMBERS,
     NotTranslatable,
     Order,
     PythonCode,
     Type,
     make_list,
     make_loop,
+    map_values,
     new_name,
     sort_nodes,
-    to_condition,
     to_list,
 )
-from demaq.compiler.emit.python.dependence import require_dependence_on_focus
-from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.trees import asks_for_position, is_call_of
+from demaq.compiler.emit.python.focus import MESSAGE, FocusAndVariables
+from demaq.compiler.emit.python.predicates import PredicateCode, Predicates
+from demaq.compiler.emit.python.steps import ALL_BELOW, BELOW, Selection, select, select_groups
 from demaq.language import ast
 from demaq.language.resolving.names import Names
 
+_ONE = PythonCode("1", Type.INTEGER)
 Translate = Callable[[ast.Expr, FocusAndVariables], PythonCode]
 
 
@@ -34,6 +35,7 @@ class Paths:
     def __init__(self, names: Names, translate: Translate) -> None:
         self._names = names
         self._translate = translate
+        self._predicates = Predicates(names, translate)
 
     def path(self, node: ast.Path, scope: FocusAndVariables) -> PythonCode:
         separators, steps = node.separators, node.steps
@@ -45,10 +47,10 @@ class Paths:
         for number, (separator, step) in enumerate(zip(separators, steps, strict=True)):
             if isinstance(step, ast.AxisStep):
                 found = self._step(found, separator, step, scope)
-            elif separator == "/" and number == len(steps) - 1:
-                found = self._map_last_step(found, step, scope)
+            elif separator == "/":
+                found = self._map_step(found, step, scope, number == len(steps) - 1)
             else:
-                raise NotTranslatable("a step that is an expression")
+                raise NotTranslatable("a step after // that is an expression", node=step)
         return found
 
     def own_step(self, node: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
@@ -60,210 +62,231 @@ class Paths:
         if found.type in NO_VALUES:
             raise NotTranslatable("an expression for each item of nothing")
         if not found.is_list and found.item.isidentifier():
-            return self._translate(expr, scope.with_focus(found))
+            return self._translate(expr, scope.with_focus(found, _ONE, _ONE))
         loop = make_loop(found)
-        made = self._translate(expr, scope.with_focus(PythonCode(loop.item, found.type, name=found.name)))
+        position, whole = new_name(), new_name()
+        each = PythonCode(loop.item, found.type, name=found.name, is_own=found.is_own)
+        last = PythonCode(f"len({whole})", Type.INTEGER)
+        made = self._translate(expr, scope.with_focus(each, PythonCode(position, Type.INTEGER), last))
         if made.type in NO_VALUES:
             raise NotTranslatable("an expression for each item that has no value")
+        if re.search(rf"\b({position}|{whole})\b", made.text):
+            clauses = f"for {whole} in ({found.list_text},) for {position}, {loop.item} in enumerate({whole}, 1)"
+            loop = replace(loop, clauses=clauses)
         return nest_in_loop(loop, made)
 
-    def _map_last_step(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables) -> PythonCode:
-        """Return the last step of a path if it is an expression.
-
-        Raises NotTranslatable for nodes, which would need sorting.
-        """
-        _check_nodes(found)
+    def _map_step(self, found: PythonCode, expr: ast.Expr, scope: FocusAndVariables, is_last: bool) -> PythonCode:
+        """Return a step of a path that is an expression: its nodes in document order, or values if it is the last."""
+        if found.type not in NODES or found.type is Type.MADE:
+            raise NotTranslatable(f"a step from {found.type.value}")
         made = self.map_each(found, expr, scope)
+        if made.type not in NODES:
+            if not is_last or made.type is Type.ITEM:
+                raise NotTranslatable("a step that has values")
+            return made
+        if made.type is Type.MADE and is_last:
+            return made  # new trees are in the order in which they are made
         if made.type is Type.ELEMENT:
-            return sort_nodes(made)
-        if made.type in NODES:
-            raise NotTranslatable("a step that is an expression with nodes as its value")
-        return made
+            united = make_list(f"united({made.list_text})", Type.ELEMENT, Order.SORTED)
+            return replace(united, is_own=made.is_own, is_single=made.is_optional)
+        raise NotTranslatable(f"a step that is an expression with {made.type.value} nodes as its value")
+
+    def filter(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
+        """Return the items of a list for which a predicate holds."""
+        if found.type in NO_VALUES:
+            raise NotTranslatable("a predicate on nothing")
+        return self._predicates.translate(predicate, found, scope).filter(to_list(found))
 
     # steps
 
     def _step(self, found: PythonCode, separator: str, step: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
+        if isinstance(step.test, ast.KindTest) and (step.axis, step.test.kind, separator) == ("self", "node", "/"):
+            return self._filter_all(sort_nodes(found), step, scope)
+        if found.type is Type.ATTRIBUTES:
+            return self._filter_all(_owners(found, separator, step), step, scope)
+        if found.type is Type.MADE and found.is_optional:
+            found = to_tree(found)
         if found.type not in (Type.DOCUMENT, Type.ELEMENT):
-            raise NotTranslatable(f"a step from {found.type.value}")
+            raise NotTranslatable(f"a step from {found.type.value} nodes", node=step)
         found = sort_nodes(found)
-        by_position = any([self._is_by_position(predicate) for predicate in step.predicates])
-        match step.axis, step.test:
-            case "child" | "descendant", ast.NameTest() as test:
-                tag = _tag(test, self._names.elements)
-                if by_position:
-                    return self._elements_by_position(found, separator, step, tag, scope)
-                made = self._elements(found, separator == "//" or step.axis == "descendant", tag)
-            case "child", ast.KindTest(kind="text") if separator == "/":
-                made = self._texts(found)
-            case "attribute", ast.NameTest() as test:
-                made = self._attributes(found, separator, _tag(test, self._names.attributes))
-            case "self", ast.KindTest(kind="node") if separator == "/":
-                made = found
-            case _:
-                raise NotTranslatable(f"axis {step.axis} with such a test")
-        for predicate in step.predicates:
-            if by_position or made.type is not Type.ELEMENT:
-                raise NotTranslatable("a predicate on such a step")
-            made = self.filter(made, predicate, scope)
-        return made
-
-    def _elements(self, found: PythonCode, is_deep: bool, tag: str) -> PythonCode:
-        """Return the elements with a name: children, or descendants if `is_deep`."""
-        if is_deep:
-            return _select_from(found, f".{_descendants(found)}({tag!r})", Order.SORTED)
-        if found.type is Type.ELEMENT:
-            return _select_from(found, f".iterchildren({tag!r})", Order.FLAT)
-        if tag == "*":
-            return replace(to_list(found), type=Type.ELEMENT)
-        if not found.is_list:
-            named = f"root_named({found.item}, {tag!r})"
-            if found.item.isidentifier():
-                named = f"([{found.item}] if {found.item}.tag == {tag!r} else [])"
-            return replace(make_list(named, Type.ELEMENT), is_single=True)
-        loop = make_loop(found)
-        return replace(loop, type=Type.ELEMENT, clauses=f"{loop.clauses} if {loop.item}.tag == {tag!r}")
-
-    def _attributes(self, found: PythonCode, separator: str, tag: str) -> PythonCode:
-        if tag == "*":
-            raise NotTranslatable("all attributes")
-        if separator == "//":
-            found = self._elements(found, True, "*") if found.type is Type.DOCUMENT else _descendants_or_self(found)
-        elif found.type is Type.DOCUMENT:
-            return replace(_empty_in(found), type=Type.ATTRIBUTE, name=tag)
-        if not found.is_list:
-            made = make_list(f"attribute({found.item}, {tag!r})", Type.ATTRIBUTE)
-            return replace(made, is_single=True, name=tag)
-        loop = make_loop(found)
-        value = new_name()
-        clauses = f"{loop.clauses} for {value} in ({loop.item}.get({tag!r}),) if {value} is not None"
-        return replace(loop, item=value, type=Type.ATTRIBUTE, clauses=clauses, order=Order.FLAT, name=tag)
-
-    def _texts(self, found: PythonCode) -> PythonCode:
-        if found.type is Type.DOCUMENT:
-            return replace(_empty_in(found), type=Type.TEXT)
-        if not found.is_list:
-            return make_list(f"texts_in({found.item})", Type.TEXT, Order.FLAT)
-        if not found.is_flat:
-            found = make_list(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT)
-        loop = make_loop(found)
-        text = new_name()
-        clauses = f"{loop.clauses} for {text} in texts_in({loop.item})"
-        return PythonCode(text, Type.TEXT, is_list=True, clauses=clauses, order=Order.FLAT)
-
-    def _elements_by_position(
-        self, found: PythonCode, separator: str, step: ast.AxisStep, tag: str, scope: FocusAndVariables
-    ) -> PythonCode:
-        """Return the elements of a step with positional predicates.
-
-        Positions count what one step selects from one node: after `//`, the children of one parent.
-        """
-        group = new_name()
-        is_deep = step.axis == "descendant"
-        if separator == "//":
-            if found.is_list or is_deep:
-                raise NotTranslatable("positions after // from several nodes")
-            groups = f"for {group} in siblings({found.item}.{_descendants(found)}({tag!r}))"
+        is_document = found.type is Type.DOCUMENT
+        selection = select(step, self._names, is_document)
+        if separator == "//" and (step.axis not in BELOW or (selection is not None and selection.type is Type.NODE)):
+            if step.axis not in ("attribute", "self"):  # these begin at text nodes and comments, too
+                raise NotTranslatable(f"the axis {step.axis} after //", node=step)
+            found, separator, is_document = _apply(replace(found, type=Type.ELEMENT), ALL_BELOW), "/", False
+            selection = select(step, self._names, is_document)
+        if separator == "//" and step.test is not None:
+            axis = "descendant-or-self" if step.axis == "descendant-or-self" else "descendant"
+            below = select(step, self._names, is_document, axis)
         else:
-            loop = make_loop(found)
-            one = self._elements(PythonCode(loop.item, found.type), is_deep, tag)
-            groups = f"{loop.clauses} for {group} in ({one.text},)"
-        made = make_list(group, Type.ELEMENT, Order.SORTED if is_deep else Order.FLAT)
-        for predicate in step.predicates:
-            made = self.filter(made, predicate, scope)
+            below = selection
+        if selection is None and below is None:
+            _expect_variable(found)
+            return EMPTY
+        known = selection or below
+        assert known is not None
+        one = PythonCode("", known.type, name=known.name, is_own=found.is_own)
+        predicates = [self._predicates.translate(each, one, scope) for each in step.predicates]
+        found = replace(found, type=Type.ELEMENT)
+        if not any([each.is_by_position for each in predicates]):
+            assert below is not None
+            made = _apply(found, below)
+            for predicate in predicates:
+                made = predicate.filter(made)
+            return made
         if separator == "//":
-            return make_list(f"merged([{made.list_text} {groups}])", Type.ELEMENT, Order.SORTED)
-        inner = make_loop(made)
-        order = (Order.SORTED if is_deep else Order.FLAT) if found.is_flat else Order.UNKNOWN
-        return sort_nodes(
-            PythonCode(inner.item, Type.ELEMENT, is_list=True, clauses=f"{groups} {inner.clauses}", order=order)
-        )
+            groups = select_groups(step, self._names, is_document)
+            return _by_position(found, replace(known, code=groups, order=Order.UNKNOWN), predicates, True)
+        assert selection is not None
+        return _by_position(found, selection, predicates, False)
 
-    # predicates
+    def _filter_all(self, found: PythonCode, step: ast.AxisStep, scope: FocusAndVariables) -> PythonCode:
+        """Return the nodes for which the predicates hold, each of which is the only one that is selected."""
+        predicates = [self._predicates.translate(each, found, scope) for each in step.predicates]
+        if any([each.is_by_position for each in predicates]):
+            raise NotTranslatable("a position among single nodes", node=step)
+        for predicate in predicates:
+            found = predicate.filter(found)
+        return found
 
-    def filter(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
-        """Return the items of a list for which a predicate holds."""
-        _check_nodes(found)
-        condition = predicate.condition
-        if isinstance(condition, ast.NumericLiteral) and condition.text.isdigit():
-            made = make_list(f"item_at({found.list_text}, {int(condition.text)})", found.type)
-            return replace(made, is_single=True)
-        if is_call_of(condition, self._names, "last", arity=0):
-            return replace(make_list(f"{found.list_text}[-1:]", found.type), is_single=True)
-        require_dependence_on_focus(condition, self._names)
-        if not asks_for_position(condition, self._names):
-            loop = make_loop(found)
-            inner = self._translate(condition, scope.with_focus(PythonCode(loop.item, found.type)))
-            if inner.type in NUMBERS or inner.type is Type.DECIMAL:
-                raise NotTranslatable("a position that is computed")
-            return replace(loop, clauses=f"{loop.clauses} if {to_condition(inner)}")
-        item, position, whole = new_name(), new_name(), new_name()
-        within_all = scope.with_focus(
-            PythonCode(item, found.type), PythonCode(position, Type.INTEGER), PythonCode(f"len({whole})", Type.INTEGER)
-        )
-        inner = self._translate(condition, within_all)
-        if inner.type is not Type.BOOLEAN:
-            raise NotTranslatable("a position that is computed")
-        return PythonCode(
-            item,
-            found.type,
-            is_list=True,
-            clauses=f"for {whole} in ({found.list_text},)"
-            f" for {position}, {item} in enumerate({whole}, 1) if {to_condition(inner)}",
-            order=found.order,
-            is_single=found.is_single or not found.is_list,
-        )
 
-    def _is_by_position(self, predicate: ast.Predicate) -> bool:
-        return isinstance(predicate.condition, ast.NumericLiteral) or asks_for_position(
-            predicate.condition, self._names
-        )
+def to_tree(code: PythonCode) -> PythonCode:
+    """Return constructed elements as trees, to go through them."""
+    return replace(map_values(code, "tree_of({})", Type.ELEMENT), is_single=code.is_single)
+
+
+def is_navigated(binder: ast.Node, expr: ast.Node, names: Names) -> bool:
+    """Return whether a path in an expression begins at a variable."""
+    for node in ast.walk(expr):
+        if isinstance(node, ast.Path) and not node.separators[0]:
+            start = node.steps[0]
+            while isinstance(start, ast.Postfix):
+                start = start.base
+            if isinstance(start, ast.VarRef) and names.variables.get(start) is binder:
+                return True
+    return False
 
 
 def root_of(scope: FocusAndVariables) -> PythonCode:
     """Return the document that contains the context item."""
     item = scope.item()
+    if item.is_own and item.type in NODES:
+        return PythonCode(MESSAGE, Type.DOCUMENT, is_own=True)
     if item.is_list or item.type not in (Type.DOCUMENT, Type.ELEMENT):
         raise NotTranslatable(f"the document of {item.type.value}")
     return item if item.type is Type.DOCUMENT else PythonCode(f"root_of({item.item})", Type.DOCUMENT)
 
 
-def _check_nodes(found: PythonCode) -> None:
-    if found.type not in (Type.DOCUMENT, Type.ELEMENT):
-        raise NotTranslatable(f"a step or predicate on {found.type.value}")
+def _apply(found: PythonCode, selection: Selection) -> PythonCode:
+    """Return what a step selects from elements, in document order."""
+    if not found.is_list:
+        code = selection.code(found.item)
+        if selection.is_reverse:
+            code = f"list({code})[::-1]"
+        return PythonCode(
+            code,
+            selection.type,
+            is_list=True,
+            order=selection.order,
+            is_iterator=not selection.is_list and not selection.is_reverse,
+            is_single=selection.is_single,
+            name=selection.name,
+            is_own=found.is_own,
+        )
+    found = _set_apart(found, selection)
+    loop = make_loop(found)
+    if selection.condition is not None:
+        condition = selection.condition(loop.item)
+        return loop if condition == "True" else replace(loop, clauses=f"{loop.clauses} if {condition}")
+    each = new_name()
+    code = selection.code(loop.item)
+    if selection.name:
+        clauses = f"{loop.clauses} for {each} in ({loop.item}.get({selection.name!r}),) if {each} is not None"
+    elif selection.is_reverse and found.is_optional:
+        clauses = f"{loop.clauses} for {each} in list({code})[::-1]"
+    else:
+        clauses = f"{loop.clauses} for {each} in {code}"
+    made = PythonCode(
+        each,
+        selection.type,
+        is_list=True,
+        clauses=clauses,
+        order=_order_of(found, selection),
+        is_single=found.is_optional and selection.is_single,
+        name=selection.name,
+        is_own=found.is_own,
+    )
+    return sort_nodes(made)
 
 
-def _descendants(found: PythonCode) -> str:
-    """Return the lxml method that iterates over descendants; the root element is a descendant of its document."""
-    return "iter" if found.type is Type.DOCUMENT else "iterdescendants"
+def _by_position(
+    found: PythonCode, selection: Selection, predicates: list[PredicateCode], is_grouped: bool
+) -> PythonCode:
+    """Return what a step with positional predicates selects.
 
-
-def _empty_in(found: PythonCode) -> PythonCode:
-    """Return an empty sequence for what a document never has.
-
-    Evaluating the document must not fail: only a variable will do.
+    Positions count what one step selects from one node: after `//`, the children of one parent.
     """
+    group = new_name()
+    found = _set_apart(found, selection)
+    loop = make_loop(found)
+    code = selection.code(loop.item)
+    groups = f"{loop.clauses} for {group} in {code}" if is_grouped else f"{loop.clauses} for {group} in (list({code}),)"
+    order = Order.UNKNOWN if selection.is_reverse else Order.FLAT if is_grouped else selection.order
+    made = PythonCode(group, selection.type, is_list=True, order=order, name=selection.name)
+    for predicate in predicates:
+        made = predicate.filter(made)
+    if is_grouped:
+        merged = make_list(f"merged([{made.list_text} {groups}])", Type.ELEMENT, Order.SORTED)
+        return replace(merged, is_own=found.is_own)
+    if selection.is_reverse:
+        made = make_list(f"{made.list_text}[::-1]", selection.type)
+    inner = make_loop(made)
+    return sort_nodes(
+        PythonCode(
+            inner.item,
+            selection.type,
+            is_list=True,
+            clauses=f"{groups} {inner.clauses}",
+            order=_order_of(found, selection),
+            is_single=found.is_optional and made.is_single,
+            name=selection.name,
+            is_own=found.is_own,
+        )
+    )
+
+
+def _set_apart(found: PythonCode, selection: Selection) -> PythonCode:
+    """Return nodes none of which is inside another if nodes are selected that cannot be sorted."""
+    if selection.type not in (Type.TEXT, Type.NODE) or found.is_flat:
+        return found
+    return replace(make_list(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT), is_own=found.is_own)
+
+
+def _order_of(found: PythonCode, selection: Selection) -> Order:
+    """Return what is known about the order of what is selected from all nodes."""
+    if found.is_optional or (selection.stays_apart and found.is_flat):
+        return selection.order
+    if selection.type in (Type.ATTRIBUTE, Type.ATTRIBUTES):
+        return Order.FLAT  # in the order of their elements
+    return found.order if selection.condition is not None else Order.UNKNOWN
+
+
+def _owners(found: PythonCode, separator: str, step: ast.AxisStep) -> PythonCode:
+    """Return the elements that attributes belong to."""
+    is_any = isinstance(step.test, ast.KindTest) and step.test.kind in ("node", "element") and step.test.name is None
+    if separator != "/" or step.axis != "parent" or not is_any:
+        raise NotTranslatable("such a step from attributes", node=step)
+    loop = make_loop(found)
+    owner = new_name()
+    clauses = f"{loop.clauses} for {owner} in ({loop.item}.owner,) if {owner} is not None"
+    return sort_nodes(PythonCode(owner, Type.ELEMENT, is_list=True, clauses=clauses, is_single=found.is_optional))
+
+
+def _expect_variable(found: PythonCode) -> None:
+    """Raises NotTranslatable unless nodes, of which nothing is selected, are found without failing."""
     if found.is_list or not found.item.isidentifier():
         raise NotTranslatable("attributes or text of documents")
-    return EMPTY
-
-
-def _descendants_or_self(found: PythonCode) -> PythonCode:
-    """Return an element and all its descendants."""
-    if found.is_list:
-        raise NotTranslatable("attributes after // from several elements")
-    return _select_from(found, ".iter()", Order.SORTED)
-
-
-def _select_from(found: PythonCode, call: str, order: Order) -> PythonCode:
-    """Return the elements that a method of lxml selects from elements; for one element they have the given order."""
-    if not found.is_list:
-        return PythonCode(found.item + call, Type.ELEMENT, is_list=True, is_iterator=True, order=order)
-    loop = make_loop(found)
-    child = new_name()
-    clauses = f"{loop.clauses} for {child} in {loop.item}{call}"
-    if not found.is_flat:
-        order = Order.UNKNOWN
-    return sort_nodes(PythonCode(child, Type.ELEMENT, is_list=True, clauses=clauses, order=order))
 
 
 def nest_in_loop(loop: PythonCode, made: PythonCode) -> PythonCode:
@@ -276,13 +299,3 @@ def nest_in_loop(loop: PythonCode, made: PythonCode) -> PythonCode:
         order=Order.UNKNOWN,
         is_single=loop.is_single and (made.is_single or not made.is_list),
     )
-
-
-def _tag(test: ast.NameTest, known: Mapping[ast.Node, tuple[str | None, str]]) -> str:
-    """Return a name in lxml's notation."""
-    uri, local = known.get(test, (None, "*"))
-    if uri is None and local == "*":
-        return "*"
-    if uri is None or local == "*":
-        raise NotTranslatable("a name with a star for a part of it")
-    return f"{{{uri}}}{local}" if uri else local

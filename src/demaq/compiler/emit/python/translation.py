@@ -7,42 +7,54 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from demaq.compiler.context import CLOCK
+from demaq.compiler.emit.python.choices import ChoiceEmitter
 from demaq.compiler.emit.python.code import (
-    EMPTY,
-    NO_VALUES,
+    ERROR,
+    NODES,
     NotTranslatable,
     Order,
     PythonCode,
     Type,
-    choose,
     make_list,
-    make_loop,
-    new_name,
-    sort_nodes,
     to_condition,
     to_list,
 )
-from demaq.compiler.emit.python.dependence import require_dependence_on, uses
-from demaq.compiler.emit.python.elements import ElementEmitter, concatenate
-from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.emit.python.function_calls import FUNCTIONS, call_string, concat
-from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compare, compute
-from demaq.compiler.emit.python.paths import Paths, nest_in_loop, root_of
+from demaq.compiler.emit.python.date_calls import read_clock
+from demaq.compiler.emit.python.declared_functions import DeclaredFunctions
+from demaq.compiler.emit.python.elements import ElementEmitter, concatenate, fit
+from demaq.compiler.emit.python.flwor import FlworEmitter
+from demaq.compiler.emit.python.focus import MESSAGE, FocusAndVariables
+from demaq.compiler.emit.python.function_calls import FUNCTIONS
+from demaq.compiler.emit.python.node_functions import (
+    NAMES,
+    NODE_COMPARISONS,
+    SETS,
+    combine_nodes,
+    compare_nodes,
+    deep_equal,
+    find_root,
+)
+from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compare, compute, negate
+from demaq.compiler.emit.python.paths import Paths, root_of
+from demaq.compiler.emit.python.sequence_calls import make_range
+from demaq.compiler.emit.python.sequence_types import SequenceTypes
+from demaq.compiler.emit.python.string_calls import call_string, concat
+from demaq.compiler.emit.python.type_operations import atomic_name, cast_value, castable
 from demaq.compiler.plan import CollectionRead, QueueByKey, Read, SliceRead, WholeQueue
 from demaq.language import ast
 from demaq.language.namespaces import FN, QS
-from demaq.language.resolving.names import Names
+from demaq.language.resolving.names import FunctionKey, Names
 
-MESSAGE = "m"
-"""The variable of the message's root element."""
 RUN = "run"
 """The variable of the running round: it has the properties and the state, and receives the actions."""
 
-_INTEGER = re.compile(r"\d{1,15}")
+_PASSING_ON = (ast.If, ast.Switch, ast.Typeswitch, ast.Flwor, ast.Sequence, ast.DirectElement, ast.Computed)
+"""Expressions whose value is that of some of their parts."""
+_LITERAL_DIGITS_MAX = 40
 _NOT_ZERO = re.compile(r"[0.]*[1-9]")
 
 
@@ -56,8 +68,9 @@ class Translation:
         self,
         names: Names,
         reads: Mapping[ast.Node, Read],
-        own: Callable[[ast.FunctionCall], PythonCode] | None = None,
+        own: Callable[[ast.FunctionCall, FocusAndVariables], PythonCode] | None = None,
         act: Callable[[ast.Expr, FocusAndVariables], PythonCode] | None = None,
+        libraries: Sequence[ast.Query] = (),
     ) -> None:
         self._names = names
         self._reads = reads
@@ -65,17 +78,22 @@ class Translation:
         self._act = act
         self._paths = Paths(names, self.code)
         self._constructors = ElementEmitter(names, self.code)
-
-    @property
-    def makes_namespaces(self) -> bool:
-        """Return whether anything translated so far constructs elements or attributes with namespaces."""
-        return self._constructors.makes_namespaces
+        self._choices = ChoiceEmitter(names, lambda expr, scope: fit(self.code(expr, scope), scope))
+        self._loops = FlworEmitter(names, self.code)
+        self._types = SequenceTypes(names)
+        self._declared = DeclaredFunctions(names, libraries, self.code)
 
     def code(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
+        if type(node) not in _PASSING_ON:
+            scope = scope.stand_alone()
         handler = self._HANDLERS.get(type(node))
         if handler is None:
-            raise NotTranslatable(_describe(node))
-        return handler(self, node, scope)
+            raise NotTranslatable(_describe(node), node=node)
+        try:
+            return handler(self, node, scope)
+        except NotTranslatable as reason:
+            reason.add_node(node)
+            raise
 
     def value(self, node: ast.Expr, scope: FocusAndVariables) -> PythonCode:
         """Return the code of an expression. Raises NotTranslatable for an action."""
@@ -87,16 +105,22 @@ class Translation:
     # primaries
 
     def _number(self, node: ast.NumericLiteral, scope: FocusAndVariables) -> PythonCode:
-        if _INTEGER.fullmatch(node.text):
+        if len(node.text) > _LITERAL_DIGITS_MAX:
+            raise NotTranslatable("a long number")
+        if node.text.isdigit():
             return PythonCode(str(int(node.text)), Type.INTEGER)
+        if "e" not in node.text.lower():
+            return PythonCode(f"Decimal({node.text!r})", Type.DECIMAL)
         value = float(node.text)
         if not math.isfinite(value) or (value == 0 and _NOT_ZERO.match(node.text)):
             raise NotTranslatable("a number that no double is near to")
-        return PythonCode(repr(value), Type.DOUBLE if "e" in node.text.lower() else Type.DECIMAL)
+        return PythonCode(repr(value), Type.DOUBLE)
 
     def _variable(self, node: ast.VarRef, scope: FocusAndVariables) -> PythonCode:
         binder = self._names.variables.get(node)
         known = scope.variables.get(binder) if binder is not None else None
+        if known is None and isinstance(binder, ast.VarDecl):
+            return self._declared.variable(binder)
         if known is None:
             raise NotTranslatable("a variable that is bound elsewhere")
         return known
@@ -107,89 +131,18 @@ class Translation:
         return self._act(node, scope)
 
     def _sequence(self, node: ast.Sequence, scope: FocusAndVariables) -> PythonCode:
-        return concatenate([self.code(item, scope) for item in node.items])
+        return concatenate([fit(self.code(item, scope), scope) for item in node.items])
 
     def _postfix(self, node: ast.Postfix, scope: FocusAndVariables) -> PythonCode:
+        read = self._reads.get(node.base)
+        if isinstance(read, QueueByKey) and read.is_counted:  # its predicate is the key
+            return make_list(f"{RUN}.counted({read.number})", Type.DOCUMENT, Order.FLAT)
         found = to_list(self.value(node.base, scope))
         for suffix in node.suffixes:
             if not isinstance(suffix, ast.Predicate):
                 raise NotTranslatable("a call of a function item, or a look-up")
             found = self._paths.filter(found, suffix, scope)
         return found
-
-    # control
-
-    def _if(self, node: ast.If, scope: FocusAndVariables) -> PythonCode:
-        condition = to_condition(self.code(node.condition, scope))
-        then = self.code(node.then, scope)
-        otherwise = EMPTY if node.otherwise is None else self.code(node.otherwise, scope)
-        if Type.DONE in (then.type, otherwise.type):
-            if {then.type, otherwise.type} <= {Type.DONE, Type.EMPTY}:
-                return PythonCode(f"({then.text} if {condition} else {otherwise.text})", Type.DONE)
-            raise NotTranslatable("a choice between an action and a value")
-        return choose(condition, then, otherwise)
-
-    def _flwor(self, node: ast.Flwor, scope: FocusAndVariables) -> PythonCode:
-        loop = PythonCode("", Type.EMPTY, is_list=True, is_single=True)
-        is_single = True
-        innermost: set[ast.Node] = set()
-        """The variable of the innermost loop, and those that depend on it."""
-        for clause in node.clauses:
-            match clause:
-                case ast.LetClause():
-                    for let in clause.bindings:
-                        if let.type is not None:
-                            raise NotTranslatable("a variable with a type")
-                        bound = self.value(let.expr, scope)
-                        name = new_name()
-                        loop = _add_clause(loop, f"for {name} in ({bound.text},)")
-                        known = replace(bound, item=name, clauses="", is_iterator=False, is_new=False)
-                        scope = scope.bind(let, known)
-                        if uses(let.expr, innermost, self._names):
-                            innermost.add(let)
-                case ast.ForClause():
-                    is_single = False
-                    for each in clause.bindings:
-                        loop, scope = self._for(each, scope, loop)
-                        innermost = {each}
-                case ast.WhereClause():
-                    is_single = False
-                    if innermost:
-                        require_dependence_on(clause.condition, innermost, self._names)
-                    loop = _add_clause(loop, f"if {to_condition(self.code(clause.condition, scope))}")
-                case _:
-                    raise NotTranslatable("a clause that groups, orders, counts or makes windows")
-        result = self.code(node.result, scope)
-        if result.type is Type.DONE:
-            return PythonCode(f"[{result.item} {loop.clauses}]", Type.DONE)
-        if result.type is Type.EMPTY:
-            raise NotTranslatable("a loop that has no value")
-        if is_single:
-            return replace(result, item=f"[{result.text} {loop.clauses}][0]", clauses="", is_iterator=False)
-        return nest_in_loop(loop, result)
-
-    def _for(
-        self, binding: ast.ForBinding, scope: FocusAndVariables, loop: PythonCode
-    ) -> tuple[PythonCode, FocusAndVariables]:
-        if binding.type is not None or binding.allowing_empty or binding.position is not None:
-            raise NotTranslatable("a variable with a type or a position")
-        found = self.code(binding.expr, scope)
-        each = _loop_over(found)
-        one = PythonCode(each.item, found.type, name=found.name)
-        return replace(_add_clause(loop, each.clauses), is_single=False), scope.bind(binding, one)
-
-    def _quantified(self, node: ast.Quantified, scope: FocusAndVariables) -> PythonCode:
-        clauses: list[str] = []
-        for binding in node.bindings:
-            if binding.type is not None:
-                raise NotTranslatable("a variable with a type")
-            each = _loop_over(self.code(binding.expr, scope))
-            clauses.append(each.clauses)
-            scope = scope.bind(binding, PythonCode(each.item, each.type, name=each.name))
-        require_dependence_on(node.condition, node.bindings[-1:], self._names)
-        how = "any" if node.kind == "some" else "all"
-        condition = to_condition(self.code(node.condition, scope))
-        return PythonCode(f"{how}([{condition} {' '.join(clauses)}])", Type.BOOLEAN)
 
     # operators
 
@@ -212,17 +165,31 @@ class Translation:
         codes = [self.code(operand, scope) for operand in node.operands]
         if operator == "||":
             return concat(codes)
-        if operator in ("|", "union"):
-            return self._union(codes)
+        if operator in SETS:
+            return combine_nodes(node.operators, codes)
+        if operator in NODE_COMPARISONS:
+            return compare_nodes(operator, *codes)
+        if operator == "to":
+            return make_range(*codes)
         found = codes[0]
         for sign, code in zip(node.operators, codes[1:], strict=True):
             found = compute(sign, found, code)
         return found
 
-    def _union(self, codes: list[PythonCode]) -> PythonCode:
-        if any([code.type is not Type.ELEMENT for code in codes]):
-            raise NotTranslatable("a union of such nodes")
-        return sort_nodes(make_list(f"({' + '.join([code.list_text for code in codes])})", Type.ELEMENT))
+    def _unary(self, node: ast.Unary, scope: FocusAndVariables) -> PythonCode:
+        return negate(node.signs, self.value(node.operand, scope))
+
+    def _type_operation(self, node: ast.TypeOperation, scope: FocusAndVariables) -> PythonCode:
+        operand = self.value(node.operand, scope)
+        if isinstance(node.type, ast.SingleType):
+            name = atomic_name(self._names.types, node.type.name)
+            if node.operator == "castable as":
+                return castable(operand, name, node.type.optional)
+            found = cast_value(operand, name)
+            return found if node.type.optional or not found.is_list else PythonCode(f"only({found.text})", found.type)
+        if node.operator == "instance of":
+            return PythonCode(f"bool({self._types.test(operand, node.type)})", Type.BOOLEAN)
+        return self._types.expect(operand, node.type)
 
     # functions
 
@@ -230,31 +197,57 @@ class Translation:
         known = self._names.functions.get(node)
         if known is None:
             raise NotTranslatable("a call of something unknown")
-        uri, local, arity = known
+        uri, local, _ = known
         if uri == QS or (uri, local) == (FN, "collection"):
-            return self._state(node, local, arity)
+            return self._state(node, local, scope)
         if uri == FN and local in ("position", "last"):
             found = scope.position if local == "position" else scope.last
             if found is None:
                 raise NotTranslatable(f"{local}() outside of a predicate")
             return found
-        args = [self.value(arg, scope) for arg in node.args]
+        if (uri, local) == (FN, "error"):
+            return ERROR
+        if (uri, local) in CLOCK:
+            if self._own is None:
+                raise NotTranslatable("the time at which a message is created")
+            return read_clock(local, f"{RUN}.now")
+        return self._call_function(known, [self.value(arg, scope) for arg in node.args], scope)
+
+    def _call_function(self, known: FunctionKey, args: list[PythonCode], scope: FocusAndVariables) -> PythonCode:
+        uri, local, arity = known
+        if known in self._names.declared:
+            return self._declared.call(known, args)
+        if (uri, local) == (FN, "root") and arity <= 1:
+            return find_root(args[0] if args else scope.item())
+        if (uri, local) in NAMES and arity <= 1:
+            return NAMES[uri, local](args[0] if args else scope.item())
         if uri == FN and not args and local in ("string", "string-length", "normalize-space"):
             args = [call_string([scope.item()])]
-        elif uri == FN and not args and local == "data":
+        elif uri == FN and not args and local in ("data", "number"):
             args = [scope.item()]
+        if known == (FN, "deep-equal", 2) and any([arg.type in NODES for arg in args]):
+            return deep_equal(*args)
         handler = FUNCTIONS.get((uri, local, len(args)))
         if handler is None:
             raise NotTranslatable(f"the function {local}")
         return handler(args)
 
-    def _state(self, node: ast.FunctionCall, local: str, arity: int) -> PythonCode:
+    def _arrow(self, node: ast.Arrow, scope: FocusAndVariables) -> PythonCode:
+        found = self.value(node.operand, scope)
+        for call in node.calls:
+            known = self._names.functions.get(call)
+            if known is None or known[0] == QS:
+                raise NotTranslatable("a call of a function item, or one that reads state", node=node)
+            found = self._call_function(known, [found, *[self.value(arg, scope) for arg in call.args]], scope)
+        return found
+
+    def _state(self, node: ast.FunctionCall, local: str, scope: FocusAndVariables) -> PythonCode:
         if local == "message":
-            return PythonCode(MESSAGE, Type.DOCUMENT)
+            return PythonCode(MESSAGE, Type.DOCUMENT, is_own=True)
         if local in ("slicekey", "property"):
             if self._own is None:
                 raise NotTranslatable(f"qs:{local}")
-            return self._own(node)
+            return self._own(node, scope)
         match self._reads.get(node):
             case SliceRead():
                 source = f"{RUN}.slice()"
@@ -265,7 +258,7 @@ class Translation:
             case CollectionRead(collection=str() as name):
                 source = f"{RUN}.collection({name!r})"
             case _:
-                raise NotTranslatable("a queue or collection whose name is computed")
+                raise NotTranslatable("a queue or collection whose name is computed", "native.read")
         return make_list(source, Type.DOCUMENT, Order.FLAT)  # state is ordered by message number
 
     _HANDLERS: ClassVar[Mapping[type[ast.Node], Callable[[Translation, Any, FocusAndVariables], PythonCode]]] = {
@@ -277,27 +270,22 @@ class Translation:
         ast.Path: lambda self, node, scope: self._paths.path(node, scope),
         ast.AxisStep: lambda self, node, scope: self._paths.own_step(node, scope),
         ast.DirectElement: lambda self, node, scope: self._constructors.element(node, scope),
+        ast.Computed: lambda self, node, scope: self._constructors.computed(node, scope),
         ast.Enqueue: _action,
         ast.Reset: _action,
         ast.Sequence: _sequence,
         ast.Postfix: _postfix,
-        ast.If: _if,
-        ast.Flwor: _flwor,
-        ast.Quantified: _quantified,
+        ast.If: lambda self, node, scope: self._choices.code(node, scope),
+        ast.Switch: lambda self, node, scope: self._choices.code(node, scope),
+        ast.Typeswitch: lambda self, node, scope: self._choices.code(node, scope),
+        ast.Flwor: lambda self, node, scope: self._loops.flwor(node, scope),
+        ast.Quantified: lambda self, node, scope: self._loops.quantified(node, scope),
         ast.OperatorChain: _operation,
+        ast.Unary: _unary,
+        ast.TypeOperation: _type_operation,
         ast.FunctionCall: _call,
+        ast.Arrow: _arrow,
     }
-
-
-def _loop_over(found: PythonCode) -> PythonCode:
-    """Return the loop over the items that a variable is bound to."""
-    if found.type in NO_VALUES:
-        raise NotTranslatable("a loop over nothing")
-    return make_loop(found)
-
-
-def _add_clause(loop: PythonCode, clause: str) -> PythonCode:
-    return replace(loop, clauses=f"{loop.clauses} {clause}".lstrip())
 
 
 def _describe(node: ast.Node) -> str:

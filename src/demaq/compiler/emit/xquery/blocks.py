@@ -7,7 +7,7 @@ thousand. The value of a block is an array of functions, which the evaluator tak
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
 from typing import Any, TypeAlias, TypeVar
@@ -129,6 +129,22 @@ class BlockEmitter:
         with deep_recursion():
             return self._block(module, self._prolog(self.plan.modules[module]), [])
 
+    def block_of(self, module: int, functions: list[Function], runtime_file: str) -> Block:
+        """Return a block of other functions than those of the plan, which use the functions of a runtime file."""
+        with deep_recursion():
+            prolog = self._prolog(self.plan.modules[module])
+            return self._block(module, (*prolog, *load_runtime_functions(runtime_file)), functions)
+
+    def keys_function(self, plan: RulePlan) -> Function:
+        """Return the function that computes the keys of the state that a rule reads, whatever its conditions are."""
+        context = self.plan.modules[plan.rule.module]
+        lowering = self.lowering(context, rule=plan.rule, reads=plan.sites)
+        return (
+            ("first", str(plan.rule.number)),
+            plan.rule.decl.at,
+            self._first(replace(plan, first=()), lowering, False),
+        )
+
     def variables_block(self, module: int) -> Block:
         """Return the global variables of a module, each as a function that returns the variable's error, if any.
 
@@ -158,7 +174,8 @@ class BlockEmitter:
             locations=tuple([place for _, place, _ in functions]),
         )
 
-    def _lowering(self, context: CompilerContext, **options: Any) -> Lowering:
+    def lowering(self, context: CompilerContext, **options: Any) -> Lowering:
+        """Return what lowers expressions of a module."""
         return Lowering(self.plan.program, context, self._names[context.number], self.sites, **options)
 
     # functions
@@ -183,11 +200,11 @@ class BlockEmitter:
         inside = from_message is not None
         # A rule that reads other messages may read its own: then it must be the same document everywhere.
         whole = None if plan.reads_other_messages else from_message
-        lowering = self._lowering(context, rule=rule, reads=plan.sites, from_message=whole)
+        lowering = self.lowering(context, rule=rule, reads=plan.sites, from_message=whole)
         number = str(rule.number)
         found: list[Function] = []
         if plan.needs_state:
-            first = self._lowering(context, rule=rule, reads=plan.sites, from_message=from_message)
+            first = self.lowering(context, rule=rule, reads=plan.sites, from_message=from_message)
             found.append((("first", number), rule.decl.at, self._first(plan, first, inside)))
         head = self._rule_head(plan, f"{STATE}?message" if plan.reads_other_messages else _message(inside))
         body = lowering.lower_expr(rule.body)
@@ -234,7 +251,7 @@ class BlockEmitter:
         found: list[Function] = []
         for value in dict.fromkeys([value for value in prop.values.values() if value is not None]):
             refuse_deep_nesting(value)
-            lowering = self._lowering(context, in_property=True)
+            lowering = self.lowering(context, in_property=True)
             known = _bind_context(value, context)
             head = f"function({MESSAGE}, {KNOWN}) {{ {known}{MESSAGE} ! {fn('data')}("
             function = ast.Template(NOWHERE, (head, lowering.lower_expr(value), f") ! {_emit_cast(prop.type)} }}"))
@@ -244,7 +261,7 @@ class BlockEmitter:
         return found
 
     def _index(self, index: Index, context: CompilerContext) -> list[Function]:
-        lowering = self._lowering(context, in_property=True)
+        lowering = self.lowering(context, in_property=True)
         head = f"function({MESSAGE}) {{ {MESSAGE} ! "
         function = ast.Template(NOWHERE, (head, lowering.lower_expr(index.expr), " }"))
         return [(("index", str(index.number)), index.expr.at, function)]
@@ -275,10 +292,10 @@ class BlockEmitter:
         for prefix, uri in PREFIXES.items():
             if prefix not in prefixes and prefix not in ("xml", "xs", "xsi", "fn", "local"):
                 head.append(ast.NamespaceDecl(NOWHERE, prefix, uri))
-        body: list[ast.Decl] = [item for item in load_runtime_functions("runtime.xq") if item.name.local == "collation"]
+        body: list[ast.Decl] = [*load_runtime_functions("collation.xq")]
         if _has_updates(tree) or any([_has_updates(library) for library in context.module.libraries]):
             body += load_runtime_functions("updates.xq")
-        lowering = self._lowering(context)
+        lowering = self.lowering(context)
         for library, names in zip(context.module.libraries, context.module.library_names, strict=True):
             qualifier = Qualifier(self._names[context.number], names.prefixes)
             body.extend(self._declarations(library.prolog, context, names, lowering, qualifier))
@@ -368,22 +385,21 @@ def _emit_variable_check(variable: ast.VarDecl, value: ast.Expr) -> ast.Template
     return ast.Template(NOWHERE, (f"{head}try {{ (array {{ ", bound, tail))
 
 
-_RUNTIME_MAPS = ast.NamespaceDecl(NOWHERE, "map", "http://www.w3.org/2005/xpath-functions/map")
+def make_runtime_query(body: str) -> str:
+    """Return a query that can use the functions of the runtime, which names them in full."""
+    return f"{_runtime_prolog()}\n{body}"
 
 
 @cache
-def make_runtime_query(body: str) -> str:
-    """Return a query that can use the functions of the runtime."""
-    with deep_recursion():
-        prolog: tuple[ast.Decl, ...] = (_RUNTIME_MAPS, *load_runtime_functions("runtime.xq"))
-        return print_mapped(ast.Query(NOWHERE, None, None, prolog, ast.Template(NOWHERE, (body,)), ()))[0]
+def _runtime_prolog() -> str:
+    """Return the runtime as the prolog of a main module. Saxon reads it as it is: parsing it here would take longer."""
+    return _read_runtime("runtime.xq").replace("module namespace", "declare namespace", 1)
 
 
 @cache
 def load_runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
     """Return the functions of a runtime file, qualified like those of a library."""
-    text = resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
-    library = parse_query(text, NOWHERE.file)
+    library = parse_query(_read_runtime(file), NOWHERE.file)
     names = resolve_query(library)
     qualifier = Qualifier(EmittedNames(names), names.prefixes)
     return tuple(
@@ -393,6 +409,10 @@ def load_runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
             if isinstance(item, ast.FunctionDecl)
         ]
     )
+
+
+def _read_runtime(file: str) -> str:
+    return resources.files("demaq.compiler.emit.xquery").joinpath(file).read_text(encoding="utf-8")
 
 
 def refuse_deep_nesting(expr: ast.Expr) -> None:

@@ -251,6 +251,16 @@ class Lowering:
         assert isinstance(lowered, ast.Path)
         return ast.Path(node.at, ("", *lowered.separators), (self.template(node.at, MESSAGE), *lowered.steps))
 
+    def name_test(self, node: ast.NameTest) -> ast.Node:
+        """Qualify a name whose namespace a constructor declares: keys and indexes stand outside of it."""
+        names = self.names.resolved
+        known = names.elements.get(node) or names.attributes.get(node)
+        if known is None or known[0] is None or node.prefix == "*" or node.uri is not None:
+            return node
+        default = names.prefixes.get("", "") if node in names.elements else ""
+        is_same = known[0] == (names.prefixes.get(node.prefix) if node.prefix else default)
+        return node if is_same else ast.NameTest(node.at, known[1], None, known[0])
+
     # actions
 
     def _rule_number(self) -> str:
@@ -355,7 +365,7 @@ class Lowering:
 def refuse_unknown_collation(uri: str, at: SourceLocation) -> None:
     """Raises ProgramError for a collation that Saxon might not survive loading.
 
-    The file runtime.xq has the same list, for computed collations.
+    The file collation.xq has the same list, for computed collations.
     """
     known = uri.startswith("http://www.w3.org/2013/collation/UCA") or uri in _COLLATIONS
     if not known and ":" in uri:
@@ -392,6 +402,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
     ast.NamedFunctionRef: Lowering.reference,
     ast.Arrow: Lowering.arrow,
     ast.Path: Lowering.path,
+    ast.NameTest: Lowering.name_test,
     ast.Enqueue: Lowering.enqueue,
     ast.Reset: Lowering.reset,
     ast.If: Lowering.if_expr,

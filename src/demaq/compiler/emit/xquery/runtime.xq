@@ -427,15 +427,6 @@ as xs:anyAtomicType? {
   }
 };
 
-declare function d:collation($uri as xs:string?) as xs:string? {
-  if (empty($uri)
-      or $uri = ("http://www.w3.org/2005/xpath-functions/collation/codepoint",
-                 "http://www.w3.org/2005/xpath-functions/collation/html-ascii-case-insensitive")
-      or starts-with($uri, "http://www.w3.org/2013/collation/UCA"))
-  then $uri
-  else error(QName("http://www.w3.org/2005/xqt-errors", "err:FOCH0002"), "collation " || $uri || " is not supported")
-};
-
 (: what is said about an error, in characters that XML has: where Saxon shortens a text that it quotes, it may make others
    of those beyond U+FFFF, and its process ends when such a string is asked for :)
 declare function d:words($description as xs:string?) as xs:string {

@@ -15,7 +15,7 @@ SELECT slicing, key, ended, seq FROM slice_members
 SELECT name, value, retired, seq FROM index_entries
 
 -- name: verify_counts
-SELECT queue, visible, unprocessed FROM queue_counts
+SELECT queue, visible, unprocessed FROM queue_counts WHERE visible <> 0 OR unprocessed <> 0
 
 -- name: verify_requests
 SELECT request, seq, removed, checksum FROM requests

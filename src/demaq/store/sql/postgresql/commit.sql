@@ -13,6 +13,9 @@ JOIN slice_members AS s ON s.slicing = n.slicing AND s.ended = 0 AND left(s.key,
 JOIN messages AS m ON m.seq = s.seq
 ORDER BY m.seq
 
+-- name: with_property
+SELECT seq FROM bodies WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) AND properties LIKE ?
+
 -- name: known_request
 SELECT r.seq FROM (VALUES (?)) AS n (request)
 JOIN requests AS r ON left(r.request, 200) = left(n.request, 200) AND r.request = n.request

@@ -25,6 +25,9 @@ SELECT set_config('default_transaction_read_only', 'on', false)
 -- name: short_locks
 SELECT set_config('lock_timeout', '1s', false)
 
+-- name: limit_statements
+SELECT set_config('statement_timeout', ?, false)
+
 -- name: has_tables
 SELECT to_regclass(quote_ident(current_schema()) || '.demaq_store') IS NOT NULL
 

@@ -11,6 +11,9 @@ FROM slice_members AS s JOIN messages AS m ON m.seq = s.seq
 WHERE s.slicing = ? AND s.ended = 0 AND s.key = ?
 ORDER BY m.seq
 
+-- name: with_property
+SELECT seq FROM bodies WHERE seq IN (SELECT value FROM json_each(?)) AND properties LIKE ?
+
 -- name: known_request
 SELECT seq FROM requests WHERE request = ?
 

@@ -1,6 +1,12 @@
+-- In the order of the primary key: by the index on due all of them would be sorted for each page.
 -- name: to_send
-SELECT o.seq, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
-WHERE o.queue = :queue AND o.due <= :now AND o.seq NOT IN (SELECT value FROM json_each(:but))
+SELECT o.seq, o.due, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
+WHERE +o.queue = :queue AND +o.due <= :now AND o.seq > :after
+ORDER BY o.seq LIMIT :limit
+
+-- name: to_send_again
+SELECT o.seq, o.due, o.attempts, s.properties, s.slices FROM outbox AS o JOIN stored_messages AS s ON s.seq = o.seq
+WHERE o.queue = :queue AND o.due <= :now AND (o.due, o.seq) > (:due, :seq) AND +o.seq <= :until
 ORDER BY o.due, o.seq LIMIT :limit
 
 -- name: outbox_of

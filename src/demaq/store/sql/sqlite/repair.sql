@@ -4,7 +4,7 @@ UNION SELECT b.seq FROM bodies AS b LEFT JOIN messages AS m ON m.seq = b.seq WHE
 
 -- Processing and retiring take numbers of the same sequence.
 -- name: highest
-SELECT max(seq) FROM messages UNION ALL SELECT max(processed) FROM messages UNION ALL SELECT max(retired) FROM messages
+SELECT max(seq) FROM messages UNION ALL SELECT max(abs(processed)) FROM messages UNION ALL SELECT max(retired) FROM messages
 
 -- Without a checksum until the next commit.
 -- name: set_numbers

@@ -1,0 +1,62 @@
+"""All pages, actions and requests of the API, with the role that each needs."""
+
+from __future__ import annotations
+
+from demaq.console import errors_page, flow_page, lists_pages, message_page, operator_actions, search_page, slices_page
+from demaq.console.visits import ConsolePage
+
+PAGES: tuple[ConsolePage, ...] = (
+    ConsolePage(path="/console", show=flow_page.show_flow),
+    ConsolePage(path="/console/messages", show=search_page.show_messages),
+    ConsolePage(path="/console/messages/{id}", show=message_page.show_message),
+    ConsolePage(path="/console/messages/{id}/why", show=message_page.show_why),
+    ConsolePage(path="/console/messages/{id}/body", show=message_page.download_body),
+    ConsolePage(path="/console/search", show=search_page.show_search),
+    ConsolePage(path="/console/slices", show=slices_page.show_slices),
+    ConsolePage(path="/console/notable-slices", show=slices_page.show_notable),
+    ConsolePage(path="/console/slices/{slicing}", show=slices_page.show_slice),
+    ConsolePage(path="/console/errors", show=errors_page.show_errors),
+    ConsolePage(path="/console/errors/{id}", show=errors_page.show_error),
+    ConsolePage(path="/console/deliveries", show=lists_pages.show_deliveries),
+    ConsolePage(path="/console/timers", show=lists_pages.show_timers),
+    ConsolePage(path="/console/plans", show=lists_pages.show_plans),
+    ConsolePage(path="/console/rounds", show=lists_pages.show_rounds),
+    ConsolePage(path="/console/audit", show=lists_pages.show_audit),
+    ConsolePage(path="/console/help", show=lists_pages.show_help),
+    # what operators do
+    ConsolePage(path="/console/errors/{id}/try", show=errors_page.try_error, role="operate", method="POST"),
+    ConsolePage(path="/console/errors/{id}/requeue", show=errors_page.run_error_again, role="operate", method="POST"),
+    ConsolePage(path="/console/requeue", show=errors_page.plan_bulk, role="operate"),
+    ConsolePage(path="/console/requeue", show=errors_page.run_bulk, role="operate", method="POST"),
+    ConsolePage(path="/console/pause", show=operator_actions.ask_pause, role="operate"),
+    ConsolePage(path="/console/pause", show=operator_actions.pause, role="operate", method="POST"),
+    ConsolePage(path="/console/resume", show=operator_actions.resume, role="operate", method="POST"),
+    ConsolePage(path="/console/redeliver", show=operator_actions.redeliver, role="operate", method="POST"),
+    ConsolePage(path="/console/purge", show=operator_actions.ask_purge, role="administer"),
+    ConsolePage(path="/console/purge", show=operator_actions.run_purge, role="administer", method="POST"),
+    # for programs
+    ConsolePage(path="/api/status", show=flow_page.read_status),
+    ConsolePage(path="/api/metrics", show=lists_pages.read_metrics),
+    ConsolePage(path="/api/queues", show=flow_page.read_queues),
+    ConsolePage(path="/api/graph", show=flow_page.read_graph),
+    ConsolePage(path="/api/plan", show=lists_pages.read_plan),
+    ConsolePage(path="/api/search", show=search_page.read_search),
+    ConsolePage(path="/api/messages", show=search_page.read_search),
+    ConsolePage(path="/api/messages/{id}", show=message_page.read_message),
+    ConsolePage(path="/api/messages/{id}/body", show=message_page.download_body),
+    ConsolePage(path="/api/messages/{id}/why", show=message_page.read_why),
+    ConsolePage(path="/api/messages/{id}/trace", show=message_page.read_trace),
+    ConsolePage(path="/api/slices", show=slices_page.read_slices),
+    ConsolePage(path="/api/slices/{slicing}", show=slices_page.read_slice),
+    ConsolePage(path="/api/errors", show=errors_page.read_errors),
+    ConsolePage(path="/api/deliveries", show=lists_pages.read_deliveries),
+    ConsolePage(path="/api/sequences", show=lists_pages.read_sequences),
+    ConsolePage(path="/api/timers", show=lists_pages.read_timers),
+    ConsolePage(path="/api/pauses", show=lists_pages.read_pauses),
+    ConsolePage(path="/api/audit", show=lists_pages.read_audit),
+    ConsolePage(path="/api/pause", show=operator_actions.pause_by_api, role="operate", method="POST"),
+    ConsolePage(path="/api/resume", show=operator_actions.resume_by_api, role="operate", method="POST"),
+    ConsolePage(path="/api/requeue", show=errors_page.requeue_by_api, role="operate", method="POST"),
+    ConsolePage(path="/api/redeliver", show=operator_actions.redeliver_by_api, role="operate", method="POST"),
+    ConsolePage(path="/api/purge", show=operator_actions.purge_by_api, role="administer", method="POST"),
+)

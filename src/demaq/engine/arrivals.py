@@ -1,0 +1,448 @@
+"""Messages from outside whose rules are evaluated before they are stored: arrival and effects are one transaction.
+
+A worker parses them, computes their properties and evaluates their rules, with all that these lead to. Then they are
+stored and processed in one commit, and the senders are answered. The result is that of storing them first and running a
+round on them: the outcomes are validated like those of a round, and whatever does not hold is only stored, and left to
+the rounds.
+
+That is possible if
+
+- no message waits before them: otherwise they must wait for their turn;
+- a worker is free and the rules of their queue have been quick, so that no sender waits for a slow rule;
+- their rules do not ask for what is unknown before a message is stored (`Cascades.is_possible_on_arrival`).
+
+Otherwise, and if a rule hangs or ends its process, they are stored first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from demaq.engine.intake import IncomingMessage, type_properties
+from demaq.engine.message_factory import MessageFactory
+from demaq.engine.round import SEQS_PER_MESSAGE, Evaluation, RoundCommit, RoundPolicy, Rounds, count_processed
+from demaq.engine.rule_counts import RuleCounts
+from demaq.engine.validation import View
+from demaq.errors import MessageError, OperatorError
+from demaq.evaluation.arrival_request import ArrivalPool, ArrivalRequest, ArrivalResult, Arrived, Arriving, Passed
+from demaq.evaluation.outcomes import Outcome
+from demaq.messages import transport_properties
+from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
+from demaq.store.request_names import has_digest, name_of
+from demaq.system_properties import SAMPLED
+
+WORKER_MESSAGES_LEAST = 25
+"""Messages are not divided among workers into smaller parts than this."""
+MESSAGES_MAX = 500
+"""More messages at once are stored first."""
+CHARACTERS_MAX = 4_000_000
+"""The same for the size of their bodies together."""
+QUICK_SECONDS = 0.02
+"""If a worker is busy with a message of a queue for longer than this, others are stored first for SLOW_SECONDS."""
+SLOW_SECONDS = 10.0
+WEIGHT = 0.3
+"""The weight of the newest messages in the moving average of how long one takes."""
+
+_log = logging.getLogger("demaq.node")
+
+
+class _EvaluatedPart:
+    """Messages that one worker has evaluated."""
+
+    def __init__(self, view: View, messages: Sequence[NewMessage | None], result: ArrivalResult) -> None:
+        self.view = view
+        self.messages = messages
+        """None for a message that is refused or has passed."""
+        self.result = result
+        pairs = zip(messages, result.outcomes, strict=True)
+        self.seen = {id(message) for message, outcome in pairs if message is not None and outcome is not None}
+        """The identities of the messages that have outcomes, which the others have seen."""
+
+    def are_all_alone(self) -> bool:
+        return all([not isinstance(each, Arrived) or each.is_alone for each in self.result.arrived])
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A message of which nothing but its effects is stored."""
+
+    queue: str
+    incoming: IncomingMessage
+    passed: Passed
+    seq: int = 0
+    """Its seq, once it is committed."""
+
+
+class EvaluatedArrivals:
+    """Messages that are evaluated and not stored yet. Must be committed or dropped."""
+
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        parts: Sequence[_EvaluatedPart],
+        results: Sequence[NewMessage | _Passing | MessageError],
+        now: datetime,
+    ) -> None:
+        self._arrivals = arrivals
+        self._parts = parts
+        self.results = results
+        """For each message what is to be stored, or why it is refused; neither if only its effects are stored."""
+        self._now = now
+
+    def commit(self, others: Mapping[int, NewMessage] | None = None) -> list[tuple[int, bool]]:
+        """Store and process all messages that are not refused, in one transaction.
+
+        Return for each message its seq, and whether it is new. A refused one has that of the message in `others` at its
+        position, which is stored in its place, or else no seq (0).
+        """
+        stored = {place: each for place, each in enumerate(self.results) if isinstance(each, NewMessage)}
+        stored |= others or {}
+        passing = [each for each in self.results if isinstance(each, _Passing)]
+        try:
+            numbers = self._arrivals._commit(
+                self._parts, passing, [stored[place] for place in sorted(stored)], self._now
+            )
+        finally:
+            self.drop()
+        found: list[tuple[int, bool]] = [
+            (each.seq, True) if isinstance(each, _Passing) else (0, False) for each in self.results
+        ]
+        for place, number in zip(sorted(stored), numbers, strict=True):
+            found[place] = number
+        return found
+
+    def drop(self) -> None:
+        """Forget the evaluation. Not to be called after `commit`."""
+        self._arrivals._rounds.release([part.view for part in self._parts])
+        self._arrivals._end()
+
+
+class Arrivals:
+    """Evaluates messages from outside and commits them with their effects. May be called from any thread."""
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        factory: MessageFactory,
+        pool: ArrivalPool | None,
+        store: Store,
+        policy: Callable[[], RoundPolicy],
+        commit: Callable[[Sequence[Step], Sequence[NewMessage], Sequence[Step]], list[int]],
+        is_undisturbed: Callable[[], bool],
+        note_ignored: Callable[[str, int, bytes | str], None],
+        counts: RuleCounts,
+    ) -> None:
+        """`commit` commits steps, then stores messages, then commits further steps, which may process them, in one
+        transaction. It returns the seqs of the messages. `is_undisturbed` says whether messages are processed at
+        present, and none of them is tried again after a fault. `note_ignored` is called with queue, seq and body of a
+        message that no rule has reacted to.
+        """
+        self._rounds = rounds
+        self._factory = factory
+        self._pool = pool
+        self._store = store
+        self._policy = policy
+        self._commit_steps = commit
+        self._is_undisturbed = is_undisturbed
+        self._note_ignored = note_ignored
+        self._counts = counts
+        self._seconds: dict[str, float] = {}
+        """How long a message of a queue takes, as a moving average."""
+        self._slow_until: dict[str, float] = {}
+        """Queues whose messages are stored first, until a time on the monotonic clock."""
+        self.processed = 0
+        """How many messages were processed when they arrived, with all that they led to."""
+        self._changed = threading.Condition()
+        self._begun = 0
+        """How many evaluations were begun and are neither committed nor dropped."""
+        self._excluded = 0
+        """How many callers want none to be begun."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether messages may be evaluated before they are stored at all."""
+        return self._pool is not None and self._policy().fuse
+
+    def evaluate(self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime) -> EvaluatedArrivals | None:
+        """Evaluate messages for queues. None if they are to be stored first. Raises a StoreError."""
+        if self._rounds.has_backlog:  # messages of a queue are processed in the order in which they came
+            return None
+        if not self.is_possible or not sent or len(sent) > MESSAGES_MAX or not self._is_undisturbed():
+            return None
+        if not all([self._is_quick(queue) for queue in dict.fromkeys([queue for queue, _ in sent])]):
+            return None
+        if sum([len(each.body) for _, each in sent]) > CHARACTERS_MAX:
+            return None
+        program, elides = self._factory.program, bool(self._policy().elide)
+        sampler = self._factory.sampler
+        if sampler is not None:
+            sent = [(queue, sampler.choose(queue, incoming)) for queue, incoming in sent]
+        refused: dict[int, MessageError] = {}
+        arriving: list[Arriving] = []
+        for place, (queue, incoming) in enumerate(sent):
+            if incoming.trigger is not None or incoming.system or incoming.rule is not None:
+                return None  # made by the system
+            try:
+                explicit = type_properties(program, queue, incoming.properties) if incoming.properties else {}
+            except MessageError as error:
+                refused[place] = error
+                continue
+            body = b"" if incoming.document is not None else incoming.body
+            may_pass = elides and incoming.request is None and not incoming.hops and SAMPLED not in incoming.inherited
+            arriving.append(Arriving(queue, body, incoming.document, explicit, incoming.inherited, may_pass))
+        if not arriving or not self._begin():
+            return None
+        views: list[View] = []
+        try:
+            found = self._run(arriving, now, views)
+        except OperatorError:  # storing them does not need the worker, and says what is wrong with the store
+            found = None
+        except BaseException:
+            self._rounds.release(views)
+            self._end()
+            raise
+        if not found:
+            self._rounds.release(views)
+            self._end()
+        if found is None or found:
+            self._note_seconds([queue for queue, _ in sent], found)
+        return self._collect(sent, refused, list(zip(views, found, strict=True)), now) if found else None
+
+    @contextmanager
+    def excluded(self) -> Iterator[None]:
+        """Run a block while no message is evaluated on arrival: something changes that validation does not see."""
+        with self._changed:
+            self._excluded += 1
+            while self._begun:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._excluded -= 1
+
+    def _begin(self) -> bool:
+        """Begin an evaluation, unless none may be."""
+        with self._changed:
+            if self._excluded:
+                return False
+            self._begun += 1
+            return True
+
+    def _end(self) -> None:
+        with self._changed:
+            self._begun -= 1
+            self._changed.notify_all()
+
+    def _note_seconds(self, queues: Sequence[str], found: Sequence[ArrivalResult] | None) -> None:
+        """Note how long messages have taken; the queues of slow ones are not asked for a while."""
+        each = 0.0 if found is None else sum([result.cpu_seconds for result in found]) / len(queues)
+        for queue in dict.fromkeys(queues):
+            before = self._seconds.get(queue, 0.0)
+            self._seconds[queue] = before + WEIGHT * (each - before)
+            if found is None or self._seconds[queue] > QUICK_SECONDS:
+                self._slow_until[queue] = time.monotonic() + SLOW_SECONDS
+                self._seconds[queue] = 0.0
+
+    def _is_quick(self, queue: str) -> bool:
+        declared = self._factory.program.queues.get(queue)
+        if declared is None or declared.kind not in ("basic", "incomingGateway"):
+            return False
+        if self._factory.priority(queue) is None or queue in self._rounds.paused:
+            return False
+        return time.monotonic() >= self._slow_until.get(queue, 0.0)
+
+    def _run(self, arriving: Sequence[Arriving], now: datetime, views: list[View]) -> list[ArrivalResult] | None:
+        """Return the results of the workers, each on a view of its own."""
+        fold, spans = self._policy().fold, self._rounds.spans
+
+        def divide(workers: int) -> list[ArrivalRequest]:
+            size = -(-len(arriving) // workers)
+            requests: list[ArrivalRequest] = []
+            for start in range(0, len(arriving), size):
+                snapshot, view = self._rounds.open_view(now)
+                views.append(view)
+                part = arriving[start : start + size]
+                whole: frozenset[int] = frozenset()
+                if spans is not None:
+                    is_sampled = spans.is_sampled_on_arrival
+                    whole = frozenset([place for place, each in enumerate(part) if is_sampled(each.inherited)])
+                paused = self._rounds.paused
+                requests.append(
+                    ArrivalRequest(messages=part, snapshot=snapshot, now=now, fold=fold, paused=paused, whole=whole)
+                )
+            return requests
+
+        assert self._pool is not None
+        return self._pool.run_arrivals(divide, max(1, len(arriving) // WORKER_MESSAGES_LEAST))
+
+    def _collect(
+        self,
+        sent: Sequence[tuple[str, IncomingMessage]],
+        refused: dict[int, MessageError],
+        found: Sequence[tuple[View, ArrivalResult]],
+        now: datetime,
+    ) -> EvaluatedArrivals:
+        parts: list[_EvaluatedPart] = []
+        asked = iter([place for place in range(len(sent)) if place not in refused])
+        results: dict[int, NewMessage | _Passing | MessageError] = dict(refused)
+        for view, result in found:
+            messages: list[NewMessage | None] = []
+            for arrived in result.arrived:
+                place = next(asked)
+                queue, incoming = sent[place]
+                made: NewMessage | None = None
+                if isinstance(arrived, Passed):
+                    results[place] = _Passing(queue, incoming, arrived)
+                elif isinstance(arrived, MessageError):
+                    results[place] = arrived
+                else:
+                    results[place] = made = self._make(queue, incoming, arrived, now)
+                messages.append(made)
+            parts.append(_EvaluatedPart(view, messages, result))
+        return EvaluatedArrivals(self, parts, [results[place] for place in range(len(sent))], now)
+
+    def _make(self, queue: str, incoming: IncomingMessage, arrived: Arrived, now: datetime) -> NewMessage:
+        text = arrived.text
+        if text is None:
+            text = incoming.body if isinstance(incoming.body, str) else incoming.body.decode("utf-8")
+        return self._factory.make_received(queue, incoming, text, arrived.properties, arrived.entries, now)
+
+    def _commit(
+        self,
+        parts: Sequence[_EvaluatedPart],
+        passing: Sequence[_Passing],
+        messages: Sequence[NewMessage],
+        now: datetime,
+    ) -> list[tuple[int, bool]]:
+        rounds = self._rounds
+        with rounds.changing:
+            first = last = self._store.snapshot()
+            steps: list[Step] = []
+            if passing:
+                steps.append(self._pass(passing, last, now))
+                last += steps[0].elided + len(steps[0].created)
+            seqs: dict[int, int] = {}
+            taken: list[Step] = []
+            commit = RoundCommit(rounds)
+            if messages:
+                seqs = self._number(messages, last)
+                noted = rounds.spans.count() if rounds.spans is not None else 0
+                try:
+                    with self._counts.forgetting():
+                        taken = self._make_steps(commit, parts, messages, seqs, last + len(seqs))
+                except OperatorError:  # an error message needs an evaluator, and there is none: the rounds wait for it
+                    taken = []
+                    if rounds.spans is not None:
+                        rounds.spans.forget_after(noted)
+                except Exception:
+                    if rounds.spans is not None:
+                        rounds.spans.forget_after(noted)
+                    _log.exception("what arrived could not be processed at once; it is stored, and processed later")
+            waiting = self._is_one_waiting(messages, steps, taken)
+            try:
+                numbers = self._commit_steps(steps, messages, taken)
+            except BaseException:  # it is in doubt whether they were stored
+                rounds.note_arrived(messages)
+                raise
+            finally:
+                rounds.release(commit.views)
+            rounds.note_fused(messages, waiting)
+            self.processed += len(passing) + count_processed(taken)
+        return [(number, number > first) for number in numbers]
+
+    def _is_one_waiting(self, messages: Sequence[NewMessage], passed: Sequence[Step], steps: Sequence[Step]) -> bool:
+        """Return whether a message waits for its rules: one of those that are stored, or of those that are created."""
+        stored = sum([self._rounds.is_pending(message) for message in messages])
+        created = sum([self._rounds.is_pending(message) for step in (*passed, *steps) for message in step.created])
+        return stored + created > len(steps)
+
+    def _pass(self, passing: Sequence[_Passing], last: int, now: datetime) -> Step:
+        """Return the step that stores the effects of messages which are done with. They are elided: numbered only."""
+        seq = last
+        created: list[NewMessage] = []
+        factory = self._factory
+        for each in passing:
+            seq += 1
+            each.seq = seq
+            inherited = transport_properties(each.incoming.inherited) if each.incoming.inherited else {}
+            for action in each.passed.created:
+                known = {**inherited, **action.properties} if inherited else action.properties
+                made = factory.make(
+                    action.queue, action.text, known, action.entries, now, action.rule, (seq, seq), hops=1
+                )
+                created.append(made)
+            if self._rounds.spans is not None:
+                made_by_it = created[len(created) - len(each.passed.created) :]
+                self._rounds.spans.note_passed(each.queue, seq, inherited, each.passed.fired, made_by_it, now)
+            if each.passed.fired:
+                self._counts.add(each.passed.fired)
+            elif not each.passed.created:
+                self._note_ignored(each.queue, seq, each.incoming.body)
+        return Step(created=tuple(created), elided=len(passing) * SEQS_PER_MESSAGE)
+
+    def _number(self, messages: Sequence[NewMessage], last: int) -> dict[int, int]:
+        """Return the seqs that messages will get, by identity; none for one whose request is known already."""
+        seqs: dict[int, int] = {}
+        names: set[str] = set()
+        for message in messages:
+            if message.request is not None:
+                name = name_of(message.request)
+                if name in names or self._is_known(message.request):
+                    continue
+                names.add(name)
+            last += 1
+            seqs[id(message)] = last
+        return seqs
+
+    def _is_known(self, request: str) -> bool:
+        if not has_digest(request):
+            return request in self._store.requested(request)
+        name = name_of(request)
+        return any([name_of(known) == name for known in self._store.requested(name)])
+
+    def _make_steps(
+        self,
+        commit: RoundCommit,
+        parts: Sequence[_EvaluatedPart],
+        messages: Sequence[NewMessage],
+        seqs: dict[int, int],
+        last: int,
+    ) -> list[Step]:
+        """Return the steps of the messages whose outcomes hold, in the serial order, with seqs after the last one."""
+        rounds = self._rounds
+        is_ordered = False
+        for part in parts:
+            evaluation = self._select(part, seqs)
+            rounds.see_all(part.view, [message for message in messages if id(message) not in part.seen])
+            commit.add(evaluation)
+            is_ordered = is_ordered or not part.are_all_alone()
+        if is_ordered:  # nothing may be processed before one that waits
+            for message in messages:
+                seq = seqs.get(id(message))
+                if message.priority is not None and seq is not None and not commit.has(seq):
+                    commit.stop_at((-message.priority, seq))
+        return commit.take_steps(last)
+
+    def _select(self, part: _EvaluatedPart, seqs: dict[int, int]) -> Evaluation:
+        """Return the messages of a part that may be processed now, with their outcomes."""
+        # The others have seen all that have an outcome, so all of these must be stored.
+        is_complete = part.seen <= seqs.keys()
+        is_next = is_complete and not self._rounds.has_backlog
+        batch: list[StoredMessage] = []
+        outcomes: list[Outcome | None] = []
+        for message, arrived, outcome in zip(part.messages, part.result.arrived, part.result.outcomes, strict=True):
+            if message is None or outcome is None or id(message) not in seqs:
+                continue
+            if is_next or (isinstance(arrived, Arrived) and arrived.is_alone):
+                batch.append(as_stored(message, seqs[id(message)]))
+                outcomes.append(outcome)
+        evaluation = Evaluation(batch, True, part.view)
+        evaluation.set_result(outcomes, part.result.descendants)
+        return evaluation

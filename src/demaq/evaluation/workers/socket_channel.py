@@ -1,0 +1,57 @@
+"""Objects over a socket, one after the other: between a node and its workers, with or without TLS."""
+
+from __future__ import annotations
+
+import pickle
+import select
+import socket
+import ssl
+import struct
+from typing import Any
+
+_LENGTH = struct.Struct("!Q")
+_READ_BYTES = 1 << 18
+
+
+class SocketChannel:
+    """Carries objects in both directions. The other side must be trusted: a pickled object runs code."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self._peer = peer
+        self._read = bytearray()
+        """What was received and not returned yet: an object takes one call of the system where that is possible."""
+        self._poller = select.poll()  # select cannot watch descriptors above 1,023
+        self._poller.register(peer, select.POLLIN)
+
+    def send(self, value: Any, /) -> None:
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        self._peer.sendall(_LENGTH.pack(len(data)) + data)
+
+    def recv(self) -> Any:
+        """Return the next object. Raises EOFError if the other side has closed the connection."""
+        read = self._read
+        while not self._is_complete():
+            more = self._peer.recv(_READ_BYTES)
+            if not more:
+                raise EOFError
+            read += more
+        end = _LENGTH.size + _LENGTH.unpack_from(read)[0]
+        with memoryview(read) as view, view[_LENGTH.size : end] as data:
+            value = pickle.loads(data)
+        del read[:end]
+        return value
+
+    def poll(self, seconds: float, /) -> bool:
+        """Wait for an object, at most so long. Return whether one is coming. Raises OSError on a closed connection."""
+        if self._is_complete() or (isinstance(self._peer, ssl.SSLSocket) and self._peer.pending()):
+            return True
+        if self._peer.fileno() < 0:
+            raise OSError("the connection is closed")
+        return bool(self._poller.poll(max(0, round(seconds * 1000))))
+
+    def close(self) -> None:
+        self._peer.close()
+
+    def _is_complete(self) -> bool:
+        read = self._read
+        return len(read) >= _LENGTH.size and len(read) >= _LENGTH.size + _LENGTH.unpack_from(read)[0]

@@ -1,0 +1,24 @@
+-- name: insert_pause
+INSERT INTO pauses (kind, name, who, why, since, checksum) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: delete_pause
+DELETE FROM pauses WHERE kind = ? AND name = ?
+
+-- Messages that an operator removes: but for those that a reliable sequence has numbered, which would wait for them.
+-- name: to_purge
+SELECT seq, queue, processed, retired, request, slices, entries FROM messages
+WHERE seq IN (SELECT value FROM json_each(:seqs))
+  AND seq NOT IN (SELECT seq FROM sequence_messages WHERE direction = 'out' AND seq IS NOT NULL)
+ORDER BY seq
+
+-- name: scan_slice
+SELECT h.* FROM slice_members AS s CROSS JOIN message_heads AS h
+WHERE s.slicing = :slicing AND s.ended = 0 AND s.key = :key AND s.seq > :from AND h.seq = s.seq ORDER BY s.seq LIMIT :rows
+
+-- name: scan_slice_back
+SELECT h.* FROM slice_members AS s CROSS JOIN message_heads AS h
+WHERE s.slicing = :slicing AND s.ended = 0 AND s.key = :key AND s.seq < :from AND h.seq = s.seq
+ORDER BY s.seq DESC LIMIT :rows
+
+-- name: heads
+SELECT * FROM message_heads WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq

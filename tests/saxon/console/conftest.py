@@ -1,0 +1,20 @@
+"""Pages are made in threads, in a process in which other tests have used Saxon."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_this_thread_collects_garbage() -> Iterator[None]:
+    """Saxon ends the process when another thread frees what this one has made."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()

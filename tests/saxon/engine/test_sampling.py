@@ -1,0 +1,121 @@
+"""Conversations that are kept as examples: whole, as many as asked for, and nothing of the others."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from demaq.engine.engine import Engine
+from demaq.engine.intake import IncomingMessage
+from demaq.engine.round import THROUGHPUT, RoundPolicy
+from demaq.engine.sampling import Sampler
+from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.saxon.compiled import compile_program
+from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.quantities import SampleRate, sample_rate_of
+from demaq.store import MemoryStore
+from demaq.system_properties import SAMPLED
+from demaq.testing.lab import load_text
+from tests.support.drawing import example_count
+
+PROGRAM = """
+create queue in create queue work create queue both create queue later kind echo create queue late
+create queue failed create queue told kind mailbox
+create property id as xs:string queue both value string(/*/@id)
+create slicing pairs on id
+create rule first for in if (/m) then (
+  do enqueue <w id="{/m/@id}" n="{/m/@n}"/> into work, do enqueue <one id="{/m/@id}"/> into both)
+create rule second for work errorqueue failed if (xs:integer(/w/@n) gt 0) then
+  (do enqueue <w id="{/w/@id}" n="{/w/@n - 1}"/> into work)
+create rule third for work errorqueue failed if (/w/@n = "0") then do enqueue <two id="{/w/@id}"/> into both
+create rule broken for work errorqueue failed if (/w/@n = "2") then do enqueue <x>{1 idiv 0}</x> into both
+create rule join for pairs if (qs:slice()/one and qs:slice()/two) then (
+  do enqueue <t id="{qs:slicekey()}"/> into later with timeout value xs:dayTimeDuration("PT1M") with target value "late",
+  do reset)
+create rule end for late if (/t) then do enqueue <done id="{/t/@id}"/> into told
+create rule see for failed if (/error) then do enqueue <seen id="{/error/initialMessage/*/@id}"/> into told
+"""
+
+
+class Running:
+    def __init__(self, policy: RoundPolicy, rate: SampleRate | None) -> None:
+        rules = SaxonEvaluator(compile_program(load_text(PROGRAM)))
+        self.now = datetime(2026, 3, 1, tzinfo=UTC)
+        self.store = MemoryStore(now=lambda: self.now)
+        local = LocalEvaluator(rules, self.store)
+        self.engine = Engine(
+            *(rules.compiled.plan, local, self.store, lambda: self.now), receiver=rules, policy=policy, arrivals=local
+        )
+        self.engine.factory.sampler = None if rate is None else Sampler(rate)
+
+    def run(self) -> None:
+        while self.engine.run_round():
+            pass
+
+    def conversations(self) -> dict[str, Counter[tuple[str, str | None, str]]]:
+        """Return all stored messages, without the numbers in errors, by the id in the first one's body."""
+        found: dict[str, Counter[tuple[str, str | None, str]]] = {}
+        for message in self.store.stored(None, 0, 100_000):
+            key = message.body.partition('id="')[2].partition('"')[0]
+            body = "error" if message.queue == "failed" else message.body
+            found.setdefault(key, Counter())[(message.queue, message.rule, body)] += 1
+        return found
+
+
+def test_chosen_conversations_are_whole_and_of_others_only_what_is_not_done(chance: random.Random):
+    fused = elided = 0
+    for _ in range(example_count(8, "SAMPLES")):
+        of = chance.randint(1, 6)
+        rate = SampleRate(chance.randint(1, of), of)
+        everything = Running(replace(THROUGHPUT, elide=False, fold=False), None)
+        sampled = Running(replace(THROUGHPUT, elide=SAMPLED), rate)
+        plain = Running(THROUGHPUT, None)
+        count = 0
+        for _ in range(chance.randint(1, 6)):
+            bodies = [f'<m id="{count + n}" n="{chance.randint(0, 3)}"/>' for n in range(chance.randint(1, 9))]
+            count += len(bodies)
+            waits = chance.random() < 0.5
+            for each in (everything, sampled, plain):
+                each.engine.enqueue_all("in", [IncomingMessage(body) for body in bodies])
+                if waits:
+                    each.run()
+        for each in (everything, sampled, plain):
+            each.run()
+            each.now += timedelta(hours=1)
+            while each.engine.fire_timers():
+                each.run()
+        fused += sampled.engine.arrivals.processed
+
+        whole, found, least = everything.conversations(), sampled.conversations(), plain.conversations()
+        kept = {key for key in found if any(queue == "in" for queue, _, _ in found[key])}
+        assert len(kept) == sum(1 for n in range(count) if n * rate.chosen % rate.of < rate.chosen)
+        for key in whole:
+            assert found[key] == (whole[key] if key in kept else least[key])
+        elided += sum((whole[key] - found[key]).total() for key in whole)
+        marked = {m.origin for m in sampled.store.stored(None, 0, 100_000) if SAMPLED in m.properties}
+        assert len(marked) == len(kept)
+    assert fused
+    assert elided
+
+
+def test_each_queue_has_its_examples_from_its_first_message_on():
+    sampler = Sampler(SampleRate(1, 3))
+    chosen = [
+        [SAMPLED in sampler.choose(queue, IncomingMessage("<m/>")).inherited for queue in ("a", "b")] for _ in range(7)
+    ]
+    assert chosen == [[n % 3 == 0] * 2 for n in range(7)]
+
+
+@pytest.mark.parametrize("text", ["", "1", "1/", "/2", "0/5", "2/1", "1/1.5", "-1/2", "1/2/3", "1/0", " 1/2"])
+def test_what_is_no_share_is_refused(text: str):
+    with pytest.raises(ValueError, match="is no share such as 1/100"):
+        sample_rate_of(text)
+
+
+def test_a_share_may_be_all():
+    assert sample_rate_of("1/1") == SampleRate(1, 1)
+    assert sample_rate_of("3/100") == SampleRate(3, 100)

@@ -1,0 +1,142 @@
+"""Atomic values in native rules where Saxon's answer is no matter of course. Each answer was asked of Saxon."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from demaq.compiler.emit.python.code import NotTranslatable
+from demaq.compiler.emit.python.regex_translation import translate_regex
+from demaq.evaluation.native.arithmetic import decimal_divide, integer_idivide, integer_modulo, round_number, round_to
+from demaq.evaluation.native.casts import cast, castable, text_of
+from demaq.evaluation.native.comparisons import compare_values, distinct, sort_keys
+from demaq.evaluation.native.date_arithmetic import add_to_moment, divide_duration, order_moments
+from demaq.evaluation.native.dates import date, date_time, day_times, year_months
+from demaq.evaluation.native.fallback import NeedsSaxon
+from demaq.evaluation.native.number_texts import show_decimal
+from demaq.evaluation.native.regexes import matches, replace_matches, split_at_matches
+from demaq.evaluation.native.strings import lower, substring
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "quotient"),
+    [
+        (1, 3, "0.333333333333333333"),
+        (2, -3, "-0.666666666666666667"),
+        (1, 524288, "0.000001907348632812"),  # half down
+        (100, 30, "3.333333333333333333"),
+        (-1751, 30, "-58.3666666666666666667"),
+        (6177067511, 30, "205902250.3666666666666666667"),
+        (Decimal("1.1"), 7, "0.1571428571428571429"),
+        (Decimal("0.00000000000000000001"), Decimal(4), "0.0000000000000000000025"),
+        (4, 2, "2"),
+    ],
+)
+def test_quotients_have_the_digits_that_saxon_gives_them(dividend: int | Decimal, divisor: int, quotient: str):
+    assert show_decimal(decimal_divide(dividend, divisor)) == quotient
+
+
+@pytest.mark.parametrize(("dividend", "divisor"), [(1, Decimal(-30)), (Decimal(7), Decimal(30)), (1, 0)])
+def test_a_quotient_whose_digits_are_not_certain_needs_saxon(dividend: int | Decimal, divisor: Decimal):
+    with pytest.raises(NeedsSaxon):
+        decimal_divide(dividend, divisor)
+
+
+def test_integers_are_divided_towards_zero():
+    assert [integer_idivide(a, b) for a, b in ((5, 2), (-5, 2), (5, -2))] == [2, -2, -2]
+    assert [integer_modulo(a, b) for a, b in ((5, 3), (-5, 3), (5, -3))] == [2, -2, 2]
+
+
+def test_halves_are_rounded_up():
+    assert [round_number(value) for value in (2.5, -2.5, Decimal("2.5"), Decimal("-2.5"), 7)] == [3, -2, 3, -2, 7]
+    assert text_of(round_number(-0.3)) == "-0"
+    assert [round_to(value, 2) for value in (2.675, Decimal("2.675"), 1.255)] == [2.67, Decimal("2.68"), 1.25]
+    assert round_to(1250, -2) == 1300
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "is_castable"),
+    [
+        *((" 12 ", "integer", True), ("1e3", "integer", False), ("1e3", "double", True), ("INF", "decimal", False)),
+        *(("2020-02-30", "date", False), ("2020-02-29Z", "date", True), ("24:00:01", "time", False)),
+        *(("300", "byte", False), ("P1Y", "dayTimeDuration", False), ("1", "boolean", True), ("", "NCName", False)),
+    ],
+)
+def test_what_certainly_cannot_be_cast_is_known(text: str, type_: str, is_castable: bool):
+    assert castable([text], type_, allows_none=False) is is_castable
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"), [("12020-01-01", "date"), ("0000-01-01", "date"), ("PT0.0000001S", "dayTimeDuration")]
+)
+def test_what_python_has_no_value_for_needs_saxon(text: str, type_: str):
+    with pytest.raises(NeedsSaxon):
+        castable([text], type_, allows_none=False)
+
+
+def test_a_cast_and_its_text():
+    cases = [
+        ("1.50", "decimal"),
+        ("1999-12-31T24:00:00", "dateTime"),
+        ("P1DT25H", "dayTimeDuration"),
+        ("-P14M", "yearMonthDuration"),
+    ]
+    assert [text_of(cast(text, type_)) for text, type_ in cases] == ["1.5", "2000-01-01T00:00:00", "P2DT1H", "-P1Y2M"]
+
+
+def test_decimals_and_doubles_are_compared_as_doubles():
+    assert compare_values(Decimal("0.1"), 0.1, "==")
+    assert compare_values("𝄞", "ﬀ", ">")
+    with pytest.raises(NeedsSaxon):
+        distinct([Decimal("0.1"), 0.1])
+    with pytest.raises(NeedsSaxon):
+        sort_keys([[1], ["a"]])
+    assert distinct([1, Decimal(1), 1.0, "1"]) == [1, "1"]
+
+
+def test_the_implicit_time_zone_is_saxons():
+    with pytest.raises(NeedsSaxon):
+        order_moments(date("2020-01-01"), date("2020-01-01Z"))
+    assert order_moments(date_time("2020-01-01T12:00:00Z"), date_time("2020-01-01T13:00:00+01:00")) == 0
+
+
+def test_months_end_where_they_end():
+    assert text_of(add_to_moment(date("2020-01-31"), year_months("P1M"))) == "2020-02-29"
+    assert text_of(add_to_moment(date("2020-01-01"), day_times("PT36H"))) == "2020-01-02"
+
+
+def test_a_duration_is_divided_if_the_reciprocal_is_exact():
+    assert text_of(divide_duration(day_times("PT10S"), 4)) == "PT2.5S"
+    with pytest.raises(NeedsSaxon):
+        divide_duration(day_times("PT90M"), 3)
+
+
+def test_substrings_by_positions_that_are_no_integers():
+    assert substring("abcdef", 1.5, 2.6) == "bcd"
+    assert substring("𝄞bc", 2) == "bc"
+    with pytest.raises(NeedsSaxon):  # Saxon fails
+        substring("abc", 0.4)
+
+
+def test_each_character_has_its_lower_case():
+    assert lower("\u0391\u03a3") == "\u03b1\u03c3"
+
+
+def test_regular_expressions_mean_what_they_mean_in_xpath():
+    assert not matches("a\n", "a$")
+    assert not matches("a\rb", "a.b")
+    assert matches("$", "\\w")
+    assert replace_matches("abc", "(b)", "[$1$2]\\$") == "a[b]$c"
+    assert split_at_matches(",a,,b", ",") == ["", "a", "", "b"]
+    with pytest.raises(NeedsSaxon):
+        matches("é", "\\w")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a)\\1", "(a*)*", "(?=a)", "a**", "[]]", "a{", "(^a)", "(a|b$)c", "(a+?)+", "\\p{IsGreek}", "[a-z&&[b]]", "\\b"],
+)
+def test_patterns_in_which_engines_differ_are_not_native(pattern: str):
+    with pytest.raises(NotTranslatable):
+        translate_regex(pattern)
