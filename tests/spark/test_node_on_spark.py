@@ -66,7 +66,7 @@ def test_from_start_to_stop(tmp_path: Path) -> None:
 
 
 def test_a_killed_node_leaves_no_task_even_if_one_is_busy(tmp_path: Path) -> None:
-    with running(tmp_path, rule_timeout=30.0) as process:
+    with running(tmp_path, rule_timeout=600.0) as process:
         read(process, "running")
         pids = read(process, "endless")["pids"]
         assert len(pids) > 5

@@ -28,7 +28,7 @@ from demaq.engine.message_factory import MessageFactory
 from demaq.engine.step_spans import StepSpans
 from demaq.engine.validation import Candidate, Order, Validator, View, members_of
 from demaq.evaluation.cascade.versions import StateKeys
-from demaq.evaluation.outcomes import Enqueued, Outcome
+from demaq.evaluation.outcomes import Deferral, Enqueued, Outcome
 from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.records import record
 from demaq.store.protocol import Elision, NewMessage, Step, Store, StoredMessage, as_stored
@@ -171,7 +171,7 @@ class Rounds:
         """How many messages of the last round were evaluated again."""
         self.evaluated_again_total = 0
         """The same for all rounds."""
-        self.deferred: list[tuple[StoredMessage, str]] = []
+        self.deferred: list[tuple[StoredMessage, Deferral]] = []
         """Messages that rounds have left out because they take too long, each with the reason."""
         self.has_left_out = False
         """Whether the last round has left out messages that take long, or later members of their slices."""

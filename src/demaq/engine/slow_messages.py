@@ -25,7 +25,7 @@ from demaq.engine.round import Evaluation, Rounds
 from demaq.engine.validation import Order
 from demaq.errors import EvaluatorUnavailable, StoreError
 from demaq.evaluation.cascade.versions import SliceKey
-from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome
+from demaq.evaluation.outcomes import NOT_EVALUATED, Deferral, Outcome
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.workers.progress import PATIENCE_SECONDS
 from demaq.store.protocol import StoredMessage
@@ -129,16 +129,20 @@ class SlowMessages:
 
     # messages come
 
-    def defer(self, deferred: Sequence[tuple[StoredMessage, str]]) -> None:
+    def defer(self, deferred: Sequence[tuple[StoredMessage, Deferral]]) -> None:
         """Take messages that a round has deferred, each with the reason."""
-        is_slow = len(deferred) == 1  # it was by itself in the call that took long, and need not be sifted
-        for message, reason in deferred:
+        tried = [message.seq for message, deferral in deferred if deferral.was_tried]
+        for message, deferral in deferred:
             if message.queue not in self.suspected:
                 _log.info(
-                    "messages of queue %s are evaluated apart, as message %d: %s", message.queue, message.seq, reason
+                    "messages of queue %s are evaluated apart, as message %d: %s",
+                    message.queue,
+                    message.seq,
+                    deferral.reason,
                 )
             self._suspect(message.queue)
-            self._add(message, is_tried=True, is_slow=is_slow)
+            # One by itself in the call that took long need not be sifted. One that was not tried may be quick.
+            self._add(message, is_tried=deferral.was_tried, is_slow=tried == [message.seq])
         self._hold()
 
     def admit(self, pending: Sequence[StoredMessage]) -> list[StoredMessage]:

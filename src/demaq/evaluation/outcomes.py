@@ -128,6 +128,14 @@ class Folded:
     """The queues of messages that no rule has reacted to, one for each."""
 
 
+class Deferral(NamedTuple):
+    """Why a message is not evaluated in its round."""
+
+    reason: str
+    was_tried: bool = True
+    """Whether it was evaluated until a limit was reached; otherwise only others of its queue were."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """The outcome of one message: rules that fired, in order, their actions, errors, and what was read."""
@@ -137,7 +145,7 @@ class Outcome:
     errors: list[RuleError] = field(default_factory=list)
     lost: str | None = None
     """Why the message could not be evaluated at all."""
-    deferred: str | None = None
+    deferred: Deferral | None = None
     """Why the message is not evaluated in the round: it takes too long, or too much memory."""
     reads: Reads = NOTHING_READ
     number: int = -1

@@ -18,7 +18,7 @@ from demaq.engine.round import Evaluation, RoundPolicy
 from demaq.engine.slow_messages import LONG_MAX, LOSSES_MAX, QUICK_MAX
 from demaq.errors import EvaluatorUnavailable, StoreError, SystemFault
 from demaq.evaluation.local_evaluator import LocalEvaluator
-from demaq.evaluation.outcomes import NOT_EVALUATED, Outcome, RuleError
+from demaq.evaluation.outcomes import NOT_EVALUATED, Deferral, Outcome, RuleError
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -49,13 +49,21 @@ def is_slow(message: StoredMessage) -> bool:
 
 
 class Deferring(LocalEvaluator):
-    """Defers messages with <slow/> in their text, as a process does that takes long over them."""
+    """Defers messages with <slow/> in their text, as a process does that takes long over them, and those with <untried/>
+    as if others of their queue had just taken long."""
 
     def run(self, request: RoundRequest) -> RoundResult:
-        result = RoundResult([Outcome(deferred="slow") if is_slow(m) else None for m in request.batch])
-        quick = [position for position, message in enumerate(request.batch) if not is_slow(message)]
+        result = RoundResult([self._defer(message) for message in request.batch])
+        quick = [position for position, outcome in enumerate(result.outcomes) if outcome is None]
         result.insert(quick, super().run(request.select(quick)))
         return result
+
+    def _defer(self, message: StoredMessage) -> Outcome | None:
+        if is_slow(message):
+            return Outcome(deferred=Deferral("slow"))
+        if "<untried/>" in message.body:
+            return Outcome(deferred=Deferral("others were slow", was_tried=False))
+        return None
 
 
 class Lane:
@@ -74,7 +82,7 @@ class Lane:
         found: list[Outcome | None] = []
         for position, message in enumerate(request.batch):
             if is_slow(message):
-                found.append(Outcome(deferred="slow"))
+                found.append(Outcome(deferred=Deferral("slow")))
                 break
             found += self._evaluate(request.select([position]))
         return RoundResult([*found, *[None] * (len(request.batch) - len(found))])
@@ -191,6 +199,19 @@ def test_a_message_that_took_long_by_itself_is_not_sifted(running: Running) -> N
     running.drain()
     assert running.lane.alone == [[1]]
     assert running.lane.sifted == []
+
+
+def test_a_message_that_was_deferred_without_being_tried_does_not_wait_for_slow_ones(running: Running) -> None:
+    running.is_released = False
+    running.send("other", slow("slow"))
+    running.engine.run_round()
+    running.send("in", '<m n="quick"><untried/></m>')
+    running.engine.run_round()
+    assert running.lane.alone == [[1]]
+    assert running.lane.sifted == [[2]]
+    running.is_released = True
+    running.drain()
+    assert sorted(running.answers) == ["quick", "slow"]
 
 
 def test_what_has_missed_a_change_is_evaluated_again(running: Running) -> None:

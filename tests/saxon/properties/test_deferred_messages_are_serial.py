@@ -16,7 +16,7 @@ from demaq.engine.round import THROUGHPUT, Evaluation
 from demaq.errors import MessageError, ProgramError
 from demaq.evaluation.cascade.cascade import Cascades
 from demaq.evaluation.local_evaluator import LocalEvaluator
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.outcomes import Deferral, Outcome
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
@@ -46,7 +46,9 @@ class Deferring(LocalEvaluator):
 
     def run(self, request: RoundRequest) -> RoundResult:
         size = len(request.batch)
-        result = RoundResult([Outcome(deferred="slow") if self._choices.random() < 0.3 else None for _ in range(size)])
+        result = RoundResult(
+            [Outcome(deferred=Deferral("slow")) if self._choices.random() < 0.3 else None for _ in range(size)]
+        )
         quick = [position for position, outcome in enumerate(result.outcomes) if outcome is None]
         RAN["deferred"] += size - len(quick)
         result.insert(quick, super().run(request.select(quick)))
@@ -56,7 +58,7 @@ class Deferring(LocalEvaluator):
         reached = self._choices.randint(0, len(request.batch))
         found = self._evaluate(request.select(range(reached)))
         if reached < len(request.batch):
-            found.append(Outcome(deferred="slow"))
+            found.append(Outcome(deferred=Deferral("slow")))
         return RoundResult([*found, *[None] * (len(request.batch) - len(found))])
 
     def evaluate_alone(self, request: RoundRequest) -> RoundResult:

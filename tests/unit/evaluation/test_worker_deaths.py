@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from demaq.documents import Document
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.outcomes import Deferral, Outcome
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundRequest
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.evaluation.workers.worker_connection import EvaluatorGone, Limits
@@ -60,4 +60,4 @@ def test_messages_that_were_sifted_before_the_process_died_have_one_outcome_each
     assert first is not None
     assert first.deferred is None
     assert second is not None
-    assert second.deferred == "it died"
+    assert second.deferred == Deferral("it died")

@@ -22,7 +22,7 @@ from demaq.errors import MessageError
 from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
 from demaq.evaluation.native.ledger import NativeLedger
 from demaq.evaluation.native.native_settings import DEFAULT, NativeSettings
-from demaq.evaluation.outcomes import NOT_EVALUATED, AskedRule, Outcome, RuleError
+from demaq.evaluation.outcomes import NOT_EVALUATED, AskedRule, Deferral, Outcome, RuleError
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult, RoundRequest, RoundResult
 from demaq.evaluation.saxon.saxon_evaluator import ROUND_MESSAGES_MAX
 from demaq.evaluation.workers.child import Spares, Start
@@ -175,7 +175,7 @@ class ProcessEvaluator(WorkerSlot):
                 for position in left:
                     message = request.batch[position]
                     if not slow or message.seq in slow:
-                        result.outcomes[position] = Outcome(deferred=str(gone), number=position)
+                        result.outcomes[position] = Outcome(deferred=Deferral(str(gone)), number=position)
                         self._slow_queues[message.queue] = time.monotonic()
                 left = [position for position in left if result.outcomes[position] is None]
             else:
@@ -189,8 +189,8 @@ class ProcessEvaluator(WorkerSlot):
         slow = {queue for queue, at in list(self._slow_queues.items()) if at > since}
         for position in left:
             if request.batch[position].queue in slow:
-                reason = "others of its queue have just taken too long"
-                result.outcomes[position] = Outcome(deferred=reason, number=position)
+                untried = Deferral("others of its queue have just taken too long", was_tried=False)
+                result.outcomes[position] = Outcome(deferred=untried, number=position)
         return [position for position in left if result.outcomes[position] is None]
 
     def sift(self, request: RoundRequest) -> RoundResult:
@@ -208,9 +208,9 @@ class ProcessEvaluator(WorkerSlot):
                 found.append(outcome)
         except EvaluatorGone as gone:
             if len(found) < len(asked):  # otherwise it died after the last one
-                found.append(Outcome(deferred=str(gone)))
+                found.append(Outcome(deferred=Deferral(str(gone))))
         if known and len(found) == known[0]:
-            found.append(Outcome(deferred="it did not end before"))
+            found.append(Outcome(deferred=Deferral("it did not end before")))
         return RoundResult([*found, *[None] * (len(seqs) - len(found))])
 
     def evaluate_alone(self, request: RoundRequest) -> RoundResult:
@@ -221,7 +221,7 @@ class ProcessEvaluator(WorkerSlot):
         try:
             return RoundResult(self._ask(_alone(seqs, request), self._limits(len(seqs))))
         except EvaluatorGone as gone:
-            return RoundResult([Outcome(deferred=str(gone)) for _ in seqs])
+            return RoundResult([Outcome(deferred=Deferral(str(gone))) for _ in seqs])
 
     def _evaluate(self, seqs: Sequence[int], request: RoundRequest) -> list[Outcome]:
         """Evaluate messages, in halves if the process does not return."""
