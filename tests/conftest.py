@@ -14,7 +14,7 @@ import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
-from tests.support.drawing import SAMPLING_VARIABLE, SEED_VARIABLE, drawn_times
+from tests.support.drawing import SAMPLING_VARIABLE, SEED_VARIABLE, SLOW_VARIABLE, drawn_times
 
 if TYPE_CHECKING:
     from demaq.spark.session import RunningSpark
@@ -43,15 +43,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if not draws_examples(item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if draws_examples(item)]
-    left_out = leave_out(items) if SAMPLING_VARIABLE in os.environ else []
+    left_out = [
+        *(leave_out_cases(items) if SAMPLING_VARIABLE in os.environ else []),
+        *(leave_out_slow(items) if SLOW_VARIABLE in os.environ else []),
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = {id(item) for item in left_out}
+        items[:] = [item for item in items if id(item) not in gone]
     if hasattr(config, "workerinput"):  # alone, tests of a module stay together
         items.sort(key=start_order)
 
 
-def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:
+def leave_out_slow(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the slow tests that this run does without: it has those of some files, others in every run."""
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    files = sorted({item.nodeid.partition("::")[0] for item in slow})
+    count = -(-len(files) // SLOW_SHARE)
+    kept = set(random.Random(f"{os.environ[SEED_VARIABLE]} slow").sample(files, count))
+    return [item for item in slow if item.nodeid.partition("::")[0] not in kept]
+
+
+def leave_out_cases(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the cases of sampled tests that this run does without: it has a quarter of each, others in every run."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -121,6 +134,8 @@ HANDED_OUT_ALONE = (
 
 SAMPLED_SHARE = 4
 """One case of so many is run of tests that are sampled."""
+SLOW_SHARE = 5
+"""The slow tests of one file of so many are run by `./test --some`."""
 TESTS_PER_COLLECTION = 50
 """So often garbage is collected."""
 _finished = 0

@@ -12,6 +12,8 @@ TIMES_VARIABLE = "DEMAQ_TEST_TIMES"
 
 SAMPLING_VARIABLE = "DEMAQ_TEST_SAMPLED"
 """Set by `./test` for runs of all tests: of tests that are marked as sampled, some cases are run."""
+SLOW_VARIABLE = "DEMAQ_TEST_SLOW"
+"""Set by `./test --some`: of the files with slow tests, some are run."""
 MOST_TIMES = 25
 
 

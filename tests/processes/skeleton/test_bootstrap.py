@@ -215,6 +215,8 @@ def test_all_quick_tests_run_in_parallel_unless_the_arguments_say_otherwise(
     [
         (["--unit"], "-m pytest -n auto --maxprocesses 4 --dist loadscope -m not slow tests/unit"),
         (["--coverage", "--all"], "-m tests.coverage_run -n auto --maxprocesses 4 --dist loadscope"),
+        (["--coverage", "--some"], "-m tests.coverage_run -n auto --maxprocesses 4 --dist loadscope"),
+        (["--some"], "-m pytest -n auto --maxprocesses 4 --dist loadscope"),
         (["--coverage", "-n", "0"], "-m tests.coverage_run -m not slow -n 0"),
         (["--unit", "-n", "0"], "-m pytest -m not slow tests/unit -n 0"),
         (["--long", "2"], "-m tests.long_run 2"),
