@@ -15,6 +15,7 @@ from demaq.system_properties import ERROR_LEVEL
 from demaq.testing import Lab
 from demaq.testing.lab import LabMessage
 from tests.support.properties.applications import HOPS_MAX, Application, applications, histories
+from tests.support.properties.small_rounds import in_small_rounds
 from tests.support.reference.comparing import Event
 from tests.support.reference.rule_oracle import canonical
 
@@ -93,7 +94,7 @@ def run_examples(data: Any) -> None:
         lab = Lab(application.text, MemoryStore(), hops_max=HOPS_MAX)
     except ProgramError:
         return
-    with lab:
+    with lab, in_small_rounds():
         for phase in phases:
             for event in phase:
                 note(str(event))
