@@ -182,11 +182,14 @@ def test_every_response_is_what_the_rfcs_say_it_is(chance: random.Random, author
                         outcome = await check(other, f"{address}/{number}", said, expected)
                 else:
                     outcome = await check(client, f"{address}/{number}", said, expected)
-                    used = server.connections[number]
+                    used = server.connections.get(number)
+                    if outcome == "timeout" and used is None:  # on a busy machine, before it came
+                        kept = None
+                        continue
                     assert (used == kept) if kept is not None else used not in known, (number, drawn[number - 1])
                     counts["used again"] += used == kept
                     kept = used if outcome == "response" and expected.is_reusable else None
-                known.add(server.connections[number])
+                known.update([server.connections[number]] if number in server.connections else [])
                 counts.update([outcome, *said.forms, *([said.fault] if said.fault else [])])
 
     asyncio.run(run())
