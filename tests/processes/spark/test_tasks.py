@@ -194,7 +194,7 @@ def test_messages_that_take_long_are_deferred_as_by_a_process(site: TaskSite) ->
         assert time.monotonic() - began < 25
         assert slow is not None
         assert slow.deferred is not None
-        assert "it takes longer than" in slow.deferred
+        assert "it takes longer than" in slow.deferred.reason
     assert task.wait(SECONDS_MAX) == -signal.SIGKILL
 
 
