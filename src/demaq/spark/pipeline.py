@@ -196,7 +196,10 @@ class Pipeline:
                 self._note_fault(error)
                 continue
             while not self._closing.wait(LOOK_SECONDS if self.tasks or self.fault else LOOK_SECONDS / 10):
-                self._look(lambda spark: None)
+                try:
+                    self._look(lambda spark: None)
+                except Exception:  # a mistake of ours must not end what starts lost tasks again
+                    _log.exception("the tasks on Spark could not be looked after; trying again")
                 if self.fault is not None and self._spark is not None and self._spark.has_ended():
                     assert self._stop is not None, "Spark was started"
                     self._stop()

@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,11 +57,14 @@ class TaskWorker(WorkerConnection):
         self._is_over = False
 
     def is_alive(self) -> bool:
-        """Return whether it is there, as far as its connection tells. Not to be asked during a request."""
+        """Return whether it is there, as far as its connection tells. Not to be asked during a request.
+
+        The thread that looks after the tasks asks as well as the one that uses this one.
+        """
         if self._is_over:
             return False
         try:
-            return not (self._is_welcome and self._connection.poll(0))  # it says nothing by itself
+            return not self._is_welcome or self._connection.is_silent()  # it says nothing by itself
         except OSError:
             return False
 
@@ -73,9 +77,9 @@ class TaskWorker(WorkerConnection):
             if not self._is_over:
                 self._kill()
 
+    @abstractmethod
     def _kill(self) -> None:
         """Kill it, as the lock allows: later its process may do something else."""
-        raise NotImplementedError
 
     def dismiss(self) -> None:
         """Let the task end: it may not be asked any more. Kill it if it is busy."""

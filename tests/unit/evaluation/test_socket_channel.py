@@ -56,6 +56,23 @@ def test_an_object_that_was_read_with_the_one_before_is_there(pair: tuple[Socket
         there.recv()
 
 
+def test_others_may_ask_whether_anything_came_while_one_waits(pair: tuple[SocketChannel, SocketChannel]):
+    here, there = pair
+    waiting = threading.Thread(target=there.poll, args=[10.0])
+    waiting.start()
+    asked = [there.is_silent() for _ in range(200)]
+    assert all(asked)
+    here.send("one")
+    waiting.join()
+    assert not there.is_silent()
+    there.recv()
+    here.close()
+    assert not there.is_silent()
+    there.close()
+    with pytest.raises(OSError, match="closed"):
+        there.is_silent()
+
+
 def test_half_an_object_is_not_one(sockets: tuple[socket.socket, socket.socket]):
     ours, theirs = sockets
     there = SocketChannel(theirs)

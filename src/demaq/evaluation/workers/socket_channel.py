@@ -49,6 +49,17 @@ class SocketChannel:
             raise OSError("the connection is closed")
         return bool(self._poller.poll(max(0, round(seconds * 1000))))
 
+    def is_silent(self) -> bool:
+        """Return whether nothing has come that was not read, not even the end. May be called from any thread.
+
+        Raises OSError on a closed connection.
+        """
+        if self._peer.fileno() < 0:
+            raise OSError("the connection is closed")
+        poller = select.poll()  # of its own: one that is used by two threads at once raises a RuntimeError
+        poller.register(self._peer, select.POLLIN)
+        return not poller.poll(0)
+
     def close(self) -> None:
         self._peer.close()
 
