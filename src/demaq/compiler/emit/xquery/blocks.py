@@ -398,17 +398,23 @@ def _runtime_prolog() -> str:
 
 @cache
 def load_runtime_functions(file: str) -> tuple[ast.FunctionDecl, ...]:
-    """Return the functions of a runtime file, qualified like those of a library."""
+    """Return the functions of a runtime file, qualified like those of a library, with bodies that are text already."""
     library = parse_query(_read_runtime(file), NOWHERE.file)
     names = resolve_query(library)
     qualifier = Qualifier(EmittedNames(names), names.prefixes)
     return tuple(
         [
-            qualifier.qualify_function(item, RUNTIME, item.name.local)
+            _print_body(qualifier.qualify_function(item, RUNTIME, item.name.local))
             for item in library.prolog
             if isinstance(item, ast.FunctionDecl)
         ]
     )
+
+
+def _print_body(function: ast.FunctionDecl) -> ast.FunctionDecl:
+    """Return a function of the runtime with its body as text: it stands in many blocks, and is printed once."""
+    text, _ = print_mapped(ast.Query(NOWHERE, None, None, (), function.body, ()))
+    return replace(function, at=NOWHERE, body=ast.Template(NOWHERE, (text,)))
 
 
 def _read_runtime(file: str) -> str:
