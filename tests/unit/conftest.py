@@ -6,9 +6,10 @@ import multiprocessing.util
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -29,7 +30,23 @@ def refuse(what: str) -> None:
     raise AssertionError(f"{what} in {_running[0]}: tests/unit is for what needs nothing but this process")
 
 
-sys.addaudithook(_forbid)  # it stays: it looks whether a test of this folder runs
+def _guard(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    """Let a test of this folder run another function. Once and for all: a fixture would take its time in every test."""
+    usual = getattr(owner, name)
+
+    @wraps(usual)
+    def choose(*arguments: Any, **named: Any) -> Any:
+        return (instead if _running else usual)(*arguments, **named)
+
+    setattr(owner, name, choose)
+
+
+# These stay: each looks whether a test of this folder runs.
+sys.addaudithook(_forbid)
+_guard(Saxon, "__init__", lambda *_, **__: refuse("Saxon"))
+_guard(multiprocessing.util, "spawnv_passfds", lambda *_: refuse("a process"))
+# A private key is proved once, and not by every test that reads it: that takes 45 ms.
+_guard(serialization, "load_pem_private_key", lru_cache(64)(serialization.load_pem_private_key))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,24 +59,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _running.clear()
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Saxon, "__init__", lambda *_, **__: refuse("Saxon"))
-    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", lambda *_: refuse("a process"))
-
-
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """A folder in memory where the system has one: stores sync each commit, which a disk takes most of the time for."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="demaq-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
-
-
-_load_key = lru_cache(64)(serialization.load_pem_private_key)
-
-
-@pytest.fixture(autouse=True)
-def keys_are_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a private key be proved once and not by every test that reads it: that takes 45 ms."""
-    monkeypatch.setattr(serialization, "load_pem_private_key", _load_key)

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from demaq.cli import main as cli
+from demaq.gateways.security import passwords
 from demaq.gateways.security.credential_file import TOKENS, USERS, read_entries
 from demaq.gateways.security.passwords import password_matches
 from demaq.gateways.security.tokens import token_hash
@@ -38,6 +39,7 @@ class Asked:
 @pytest.fixture
 def demaq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Asked:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(passwords, "COST", 2**8)  # a hash is slow to compute on purpose
     return Asked(capsys, monkeypatch)
 
 
