@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Literal
@@ -38,7 +39,8 @@ def load_statements(dialect: Dialect, *files: str) -> dict[str, str]:
     return found if dialect == "sqlite" else {name: _translate_parameters(text) for name, text in found.items()}
 
 
-def load_script(path: str) -> list[str]:
+@cache
+def load_script(path: str) -> tuple[str, ...]:
     """Return the statements of a file without names, in order; each ends with a semicolon at the end of a line."""
     found: list[str] = []
     current = ""
@@ -48,7 +50,7 @@ def load_script(path: str) -> list[str]:
             found.append(current.strip())
             current = ""
     assert not current.strip(), f"{path} ends in the middle of a statement"
-    return found
+    return tuple(found)
 
 
 def parse_statements(text: str) -> dict[str, str]:
