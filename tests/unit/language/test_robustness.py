@@ -46,7 +46,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("what", draw_cases(NESTED, 4))
+@pytest.mark.parametrize("what", draw_cases(NESTED, 2))
 def test_thousands_of_levels_are_parsed_and_printed(what: str) -> None:
     opening, middle, closing = NESTED[what]
     if what == "types":
@@ -58,7 +58,7 @@ def test_thousands_of_levels_are_parsed_and_printed(what: str) -> None:
     assert ast.same_tree(tree, parse_query(print_query(tree)))
 
 
-@pytest.mark.parametrize("what", draw_cases(NESTED.keys() - {"types"}, 3))
+@pytest.mark.parametrize("what", draw_cases(NESTED.keys() - {"types"}, 2))
 def test_what_is_nested_deeper_than_the_limit_is_refused(what: str) -> None:
     opening, middle, closing = NESTED[what]
     with pytest.raises(ProgramError) as refusal:
@@ -88,7 +88,7 @@ def test_the_recursion_limit_is_put_back() -> None:
 CHAINS = ["1 + ", "a/", "$x?a", "(1),", "-", "a or ", "x => f()", "(: c :) ", "1 ! ", "a[1]", "'x' || "]
 
 
-@pytest.mark.parametrize("unit", draw_cases(CHAINS, 3))
+@pytest.mark.parametrize("unit", draw_cases(CHAINS, 2))
 def test_long_chains_are_no_nesting(unit: str) -> None:
     count = NESTING_MAX + 1
     text = {"$x?a": "$x" + "?a" * count, "x => f()": "x" + " => f()" * count, "a[1]": "a" + "[1]" * count}.get(

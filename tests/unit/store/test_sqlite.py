@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +16,22 @@ from tests.support.store.operator_contract import DurableOperatorContract
 from tests.support.store.sequence_contract import DurableSequenceContract
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new store: a copy of it is as good as another new one, and takes a fifth of the time."""
+    folder = tmp_path_factory.mktemp("empty")
+    SqliteStore(folder).close()
+    return folder
+
+
 class TestSqliteStore(StoreContract, DurableSequenceContract, DurableOperatorContract):
     @pytest.fixture
     def where(self, tmp_path: Path) -> Path:
         return tmp_path / "store"
 
     @pytest.fixture
-    def store(self, where: Path, clock: Clock) -> Iterator[SqliteStore]:
+    def store(self, empty: Path, where: Path, clock: Clock) -> Iterator[SqliteStore]:
+        shutil.copytree(empty, where)
         store = SqliteStore(where, now=clock)
         yield store
         store.close()

@@ -44,8 +44,17 @@ BOUNDED = {"largest_slices", "oldest_slices", "ended_members"}
 """They look at so many rows as their limit says, and group or filter these."""
 
 
-def plan(folder: Path, statement: str) -> list[str]:
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    """The tables of an empty store: nothing is written, so one is enough for all plans."""
+    folder = tmp_path_factory.mktemp("empty")
+    SqliteStore(folder).close()
     connection = sqlite3.connect(folder / FILE_NAME)
+    yield connection
+    connection.close()
+
+
+def plan(tables: sqlite3.Connection, statement: str) -> list[str]:
     names = {
         "queue",
         "but",
@@ -70,8 +79,7 @@ def plan(folder: Path, statement: str) -> list[str]:
         "rows",
     }
     parameters = [None] * statement.count("?") if "?" in statement else dict.fromkeys(names)
-    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
-    connection.close()
+    rows = tables.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
     return [row[3] for row in rows]
 
 
@@ -82,8 +90,8 @@ SCANS = {"stored", "counts", "collections", "newest_number", "newest_program", "
 
 
 @pytest.mark.parametrize("name", sorted(READS.keys() - SCANS))
-def test_no_read_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, READS[name])
+def test_no_read_scans_a_table(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, READS[name])
     if name in BOUNDED:
         assert any(["SEARCH slice_members" in step for step in steps]), steps
         return
@@ -94,14 +102,14 @@ def test_no_read_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
 @pytest.mark.parametrize(
     "name", sorted(name for name in COMMIT if not name.startswith("insert") and name not in NOT_SEARCHING)
 )
-def test_no_write_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, COMMIT[name])
+def test_no_write_scans_a_table(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, COMMIT[name])
     assert not scans(steps), steps
 
 
 @pytest.mark.parametrize("name", sorted(MIGRATION.keys() - ONCE_PER_MIGRATION))
-def test_no_step_of_a_changed_program_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, MIGRATION[name])
+def test_no_step_of_a_changed_program_scans_a_table(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, MIGRATION[name])
     assert not [step for step in scans(steps) if step not in ("SCAN names", "SCAN r")], steps
 
 
@@ -109,16 +117,16 @@ def test_no_step_of_a_changed_program_scans_a_table(store: SqliteStore, tmp_path
     "name",
     sorted([name for name in SEQUENCES if not name.startswith(("write", "verify")) and name != "sequences"]),
 )
-def test_nothing_about_a_sequence_scans_a_table(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, SEQUENCES[name])
+def test_nothing_about_a_sequence_scans_a_table(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, SEQUENCES[name])
     found = [step for step in scans(steps) if step != "SCAN s"]  # a limited number of rows
     assert not found, steps
     assert name in SORTING_A_FEW or not [step for step in steps if "TEMP B-TREE" in step], steps
 
 
 @pytest.mark.parametrize("name", ["to_send", "to_send_again", "next_to_send", "outbox_of", "unsent_message"])
-def test_a_page_of_what_is_to_be_sent_is_read_from_where_it_begins(store: SqliteStore, tmp_path: Path, name: str):
-    steps = plan(tmp_path, DELIVERIES[name])
+def test_a_page_of_what_is_to_be_sent_is_read_from_where_it_begins(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, DELIVERIES[name])
     assert not scans(steps), steps
     assert not [step for step in steps if "TEMP B-TREE" in step], steps
     if name == "to_send":

@@ -11,6 +11,7 @@ import pytest
 from lxml import etree
 
 from demaq.errors import ProgramError
+from demaq.soap.policy import normal_form
 from demaq.soap.policy.assertions import Assertion
 from demaq.soap.policy.normal_form import ALTERNATIVES_MAX, Normaliser
 from demaq.soap.policy.policy_documents import PolicyDocuments
@@ -139,7 +140,8 @@ def reference_to(number: int) -> str:
     return f'<wsp:PolicyReference URI="#P{number}"/>'
 
 
-def test_references_that_multiply_are_bounded():
+def test_references_that_multiply_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(normal_form, "WORK_MAX", 2_000)
     doubling = [
         f'<wsp:Policy wsu:Id="P{n}">{reference_to(n + 1) * 2 if n < 40 else "<x:a/>"}</wsp:Policy>' for n in range(41)
     ]
