@@ -22,7 +22,7 @@ from demaq.engine.migration.migrate_store import migrate_store
 from demaq.engine.round import THROUGHPUT
 from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.language.loader import load_program
-from demaq.server.node import GARBAGE_EVERY_TURNS, GARBAGE_STEP
+from demaq.server.node_thread import GARBAGE_EVERY_TURNS, GARBAGE_STEP
 from demaq.store.protocol import Committed, Step
 from demaq.store.sqlite import SqliteStore
 

@@ -248,9 +248,9 @@ def test_a_locked_table_is_no_fault_of_a_rule(server: Server, tmp_path: Path):
         with psycopg.connect(server.address(schema)) as administrator:
             administrator.execute("LOCK TABLE messages IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreError, match="lock timeout"):
-                node._evaluator.run(request)
+                node._evaluators.rules.run(request)
             administrator.rollback()
-        [outcome] = node._evaluator.run(request).outcomes
+        [outcome] = node._evaluators.rules.run(request).outcomes
         assert outcome is not None
         assert (len(outcome.actions), outcome.errors, outcome.lost) == (1, [], None)
     finally:

@@ -16,6 +16,8 @@ from demaq.system_properties import ERROR_LEVEL
 
 EXAMPLES_MAX = 5
 """So many of the messages that failed are named."""
+WATCHES_MAX = 10
+"""How many commands may watch what becomes of their messages; of more, the first are forgotten."""
 
 
 class Watch:
@@ -89,3 +91,30 @@ class Watch:
         if first not in self._failed and len(self._examples) < EXAMPLES_MAX:
             self._examples.append((first, code, error.rule))
         self._failed.add(first)
+
+
+class Watches:
+    """The watches of a node by their names."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, Watch] = {}
+
+    def find(self, name: str) -> Watch:
+        """Return a watch; an empty one if it is not known."""
+        return self._watches.get(name, Watch())
+
+    def add(self, name: str, messages: Iterable[StoredMessage]) -> None:
+        """Watch messages under a name. No round may run meanwhile."""
+        if name not in self._watches:
+            while len(self._watches) >= WATCHES_MAX:
+                del self._watches[next(iter(self._watches))]
+            self._watches[name] = Watch()
+        self._watches[name].add(messages)
+
+    def committed(self, steps: Sequence[Step], committed: Sequence[Committed]) -> None:
+        for watch in self._watches.values():
+            watch.committed(steps, committed)
+
+    def forget(self, seqs: Sequence[int]) -> None:
+        for watch in self._watches.values():
+            watch.forget(seqs)

@@ -618,7 +618,7 @@ def test_a_full_backlog_asks_to_come_again_and_so_says_readiness(tmp_path: Path)
     settings = Settings(incoming_default=IncomingSettings(backlog_max=3, retry_after_seconds=7))
     with running(tmp_path, BACKLOG, settings) as here:
         store_first(here.node)
-        with here.node._turn:  # nothing is processed
+        with here.node._thread.turn:  # nothing is processed
             assert here.post("/work", "<m/>").status_code == 202
             wait_until(lambda: here.post("/work", "<m/>").status_code == 503)
             assert here.post("/work", "<m/>").headers["retry-after"] == "7"

@@ -62,7 +62,7 @@ def test_timers_that_are_not_due_are_not_waited_for(node: Node) -> None:
 def test_a_caller_that_waits_for_too_short_gets_false(node: Node) -> None:
     node.start()
     node.enqueue("in", "<n>1</n>")
-    with node._turn:  # so that nothing is processed
+    with node._thread.turn:  # so that nothing is processed
         assert not node.wait_until_idle(0.05)
     assert node.wait_until_idle(60)
 

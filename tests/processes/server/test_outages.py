@@ -64,7 +64,7 @@ def test_a_node_whose_store_fails_again_and_again_says_so_once_and_works_soon_af
             return run_round()
 
         monkeypatch.setattr(node.engine, "run_round", fail)
-        monkeypatch.setattr("demaq.server.node.BACKOFF", Backoff(0.05, 0.05))
+        monkeypatch.setattr("demaq.server.node_thread.BACKOFF", Backoff(0.05, 0.05))
         node.enqueue("a", "<m/>")
         node.start()
         wait_until(lambda: node.outage is not None)
@@ -81,7 +81,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     (tmp_path / "app.dmq").write_text(
         "create queue a create queue b create rule r for a if (/m) then do enqueue <n/> into b"
     )
-    monkeypatch.setattr("demaq.server.node.BACKOFF", Backoff(0.05, 0.05))
+    monkeypatch.setattr("demaq.server.node_thread.BACKOFF", Backoff(0.05, 0.05))
     node = Node(tmp_path / "app.dmq", tmp_path / "store")
     yield node
     node.stop()

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from demaq.engine.arrivals import Arrivals
 from demaq.evaluation.workers import bare_worker, child, worker
-from demaq.server import gateways, node
+from demaq.server import gateways, node_evaluators
 from demaq.spark import pipeline
 from demaq.store import sql_store
 from demaq.store.sqlite_database import Database
@@ -47,6 +47,9 @@ PREEMPTED = (
     "demaq/gateways/outbox/text_loader.py",
     "demaq/server/gateways.py",
     "demaq/server/node.py",
+    "demaq/server/node_operations.py",
+    "demaq/server/node_thread.py",
+    "demaq/server/subscribers.py",
     "demaq/spark/pipeline.py",
     "demaq/store/sql_store.py",
 )
@@ -108,11 +111,11 @@ def simulated(
         replace(Arrivals, "_pass", make_pass(journal))
         replace(sql_store.SqlStore, "postpone", make_postpone(journal))
         replace(Database, "_connect", make_connect(journal))
-        replace(node, "SelfCheckThread", NoSelfCheck)
-        replace(node, "start_spark", cluster.start)
-        replace(node, "EvaluatorTasks", cluster.tasks)
-        replace(node, "evaluators_here", lambda: evaluators)
-        replace(node, "slow_lanes_here", lambda: max(1, evaluators - 1))
+        replace(node_evaluators, "SelfCheckThread", NoSelfCheck)
+        replace(node_evaluators, "start_spark", cluster.start)
+        replace(node_evaluators, "EvaluatorTasks", cluster.tasks)
+        replace(node_evaluators, "evaluators_here", lambda: evaluators)
+        replace(node_evaluators, "slow_lanes_here", lambda: max(1, evaluators - 1))
         replace(pipeline, "START_MESSAGES", START_MESSAGES)
         # Compiled programs live longer than a run: after enough texts of earlier runs their counts would begin to draw.
         replace(NameCount, "look_at", lambda names, text: None)

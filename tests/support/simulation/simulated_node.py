@@ -223,7 +223,7 @@ class SimulatedNode:
             evaluator=self._evaluator,
             check_every=0,
         )
-        node.outages = OutageLog(logging.getLogger("demaq.node"), lambda: scheduler.now)
+        node._thread.outages = OutageLog(logging.getLogger("demaq.node"), lambda: scheduler.now)
         node.engine.round_messages_least = 1
         node.engine.round_messages_max = node.engine._round_messages = self._round_size
         receiver = Receiver(
