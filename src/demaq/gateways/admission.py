@@ -80,18 +80,21 @@ class Admission:
         self._probed_at = 0.0
         self._probe_thread = ThreadPoolExecutor(1, thread_name_prefix="demaq-probe")
 
-    def admit(self, queue: str) -> None:
-        """Let a message come to a gateway. Raises Overloaded if operators have paused it, and RateExceeded."""
-        if self._engine.pauses.find_gateway(queue) is not None:
-            raise self.overload(queue, f"gateway {queue} is paused")
-        if queue not in self._limits:
-            settings = self._settings.incoming(queue)
-            rate = settings.gateway_rate_per_second
-            self._limits[queue] = RateLimit(rate, settings.gateway_burst) if rate is not None else None
-        limit = self._limits[queue]
-        wait = limit.take() if limit is not None else 0.0
-        if wait:
-            raise RateExceeded(f"gateway {queue} takes no more messages in this time", wait)
+    def admit(self, *queues: str) -> None:
+        """Let a message come to all of these gateways. Raises Overloaded if operators have paused one, or RateExceeded.
+
+        Only a message that may come to all of them counts.
+        """
+        for queue in queues:
+            if self._engine.pauses.find_gateway(queue) is not None:
+                raise self.overload(queue, f"gateway {queue} is paused")
+        limits = [(queue, limit) for queue in queues if (limit := self._limit_of(queue)) is not None]
+        for queue, limit in limits:
+            wait = limit.wait_seconds()
+            if wait:
+                raise RateExceeded(f"gateway {queue} takes no more messages in this time", wait)
+        for _, limit in limits:
+            limit.take()
 
     async def find_refusal(self, queue: str, waiting: int) -> str | None:
         """Return why a gateway takes no messages now, if it takes none: the text of `/readyz` and for senders.
@@ -119,6 +122,13 @@ class Admission:
         """Return what was answered on a connection, if it is still stored."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._load_thread, self._reader.read, lambda store: store.answer(connection))
+
+    def _limit_of(self, queue: str) -> RateLimit | None:
+        if queue not in self._limits:
+            settings = self._settings.incoming(queue)
+            rate = settings.gateway_rate_per_second
+            self._limits[queue] = RateLimit(rate, settings.gateway_burst) if rate is not None else None
+        return self._limits[queue]
 
     async def close(self) -> None:
         """Wait for the questions under way, and close the reader."""

@@ -185,9 +185,9 @@ class Intake:
         if self._slow_requests.pending and isinstance(self._engine.receiver, Receiver):
             self._engine.receiver.stop()
 
-    def admit(self, queue: str) -> None:
-        """Let a message come to a gateway, before it is read. Raises Overloaded if none may come now."""
-        self._admission.admit(queue)
+    def admit(self, *queues: str) -> None:
+        """Let a message come to gateways, before it is stored. Raises Overloaded if it may not come to one now."""
+        self._admission.admit(*queues)
 
     async def find_refusal(self, queue: str) -> str | None:
         """Return why a gateway takes no messages now, if it takes none."""

@@ -2,7 +2,8 @@
 
 Each is a copy as of a replay (`demaq.engine.replay`), with a reference to the first one; only the rule that has failed
 is evaluated on it, because the others have acted already, unless all are asked for. An error is requeued once, or once
-for each text; a command that was interrupted can be repeated.
+for each text that an operator gives; a command that was interrupted can be repeated. Of errors of one rule about one
+message and its copies only the last is requeued, because each would lead to the same effects again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from demaq.bulk.message_search import Filters, Finder, FoundMessage
+from demaq.bulk.message_search import Filters, Finder, FoundMessage, SearchResult
 from demaq.bulk.message_sink import split_transactions
 from demaq.bulk.replay import Copier
 from demaq.compiler.plan import Plan
@@ -85,20 +86,16 @@ class Requeuer:
         advance: Callable[[int], None] = lambda scanned: None,
     ) -> tuple[list[FoundMessage], dict[str, int]]:
         """Return what can be requeued, and how many errors cannot be, by the reason. Raises an OperatorError."""
-        found: list[FoundMessage] = []
-        impossible: dict[str, int] = {}
+        result = SearchResult()
         seen: set[int] = set()
         wanted = selection if selection.errors else replace(selection, errors=("*",))
         for page in search_all(self._store, wanted, last=self._store.snapshot(), matches=matches, advance=advance):
             seen.update([each.head.seq for each in page.found])
-            result = self._finder.find_errors(self._store, [each.message for each in page.found])
-            found += result.found
-            for reason, count in result.impossible.items():
-                impossible[reason] = impossible.get(reason, 0) + count
+            result.add(self._finder.find_errors(self._store, [each.message for each in page.found]))
         for seq in selection.seqs:
             if seq not in seen:
                 self._expect_error(seq)
-        return found, impossible
+        return result.select_newest(), dict(result.impossible)
 
     def requeue(
         self,
@@ -124,39 +121,36 @@ class Requeuer:
         name = make_name(text, again)
         watch = uuid.uuid4().hex
         results: list[RequeuedMessage] = []
+        entry = describe_action("requeue", describe_selection(selection), who=who, why=why)
+
+        def note(result: str) -> None:
+            nonlocal entry
+            messages = [str(each.message) for each in results if each.is_new][:PIECE]
+            details = {"selection": selection_json(selection), "messages": messages, "changed": text is not None}
+            entry = replace(entry, details=details, result=result)
+            entry = replace(entry, number=node.note_audit(entry))
+
         items = [replace(item, rule=None) for item in found] if all_rules else list(found)
         for start in range(0, len(items), PIECE):
+            # Before the piece is stored: what is interrupted is on record, too.
+            note(f"{_describe_count(results)}, and more were to be")
             piece = items[start : start + PIECE]
             results += self._requeue_piece(node, piece, name, text, watch, now)
             advance(len(piece))
-        count = sum([each.is_new for each in results])
-        audit = None
         if results:
-            entry = describe_action(
-                "requeue",
-                describe_selection(selection),
-                who=who,
-                why=why,
-                details={
-                    "selection": selection_json(selection),
-                    "messages": [str(each.message) for each in results if each.is_new][:PIECE],
-                    "changed": text is not None,
-                },
-                result=f"{count:,} {'message' if count == 1 else 'messages'} requeued",
-            )
-            audit = node.note_audit(entry)
+            note(_describe_count(results))
         return RequeueReport(
             requeued=tuple(results),
             impossible=sum(impossible.values()),
             reasons=tuple(sorted(impossible)),
             watch=watch,
-            audit=audit,
+            audit=entry.number or None,
         )
 
     def _requeue_piece(
         self, node: ActingNode, piece: Sequence[FoundMessage], name: str, text: str | None, watch: str, now: datetime
     ) -> list[RequeuedMessage]:
-        known = {item: self._find_copy(item, name) for item in piece}
+        known = {item: self._find_before(item, name) for item in piece}
         new = [item for item in piece if known[item] is None]
         copier = Copier(self._factory, self._evaluator, self._store)
         made = dict(zip(new, copier.make_copies(new, name, now, text), strict=True))
@@ -183,6 +177,19 @@ class Requeuer:
             is_new=reason is None,
         )
 
+    def _find_before(self, item: FoundMessage, name: str) -> int | None:
+        """Return the copy under this name; without a text of its own, also that of a repaired one or of all rules."""
+        if name != NAME:
+            return self._find_copy(item, name)
+        known: dict[str, int] = {}
+        for request in {item.request(name), replace(item, rule=None).request(name)}:
+            known |= {
+                each: seq
+                for each, seq in self._store.requested(request).items()
+                if f"{each}:".startswith(f"{request}:")
+            }
+        return max(known.values(), default=None)
+
     def _find_copy(self, item: FoundMessage, name: str) -> int | None:
         request = item.request(name)
         return self._store.requested(request).get(request)
@@ -201,6 +208,11 @@ class Requeuer:
             raise OperatorError(f"there is no message {seq}, or it has been removed")
         if ERROR_LEVEL not in message.properties:
             raise OperatorError(f"message {seq} of queue {message.queue} is no error message; see demaq replay")
+
+
+def _describe_count(results: Sequence[RequeuedMessage]) -> str:
+    count = sum([each.is_new for each in results])
+    return f"{count:,} {'message' if count == 1 else 'messages'} requeued"
 
 
 def make_name(text: str | None, again: bool) -> str:

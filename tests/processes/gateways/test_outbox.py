@@ -55,6 +55,7 @@ create queue fixed kind outgoingGateway endpoint "ADDRESS/fixed"
 create queue ordered kind outgoingGateway
 create queue few kind outgoingGateway
 create queue rated kind outgoingGateway
+create queue throttled kind outgoingGateway
 create queue guarded kind outgoingGateway
 create queue patient kind outgoingGateway
 create queue impatient kind outgoingGateway
@@ -201,6 +202,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     by_queue: dict[str, dict[str, Any]] = {
         "few": {"connections": 2},
         "rated": {"rate_per_second": 20.0},
+        "throttled": {"gateway_rate_per_second": 20.0, "gateway_burst": 5},
         "guarded": {"breaker_failures": 3, "breaker_pause_seconds": 0.3, "attempts": 50, "connections": 1},
         "patient": {"breaker_failures": 3, "breaker_pause_seconds": 0.3, "attempts": 50},
         "impatient": {"timeout_seconds": 0.3},
@@ -414,6 +416,16 @@ def test_no_more_messages_than_allowed_go_to_one_host_each_second(world: World):
     world.put_all("rated", [(world.there.address + "/rated", "<m/>")] * 21)
     got = world.got("/rated", 21)
     assert got[-1].at - got[0].at >= 0.9
+
+
+def test_a_gateway_sends_no_more_messages_than_allowed_to_all_hosts_together(world: World):
+    here = world.there.address + "/throttled"
+    other = here.replace("127.0.0.1", "localhost")
+    world.put_all("throttled", [(here, "<m/>"), (other, "<m/>")] * 12)
+    got = world.got("/throttled", 24)
+    assert {one.headers["host"].split(":")[0] for one in got} == {"127.0.0.1", "localhost"}
+    assert got[-1].at - got[0].at >= 0.9, "five at once, and nineteen at the rate"
+    assert [one.at - got[0].at >= 0.9 * (number - 4) / 20 for number, one in enumerate(got)] == [True] * 24
 
 
 def test_a_host_that_fails_is_left_alone_for_a_while(world: World):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import smtplib
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +18,13 @@ from click.testing import CliRunner
 
 from demaq.cli.main import demaq
 from demaq.control.client import running_node
+from demaq.evaluation.workers.process import ProcessEvaluator
 from demaq.gateways.settings import IncomingSettings, OutgoingSettings, Settings
+from demaq.operations.requeue import Requeuer
+from demaq.operations.search import MessageSelection
 from demaq.server.control_server import ControlServer
+from demaq.store.opening import program_on
+from demaq.store.operator_records import AuditRecord
 from tests.support.gateways.nodes import Running, running, wait_until
 
 SHOP = """
@@ -118,6 +129,171 @@ def test_an_outgoing_gateway_that_is_paused_sends_nothing_and_nothing_that_was_r
     ask(shop, "resume", "gateway", "supplier")
     wait_until(lambda: len(shop.node.store.attempts(None, None, 9)) == 1)
     assert shop.node.store.attempts(None, None, 9)[0].message != int(first)
+
+
+@pytest.mark.slow
+def test_many_errors_are_requeued_after_a_dry_run_and_reported(shop: Running):
+    shop.node.enqueue_all("orders", [f"<o><id>{n}</id><euros>0</euros></o>" for n in range(5)])
+    shop.node.enqueue_all("orders", ["<o><id>repaired</id><euros>0</euros></o>"])
+    assert shop.node.wait_until_idle(30)
+    errors = found(shop, "--error", "FOAR0001")
+    assert len(errors) == 6
+    repaired = shop.node.folder.parent / "repaired.xml"
+    repaired.write_text("<o><id>repaired</id><euros>50</euros></o>")
+    assert ask(shop, "requeue", errors[-1], "--body", str(repaired))["failed"] == 0
+
+    plan = ask(shop, "requeue", "--error", "FOAR*", "--dry-run")
+    assert [each["error"] for each in plan["errors"]] == errors
+    assert len(shop.stored("orders")) == 7, "a dry run changes nothing"
+    assert len(ask(shop, "audit")) == 1
+    report = ask(shop, "requeue", "--error", "FOAR*", "--why", "better luck")
+    assert (report["requeued"], report["processed"], report["failed"]) == (5, 5, 5), "what was repaired is left alone"
+    assert [each["error"] for each in report["messages"]] == errors
+    assert report["messages"][-1]["reason"] == "it was requeued before"
+    assert [each["new"] for each in report["messages"]] == [True] * 5 + [False]
+    record = ask(shop, "audit")[0]
+    assert (record["number"], record["why"], record["result"]) == (
+        report["audit"],
+        "better luck",
+        "5 messages requeued",
+    )
+    assert record["details"]["messages"] == [each["message"] for each in report["messages"] if each["new"]]
+
+    # Each message has two errors now, and is requeued once for them.
+    assert len(found(shop, "--error", "FOAR0001")) == 11
+    again = ask(shop, "requeue", "--error", "FOAR*", "--again")
+    assert (again["requeued"], again["failed"]) == (6, 6)
+    originals = [each["original"] for each in again["messages"]]
+    assert len(set(originals)) == len(originals) == 6
+
+
+class Interrupted:
+    """A node that ends after the first messages."""
+
+    def __init__(self, shop: Running) -> None:
+        self._node = shop.node
+
+    def append(self, *given: Any) -> list[bool]:
+        self._node.append(*given)
+        raise KeyboardInterrupt
+
+    def note_audit(self, entry: AuditRecord) -> int:
+        return self._node.note_audit(entry)
+
+
+@pytest.mark.slow
+def test_what_an_operator_has_begun_to_requeue_is_an_audit_record(shop: Running):
+    shop.node.enqueue_all("orders", ["<o><id>1</id><euros>0</euros></o>"])
+    assert shop.node.wait_until_idle(30)
+    store, place = shop.node.store, shop.node.place
+    _, digest, files = program_on(store, place)
+    with contextlib.closing(ProcessEvaluator(files, place.where)) as evaluator:
+        requeuer = Requeuer(store, shop.node.engine.plan, digest, evaluator)
+        everything = MessageSelection(errors=("*",))
+        acting: Any = Interrupted(shop)
+        with pytest.raises(KeyboardInterrupt):
+            requeuer.requeue(acting, everything, *requeuer.find(everything), who="anna", now=shop.node.now)
+    [record] = ask(shop, "audit")
+    assert (record["action"], record["who"]) == ("requeue", "anna")
+    assert record["result"] == "0 messages requeued, and more were to be"
+
+
+class Following:
+    """`demaq search --follow --json` in a process of its own."""
+
+    def __init__(self, shop: Running, *words: str) -> None:
+        command = [sys.executable, "-m", "demaq.cli", "search", "--follow", "--json", *words]
+        store = ["--store", str(shop.node.folder)]
+        self._process = subprocess.Popen([*command, *store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def read(self, count: int) -> list[str]:
+        assert self._process.stdout is not None
+        return [json.loads(self._process.stdout.readline())["body"] for _ in range(count)]
+
+    def interrupt(self) -> tuple[str, str, int]:
+        self._process.send_signal(signal.SIGINT)
+        rest, said = self._process.communicate(timeout=30)
+        return rest, said, self._process.returncode
+
+    def kill(self) -> None:
+        with self._process:  # which closes its pipes
+            self._process.kill()
+
+
+@pytest.mark.slow
+def test_a_search_follows_messages_as_they_come(shop: Running):
+    first = shop.node.enqueue("parcels", "<old/>")
+    following = Following(shop, "--queue", "parcels", "--text", "<p", "--after", str(first - 1))
+    try:
+        shop.node.enqueue_all("parcels", ["<p>0</p>", "<q/>"])
+        assert following.read(1) == ["<p>0</p>"]
+        shop.node.enqueue_all("orders", [f"<o><id>{n}</id><euros>1</euros></o>" for n in range(3)])
+        assert following.read(3) == ["<parcel>100</parcel>"] * 3, "what rules create, too"
+        many = [f"<p>{number}</p>" for number in range(130)]
+        for start in range(0, 130, 13):
+            shop.node.enqueue_all("parcels", many[start : start + 13])
+        assert following.read(130) == many, "each once, in their order, over several pages"
+        assert following.interrupt() == ("", "", 130)
+    finally:
+        following.kill()
+
+
+@pytest.mark.slow
+def test_a_search_that_follows_begins_with_what_comes_next(shop: Running):
+    shop.node.enqueue_all("parcels", ["<old/>"] * 3)
+    following = Following(shop)
+    try:
+        # When it has begun is not known, so messages come until one is found.
+        with ThreadPoolExecutor(1) as reader:
+            found = reader.submit(following.read, 1)
+            wait_until(lambda: bool(shop.node.enqueue("parcels", "<new/>")) and found.done())
+        assert found.result() == ["<new/>"]
+    finally:
+        following.kill()
+
+
+MAIL = """
+create queue orders kind incomingGateway endpoint "mailto:orders@example.org"
+create queue bills kind incomingGateway endpoint "mailto:bills@example.org"
+create queue seen
+create rule see for orders if (/m) then do enqueue . into seen
+"""
+
+
+def mail(shop: Running, *names: str) -> tuple[int, str]:
+    """Return what the listener answers to a mail to these queues."""
+    address = shop.gateways.smtp_address
+    assert address is not None
+    text = "From: a@example.org\r\nContent-Type: application/xml\r\n\r\n<m/>\r\n"
+    host, port = address.split(":")
+    with smtplib.SMTP(host, int(port), local_hostname="client.example", timeout=30) as client:
+        try:
+            client.sendmail("a@example.org", [f"{name}@example.org" for name in names], text)
+        except smtplib.SMTPDataError as error:
+            said = error.smtp_error
+            return error.smtp_code, said.decode() if isinstance(said, bytes) else said
+    return 250, ""
+
+
+@pytest.mark.slow
+def test_a_mail_gateway_that_is_paused_or_has_taken_enough_puts_senders_off(tmp_path: Path):
+    limited = IncomingSettings(gateway_rate_per_second=0.001, gateway_burst=2)
+    settings = Settings(incoming_by_queue={"orders": limited})
+    with running(tmp_path, MAIL, settings, smtp=("127.0.0.1", 0)) as shop:
+        assert shop.node.pause("gateway", "bills", "anna")
+        assert mail(shop, "orders", "bills") == (451, "4.3.2 gateway bills is paused; try again later")
+        assert shop.stored("orders") == [], "for all of its recipients or for none"
+        assert [mail(shop, "orders")[0] for _ in range(2)] == [250, 250], "a mail that was put off has used up nothing"
+        assert mail(shop, "orders") == (
+            451,
+            "4.3.2 gateway orders takes no more messages in this time; try again later",
+        )
+        shop.wait_for("seen", 2)
+        # A queue that is paused takes mails, which wait.
+        assert shop.node.resume("gateway", "bills", "anna")
+        assert shop.node.pause("queue", "bills", "anna")
+        assert mail(shop, "bills")[0] == 250
+        assert len(shop.stored("bills")) == 1
 
 
 @pytest.mark.slow

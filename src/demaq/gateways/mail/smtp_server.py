@@ -11,6 +11,7 @@ forged, and an uninvolved person would get it.
 | too large | 552 5.3.4 |
 | not well-formed, no XML part, against the schema, … | 554 5.6.0 with the reason; the queue's intake keeps what came |
 | the node is overloaded, or has failed | 451 4.3.x; the sender tries again |
+| a gateway is paused, or its rate is exceeded | 451 4.3.2, the same |
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ REASON_CHARACTERS_MAX = 400
 class MailIntake(Protocol):
     """Stores what arrives: see `demaq.gateways.message_intake`."""
 
-    def admit(self, queue: str) -> None:
-        """Let a mail come to a gateway. Raises Overloaded if none may come now."""
+    def admit(self, *queues: str) -> None:
+        """Let a mail come to gateways. Raises Overloaded if it may not come to one of them now."""
 
     async def receive(
         self,
@@ -202,7 +203,9 @@ class _Handler:
         except DemaqError as error:  # of the operator or the system: the sender can only try again
             _log.warning("a mail was put off: %s", _one_line(str(error)))
             return "451 4.3.2 the node cannot take the mail now; try again later"
-        except (Overloaded, Refusal):
+        except Overloaded as error:
+            return f"451 4.3.2 {_one_line(error.reason)}; try again later"
+        except Refusal:
             return "451 4.3.1 the node has too much to do; try again later"
         except Exception as error:
             _log.error("storing a mail has failed", exc_info=error)
@@ -215,8 +218,7 @@ class _Handler:
             queue = self.queue_of(address)
             assert queue is not None, "only addresses of queues were accepted"
             by_queue.setdefault(queue, address)
-        for queue in by_queue:
-            self._intake.admit(queue)
+        self._intake.admit(*by_queue)
         stored: list[str] = []
         refused: dict[str, str] = {}
         for queue, address in by_queue.items():

@@ -37,7 +37,7 @@ class FakeIntake:
     delay_seconds: float = 0.0
     begun: int = 0
 
-    def admit(self, queue: str) -> None:
+    def admit(self, *queues: str) -> None:
         """All may come."""
 
     async def receive(
