@@ -58,6 +58,7 @@ from demaq.server.status import status_of
 from demaq.soap import read_interface
 from demaq.soap.policy import GatewayPolicy
 from demaq.soap.security import ExchangeRequirements
+from demaq.span_recorder import SpanRecorder
 from demaq.store.protocol import NewMessage
 
 if TYPE_CHECKING:
@@ -180,7 +181,18 @@ class Gateways:
             authenticate=authentication(authenticator, self._guarded),
         )
         host, port = address
-        return MailListener(intake, self._mailboxes, host=host, port=port, settings=dialogue, held=self._held)
+        return MailListener(
+            intake,
+            self._mailboxes,
+            host=host,
+            port=port,
+            settings=dialogue,
+            held=self._held,
+            spans=self._span_recorder(),
+        )
+
+    def _span_recorder(self) -> SpanRecorder | None:
+        return None if self._node.spans is None else self._node.spans.recorder
 
     def _make_security(self, name: str, exchange: ExchangeRequirements) -> EnvelopeSecurity:
         """Return what secures the envelopes of a gateway. Raises an OperatorError if its settings are not enough."""
@@ -406,7 +418,7 @@ class Gateways:
                 self._held,
                 services[queue],
                 served,
-                None if self._node.spans is None else self._node.spans.recorder,
+                self._span_recorder(),
             )
             for path, queue in self._paths.items()
         }

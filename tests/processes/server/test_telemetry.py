@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import smtplib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +14,16 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk")
 
-from demaq.gateways.settings import OutgoingSettings, Settings
+from demaq.gateways.settings import MailSettings, OutgoingSettings, RelaySettings, Settings
 from demaq.server.gateways import Gateways
+from demaq.server.http_address import Address
 from demaq.server.node import Node
 from demaq.server.telemetry import Telemetry, TelemetrySettings, traces_address
 from demaq.span_recorder import Sampling
 from tests.support.gateways.nodes import ANY_PORT, Running, wait_until
 from tests.support.gateways.peers import Script, other_side
 from tests.support.server.collector import Collector, GotSpan, collector
+from tests.support.soap.wsdls import document_wsdl
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -51,9 +55,13 @@ def traced(
     name: str = "one",
     settings: Settings | None = None,
     queue_max: int = 2048,
+    smtp: Address | None = None,
+    **files: str,
 ) -> Iterator[Running]:
     folder = folder / name
     folder.mkdir(exist_ok=True)
+    for file, text in files.items():
+        (folder / file.replace("_", ".")).write_text(text)
     (folder / "app.dmq").write_text(application)
     node = Node(folder / "app.dmq", folder / "store", keep=keep)
     found = TelemetrySettings(
@@ -64,7 +72,7 @@ def traced(
         queue_max=queue_max,
     )
     node.record_spans(Telemetry(found, node.store.epochs().message_name))
-    gateways = Gateways(node, settings or Settings(), ANY_PORT)
+    gateways = Gateways(node, settings or Settings(), ANY_PORT, smtp)
     gateways.start()
     node.start()
     try:
@@ -217,6 +225,109 @@ def test_a_trace_continues_over_two_nodes(tmp_path: Path):
             key=str,
         )
         assert {span.service for span in to.spans()} == {"demaq-one", "demaq-two"}
+
+
+SOAP_FIRST = """
+declare namespace o = "urn:orders";
+create queue shop kind incomingGateway endpoint "/OrdersPort" interface shop.wsdl port OrdersPort
+create queue other kind outgoingGateway interface other.wsdl port OrdersPort
+create rule pass for shop if (/o:note) then do enqueue . into other
+"""
+SOAP_SECOND = """
+declare namespace o = "urn:orders";
+create queue shop kind incomingGateway endpoint "/OrdersPort" interface shop.wsdl port OrdersPort
+create queue notes
+create rule keep for shop if (/o:note) then do enqueue . into notes
+"""
+ENVELOPE = """<e:Envelope xmlns:e="http://schemas.xmlsoap.org/soap/envelope/"><e:Body>
+<o:note xmlns:o="urn:orders">hello</o:note></e:Body></e:Envelope>"""
+
+
+def test_a_trace_continues_over_soap(tmp_path: Path):
+    wsdl = document_wsdl()
+    with collector() as to, traced(tmp_path, SOAP_SECOND, to, name="two", shop_wsdl=wsdl) as second:
+        other = wsdl.replace("http://shop.invalid", second.address)
+        with traced(tmp_path, SOAP_FIRST, to, shop_wsdl=wsdl, other_wsdl=other) as first:
+            headers = {"SOAPAction": '"urn:shop/remark"', "traceparent": PARENT, "tracestate": "v=1"}
+            answer = first.post("/OrdersPort", ENVELOPE, "text/xml", **headers)
+            assert answer.status_code == 202, answer.text
+            wait_until(lambda: len(to.spans()) >= 6)
+        assert to.trees() == {
+            TRACE: sorted(
+                [
+                    ("receive shop", "?"),
+                    ("process shop", "receive shop"),
+                    ("send other", "process shop"),
+                    ("attempt other", "send other"),
+                    ("receive shop", "attempt other"),
+                    ("process shop", "receive shop"),
+                ],
+                key=str,
+            )
+        }
+        assert {span.state for span in to.spans()} == {"v=1"}
+        assert [span.parent for span in to.spans()].count("00f067aa0ba902b7") == 1
+
+
+MAIL_SECOND = """
+create queue orders kind incomingGateway endpoint "mailto:orders@example.org"
+create queue strict kind incomingGateway endpoint "mailto:strict@example.org" schema order.xsd
+create queue seen
+create rule see for orders if (/order) then do enqueue . into seen
+"""
+MAIL_FIRST = """
+create queue orders kind incomingGateway endpoint "/orders"
+create queue other kind outgoingGateway endpoint "mailto:orders@example.org"
+create rule ask for orders if (/order) then do enqueue . into other
+"""
+SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="order" type="xs:integer"/>
+</xs:schema>"""
+
+
+def test_a_trace_continues_over_mail(tmp_path: Path):
+    with collector() as to:
+        with traced(tmp_path, MAIL_SECOND, to, name="two", smtp=ANY_PORT, order_xsd=SCHEMA) as second:
+            assert second.gateways.listener is not None
+            relay = RelaySettings(host="127.0.0.1", port=second.gateways.listener.port, tls="never")
+            settings = Settings(mail=MailSettings(relay=relay, sender="one@example.org"))
+            with traced(tmp_path, MAIL_FIRST, to, settings=settings) as first:
+                first.post("/orders", "<order/>", traceparent=PARENT, tracestate="v=1,w=2")
+                wait_until(lambda: len(to.spans()) >= 6)
+        assert to.trees() == {
+            TRACE: sorted(
+                [
+                    ("receive orders", "?"),
+                    ("process orders", "receive orders"),
+                    ("send other", "process orders"),
+                    ("attempt other", "send other"),
+                    ("receive orders", "attempt other"),
+                    ("process orders", "receive orders"),
+                ],
+                key=str,
+            )
+        }
+        assert {span.state for span in to.spans()} == {"v=1,w=2"}
+        received = [span for span in to.spans() if span.name == "receive orders" and span.service == "demaq-two"]
+        assert [span.attributes["messaging.destination.name"] for span in received] == ["orders"]
+        assert "http.response.status_code" not in received[0].attributes
+
+
+def test_a_mail_has_a_span_for_each_queue_and_a_refusal_is_its_error(tmp_path: Path):
+    mail = "From: a@example.org\r\nTraceparent: {parent}\r\nContent-Type: application/xml\r\n\r\n<order>x</order>\r\n"
+    with collector() as to:
+        with traced(tmp_path, MAIL_SECOND, to, smtp=ANY_PORT, order_xsd=SCHEMA) as here:
+            assert here.gateways.listener is not None
+            with smtplib.SMTP("127.0.0.1", here.gateways.listener.port, "client.example", timeout=30) as client:
+                for parent, names in ((PARENT, ("orders", "strict")), ("nonsense", ("orders",))):
+                    addresses = [f"{name}@example.org" for name in names]
+                    with contextlib.suppress(smtplib.SMTPDataError):
+                        client.sendmail("a@example.org", addresses, mail.format(parent=parent))
+            here.node.wait_until_idle(10)
+        own = to.trees().pop(TRACE)
+        assert own == [("process orders", "receive orders"), ("receive orders", "?"), ("receive strict", "?")]
+        [other] = [tree for trace, tree in to.trees().items() if trace != TRACE]
+        assert other == [("process orders", "receive orders"), ("receive orders", None)]
+        assert {span.name: span.error for span in to.spans() if span.error} == {"receive strict": "schemaViolation"}
 
 
 def test_a_trace_continues_after_a_restart(tmp_path: Path):

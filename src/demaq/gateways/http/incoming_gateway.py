@@ -23,7 +23,6 @@ from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
 from demaq.gateways.http.received_envelope import ReceivedEnvelope
-from demaq.gateways.http.received_spans import record_received
 from demaq.gateways.http.request import address_of, identify_sender
 from demaq.gateways.http.request_body import (
     Held,
@@ -38,6 +37,7 @@ from demaq.gateways.http.request_body import (
     text_of,
     wait_seconds,
 )
+from demaq.gateways.http.request_spans import record_received
 from demaq.gateways.http.responses import (
     ID_HEADER,
     XML,
@@ -50,6 +50,7 @@ from demaq.gateways.http.responses import (
 from demaq.gateways.http.soap_service import SoapService
 from demaq.gateways.idempotency import request_of
 from demaq.gateways.message_intake import Intake, Receipt
+from demaq.gateways.received_spans import trace_properties
 from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome
 from demaq.gateways.security.authentication import ANONYMOUS, Authenticator, Identity
 from demaq.gateways.settings import IncomingSettings
@@ -68,7 +69,6 @@ from demaq.soap.refusals import SERVER
 from demaq.span_recorder import SpanRecorder
 from demaq.store.request_names import digest_of
 from demaq.system_properties import ANSWER_TO
-from demaq.trace_context import CURRENT_TRACE
 
 FAULT_STATUSES = (400, 422, 504)
 """What is refused with them is answered with a fault where SOAP came in; all others are HTTP's own, before SOAP."""
@@ -408,10 +408,7 @@ class IncomingGateway:
         kind = request.headers.get("content-type")
         if kind is not None and kind.isprintable():
             transport["demaq:contentType"] = kind
-        trace = CURRENT_TRACE.get()
-        if trace is not None:
-            context, span_id = trace
-            transport.update(context.properties(span_id))
+        transport.update(trace_properties())
         return transport
 
     def _check_of(self, parsed: ParsedRequest) -> Callable[[str], None]:

@@ -32,10 +32,13 @@ from demaq.gateways.idempotency import request_of
 from demaq.gateways.mail.addresses import ADDRESSES_MAX, normalise_address, queues_by_address, remove_detail
 from demaq.gateways.mail.parsed_mail import ParsedMail, read_mail
 from demaq.gateways.mail.smtp_session import STORING_SECONDS_MAX, Dialogue, DialogueSettings, TurnedAway
+from demaq.gateways.received_spans import receiving, trace_properties
 from demaq.gateways.security.authentication import ANONYMOUS, Identity
 from demaq.gc_tuning import note_received_bytes
+from demaq.span_recorder import SpanRecorder
 from demaq.store.request_names import digest_of
 from demaq.system_properties import HEADER
+from demaq.trace_context import PARENT_PROPERTY, STATE_PROPERTY, parse_context
 
 _log = logging.getLogger("demaq.node")
 
@@ -87,15 +90,16 @@ class MailListener:
         settings: DialogueSettings | None = None,
         connections_max: int = CONNECTIONS_MAX,
         held: Held | None = None,
+        spans: SpanRecorder | None = None,
     ) -> None:
         """`endpoints` are those of the queues: `{"orders": "mailto:orders@example.org"}`.
 
-        `held` is the memory that mails share with all other requests.
+        `held` is the memory that mails share with all other requests; `spans` records them, if telemetry is on.
         """
         self._settings = settings or DialogueSettings()
         if self._settings.tls is None and (self._settings.tls_required or self._settings.authenticate is not None):
             raise OperatorError("mail is to come over TLS only, and the node has no certificate")
-        self._handler = _Handler(intake, queues_by_address(endpoints), held or Held())
+        self._handler = _Handler(intake, queues_by_address(endpoints), held or Held(), spans)
         self._host = host
         self._port = port
         self._connections_max = connections_max
@@ -159,8 +163,11 @@ class _CountedSession(Dialogue):
 class _Handler:
     """What a dialogue asks about a mail. Its method names are aiosmtpd's."""
 
-    def __init__(self, intake: MailIntake, queues: Mapping[str, str], held: Held) -> None:
+    def __init__(
+        self, intake: MailIntake, queues: Mapping[str, str], held: Held, spans: SpanRecorder | None = None
+    ) -> None:
         self._intake = intake
+        self._spans = spans
         self._queues = queues
         self._held = held
         self._reading = asyncio.Semaphore(READING_AT_ONCE_MAX)
@@ -223,12 +230,27 @@ class _Handler:
         refused: dict[str, str] = {}
         for queue, address in by_queue.items():
             try:
-                await self._give(mail, queue, address, identity, peer)
+                await self._receive(mail, queue, address, identity, peer)
                 stored.append(address)
             except MessageError as error:
                 refused[address] = error.message
         note_received_bytes(len(mail.body))
         return _answer(stored, refused)
+
+    async def _receive(self, mail: ParsedMail, queue: str, address: str, identity: Identity, peer: str) -> None:
+        """Store the mail in a queue, within a span of the trace that its headers name."""
+        if self._spans is None:
+            return await self._give(mail, queue, address, identity, peer)
+        parent = parse_context(mail.transport.get(PARENT_PROPERTY), mail.transport.get(STATE_PROPERTY))
+        with receiving(self._spans, queue, parent) as span:
+            try:
+                await self._give(mail, queue, address, identity, peer)
+            except MessageError as error:
+                span.error = error.kind
+                raise
+            except BaseException:
+                span.error = "the mail was put off"
+                raise
 
     async def _give(self, mail: ParsedMail, queue: str, address: str, identity: Identity, peer: str) -> None:
         request = await asyncio.to_thread(request_name, queue, mail, identity)  # it reads all of a mail
@@ -237,7 +259,7 @@ class _Handler:
             error = MessageError("notWellFormed", mail.refusal)
             await self._intake.refuse(queue, mail.body, error, request=request, hops=hops)
             raise error
-        transport = {**mail.transport, "demaq:sender": identity.name or peer}
+        transport = {**mail.transport, "demaq:sender": identity.name or peer, **trace_properties()}
         await self._intake.receive(
             queue,
             mail.body,

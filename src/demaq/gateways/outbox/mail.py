@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from demaq.errors import MessageError
-from demaq.gateways.http.headers import HOPS_HEADER
+from demaq.gateways.http.headers import HOPS_HEADER, trace_headers
 from demaq.gateways.mail.addresses import is_mailto, read_mailto
 from demaq.gateways.mail.composition import compose
 from demaq.gateways.mail.relay import Relay, send_mail
@@ -51,7 +51,7 @@ class MailSender:
                 sender=sender.removeprefix("mailto:"),
                 message_id=f"{message.seq}@{self._epochs.epoch_name(message.seq)}.demaq.invalid",
                 date=message.created,
-                headers={HOPS_HEADER: str(message.hops + 1)},
+                headers={HOPS_HEADER: str(message.hops + 1), **trace_headers()},
             )
             is_large = len(message.body) > COMPOSE_BESIDE_CHARACTERS
             mail = await asyncio.to_thread(write) if is_large else write()
