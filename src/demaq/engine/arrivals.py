@@ -179,10 +179,16 @@ class Arrivals:
             return None
         if sum([len(each.body) for _, each in sent]) > CHARACTERS_MAX:
             return None
-        program, elides = self._factory.program, bool(self._policy().elide)
         sampler = self._factory.sampler
-        if sampler is not None:
-            sent = [(queue, sampler.choose(queue, incoming)) for queue, incoming in sent]
+        if sampler is None:
+            return self._evaluate_now(sent, now)
+        found = self._evaluate_now([(queue, sampler.choose(queue, incoming)) for queue, incoming in sent], now)
+        if found is None:
+            sampler.choose_again(sent)
+        return found
+
+    def _evaluate_now(self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime) -> EvaluatedArrivals | None:
+        program, elides = self._factory.program, bool(self._policy().elide)
         refused: dict[int, MessageError] = {}
         arriving: list[Arriving] = []
         for place, (queue, incoming) in enumerate(sent):

@@ -198,7 +198,9 @@ class Engine:
 
         `hear` is called with their seqs before one can be processed.
         """
-        return [is_new for _, is_new in self.append_numbered(messages, hear)]
+        sampler = self.factory.sampler
+        chosen = messages if sampler is None else sampler.choose_checked(messages)
+        return [is_new for _, is_new in self.append_numbered(chosen, hear)]
 
     def append_numbered(
         self,

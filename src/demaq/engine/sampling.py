@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from demaq.engine.intake import IncomingMessage
 from demaq.messages import PropertyValue
 from demaq.quantities import SampleRate
-from demaq.system_properties import SAMPLED
+from demaq.store.protocol import NewMessage
+from demaq.system_properties import ERROR_LEVEL, SAMPLED
 
 _MARK = {SAMPLED: PropertyValue("boolean", "true", "true")}
 
@@ -29,14 +31,37 @@ class Sampler:
 
     def choose(self, queue: str, incoming: IncomingMessage) -> IncomingMessage:
         """Return the message, marked if it is chosen. One that another message caused belongs to that one."""
-        if incoming.trigger is not None or SAMPLED in incoming.inherited:
-            return incoming
-        with self._lock:
-            count = self._counts.get(queue, 0)
-            self._counts[queue] = count + 1
-        if count * self._rate.chosen % self._rate.of >= self._rate.chosen:
+        if not _begins_conversation(incoming) or not self._is_next_chosen(queue):
             return incoming
         return incoming._replace(inherited={**incoming.inherited, **_MARK})
 
     def choose_all(self, queue: str, incoming: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         return [self.choose(queue, each) for each in incoming]
+
+    def choose_again(self, sent: Sequence[tuple[str, IncomingMessage]]) -> None:
+        """Messages that were chosen among have not come so far: they are going to be chosen among once more."""
+        with self._lock:
+            for queue, incoming in sent:
+                if _begins_conversation(incoming):
+                    self._counts[queue] -= 1
+
+    def choose_checked(self, messages: Sequence[NewMessage]) -> list[NewMessage]:
+        """Return messages that were checked elsewhere, with those marked that are chosen. Errors begin nothing."""
+        return [
+            replace(each, properties={**each.properties, **_MARK})
+            if each.trigger is None
+            and not each.properties.keys() & {SAMPLED, ERROR_LEVEL}
+            and self._is_next_chosen(each.queue)
+            else each
+            for each in messages
+        ]
+
+    def _is_next_chosen(self, queue: str) -> bool:
+        with self._lock:
+            count = self._counts.get(queue, 0)
+            self._counts[queue] = count + 1
+        return count * self._rate.chosen % self._rate.of < self._rate.chosen
+
+
+def _begins_conversation(incoming: IncomingMessage) -> bool:
+    return incoming.trigger is None and SAMPLED not in incoming.inherited

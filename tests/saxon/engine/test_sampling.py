@@ -11,14 +11,17 @@ import pytest
 
 from demaq.engine.engine import Engine
 from demaq.engine.intake import IncomingMessage
+from demaq.engine.message_factory import MessageFactory
 from demaq.engine.round import THROUGHPUT, RoundPolicy
 from demaq.engine.sampling import Sampler
 from demaq.evaluation.local_evaluator import LocalEvaluator
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.messages import PropertyValue
 from demaq.quantities import SampleRate, sample_rate_of
 from demaq.store import MemoryStore
-from demaq.system_properties import SAMPLED
+from demaq.store.protocol import NewMessage
+from demaq.system_properties import ERROR_LEVEL, SAMPLED
 from demaq.testing.lab import load_text
 from tests.support.drawing import example_count
 
@@ -108,6 +111,48 @@ def test_each_queue_has_its_examples_from_its_first_message_on():
         [SAMPLED in sampler.choose(queue, IncomingMessage("<m/>")).inherited for queue in ("a", "b")] for _ in range(7)
     ]
     assert chosen == [[n % 3 == 0] * 2 for n in range(7)]
+
+
+def make_checked(count: int) -> list[NewMessage]:
+    """Messages as `demaq load` has checked them elsewhere."""
+    rules = SaxonEvaluator(compile_program(load_text(PROGRAM)))
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    sent = [IncomingMessage(f'<m id="{n}" n="1"/>', request=f"load {n}") for n in range(count)]
+    found = MessageFactory(rules.compiled.plan, rules).receive_all("in", sent, now)
+    return [each for each in found if isinstance(each, NewMessage)]
+
+
+def test_messages_that_were_checked_elsewhere_are_among_the_chosen_ones():
+    running = Running(replace(THROUGHPUT, elide=SAMPLED), SampleRate(1, 4))
+    checked = make_checked(10)
+    assert running.engine.append_checked(checked[:5]) == [True] * 5
+    running.run()
+    assert running.engine.append_checked(checked[5:]) == [True] * 5
+    running.run()
+    kept = [message.body for message in running.store.stored("in", 0, 99)]
+    assert kept == ['<m id="0" n="1"/>', '<m id="4" n="1"/>', '<m id="8" n="1"/>']
+    whole = running.conversations()["4"]
+    assert {queue for queue, _, _ in whole} == {"in", "work", "both", "later"}
+
+
+def test_what_has_a_mark_or_is_an_error_is_not_counted():
+    sampler = Sampler(SampleRate(1, 2))
+    [plain] = make_checked(1)
+    error = replace(plain, properties={ERROR_LEVEL: PropertyValue.string("queue")})
+    caused = replace(plain, trigger=1)
+    [marked] = sampler.choose_checked([plain])
+    assert SAMPLED in marked.properties
+    assert sampler.choose_checked([error, caused, marked]) == [error, caused, marked]
+    assert [SAMPLED in each.properties for each in sampler.choose_checked([plain, plain])] == [False, True]
+
+
+def test_messages_that_could_not_be_evaluated_on_arrival_are_chosen_all_the_same(monkeypatch: pytest.MonkeyPatch):
+    running = Running(replace(THROUGHPUT, elide=SAMPLED), SampleRate(1, 2))
+    monkeypatch.setattr(running.engine.arrivals, "_begin", lambda: False)
+    for number in range(6):
+        running.engine.enqueue_all("in", [IncomingMessage(f'<m id="{number}" n="0"/>')])
+        running.run()
+    assert [message.body[7:8] for message in running.store.stored("in", 0, 99)] == ["0", "2", "4"]
 
 
 @pytest.mark.parametrize("text", ["", "1", "1/", "/2", "0/5", "2/1", "1/1.5", "-1/2", "1/2/3", "1/0", " 1/2"])
