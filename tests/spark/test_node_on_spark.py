@@ -52,6 +52,10 @@ def test_from_start_to_stop(tmp_path: Path) -> None:
         found = read(process, "running")
         assert found["master"].startswith("local[5,"), "two slots besides three tasks"
         assert found["status"]["tasks"] >= 1
+        [executor] = found["status"]["executors"]
+        assert (executor["id"], executor["cores"]) == ("driver", 5)
+        assert executor["host"]
+        assert 1 <= executor["tasks"] <= 3
         assert found["status"]["why"].endswith("tasks on Spark evaluate rules")
         assert found["status"]["messages"]["spark"] > 0
         assert found["lines"][-1].endswith("of its tasks evaluate rules")

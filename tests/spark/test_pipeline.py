@@ -16,10 +16,12 @@ from demaq.cli.main import run
 from demaq.errors import OperatorError
 from demaq.evaluation.round_request import RoundRequest, RoundResult
 from demaq.spark import pipeline as pipelines
+from demaq.spark.executor_list import Executor
 from demaq.spark.jobs import JobFailed
 from demaq.spark.pipeline import START_MESSAGES, Pipeline, PipelineName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+EXECUTOR = Executor("driver", "localhost", 2, 3)
 
 
 class CountingPool:
@@ -60,6 +62,9 @@ class FakeTasks:
 
     def wait_for_one(self, seconds: float, is_given_up: Callable[[], bool]) -> None:
         self.look()
+
+    def executors(self) -> list[Executor]:
+        return [EXECUTOR]
 
     def has_ended(self) -> bool:
         return self.ended
@@ -108,6 +113,17 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def test_executors_are_listed_as_long_as_spark_runs() -> None:
+    start = Starts()
+    pipeline, _ = pipeline_of("spark", start)
+    assert pipeline.executors == [EXECUTOR]
+    start.started[0].away = True
+    wait_until(lambda: pipeline.executors == [])
+    start.started[0].away = False
+    wait_until(lambda: pipeline.executors == [EXECUTOR])
+    pipeline.close()
 
 
 def test_inline_never_starts_spark() -> None:

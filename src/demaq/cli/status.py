@@ -34,6 +34,9 @@ def status(place: StoreLocation, as_json: bool) -> None:
         rounds, messages = found["rounds"][where], found["messages"][where]
         click.echo(f"rounds     {rounds:,} {name} with {format_count(messages, 'message')}")
     click.echo(f"Spark      {found['pipeline']}: {found['why']}")
+    for each in found["executors"]:
+        cores, tasks = format_count(each["cores"], "core"), format_count(each["tasks"], "task")
+        click.echo(f"executor   {each['id']} on {each['host']}: {cores}, {tasks}")
     apart = found["apart"]
     if apart["queues"]:
         click.echo(f"apart      {format_count(apart['messages'], 'message')}; slow: {', '.join(apart['queues'])}")

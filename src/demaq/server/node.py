@@ -18,7 +18,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -388,6 +388,7 @@ class Node:
             "rounds": {"inline": counts.inline_rounds, "spark": counts.spark_rounds},
             "messages": {"inline": counts.inline_messages, "spark": counts.spark_messages},
             "tasks": pipeline.tasks,
+            "executors": [asdict(executor) for executor in pipeline.executors],
             "why": pipeline.why,
             "apart": {"messages": len(self.engine.slow_messages), "queues": list(self.engine.slow_messages.suspected)},
             "fault": self.fault,

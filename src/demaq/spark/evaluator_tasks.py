@@ -22,6 +22,7 @@ from demaq.evaluation.workers.child import Start
 from demaq.evaluation.workers.pool import evaluators_here
 from demaq.evaluation.workers.process import RULE_MEMORY_BYTES, ProcessEvaluator
 from demaq.evaluation.workers.worker_connection import WaitingWorkers
+from demaq.spark.executor_list import Executor, list_executors
 from demaq.spark.jobs import JobFailed, cores, has_ended, summary_of
 from demaq.spark.master import LOCAL, is_local
 from demaq.spark.packaging import read_companion_files
@@ -130,6 +131,10 @@ class EvaluatorTasks:
     def has_ended(self) -> bool:
         """Return whether Spark must be started again."""
         return has_ended(self._session)
+
+    def executors(self) -> list[Executor]:
+        """Return where Spark can run tasks at present. Raises JobFailed."""
+        return list_executors(self._session)
 
     def close(self) -> None:
         """Let the tasks end. May be called twice."""

@@ -17,6 +17,7 @@ from demaq.backoff import Backoff
 from demaq.errors import OperatorError
 from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
 from demaq.evaluation.round_request import RoundRequest, RoundResult
+from demaq.spark.executor_list import Executor
 from demaq.spark.jobs import JobFailed
 
 PipelineName = Literal["auto", "spark", "inline"]
@@ -27,6 +28,8 @@ FIRST_TASK_SECONDS_MAX = 60.0
 """How long a node that is to use Spark waits for the first task, before it begins without one."""
 LOOK_SECONDS = 1.0
 """How often the node looks after its tasks."""
+EXECUTORS_SECONDS = 5.0
+"""How often it asks Spark for the executors, which is for operators only."""
 RECOVERY_BACKOFF = Backoff(seconds_first=0.5, seconds_max=10.0)
 """Between two attempts to start Spark again."""
 
@@ -51,6 +54,8 @@ class Tasks(Protocol):
     def wait_for_one(self, seconds: float, is_given_up: Callable[[], bool]) -> None: ...
 
     def has_ended(self) -> bool: ...
+
+    def executors(self) -> list[Executor]: ...
 
 
 class Pool(Protocol):
@@ -95,6 +100,9 @@ class Pipeline:
         """Protects the counts and the start of Spark: several rounds may end at the same time."""
         self.tasks = 0
         """How many tasks evaluate for the node at present."""
+        self.executors: list[Executor] = []
+        """Those that Spark had when it was asked last."""
+        self._executors_at = 0.0
         self.fault: str | None = None
         """Why Spark is not used at present, although it is wanted."""
         self._spark: Tasks | None = None
@@ -213,9 +221,11 @@ class Pipeline:
         try:
             wait(self._spark)
             tasks, for_rounds = self._spark.look()
+            self._look_for_executors(self._spark)
         except JobFailed as failed:
             self._note_fault(failed)
             tasks = for_rounds = 0
+            self.executors, self._executors_at = [], 0.0
         else:
             if tasks and self.fault is not None:
                 _log.warning("Spark works again, with %d tasks", tasks)
@@ -224,6 +234,11 @@ class Pipeline:
                 self._tell(f"Spark runs: {tasks} of its tasks evaluate rules")
         self.tasks = tasks
         self._pool.use_spark(for_rounds)
+
+    def _look_for_executors(self, spark: Tasks) -> None:
+        now = time.monotonic()
+        if not self.executors or now - self._executors_at >= EXECUTORS_SECONDS:
+            self.executors, self._executors_at = spark.executors(), now
 
     def _note_fault(self, error: OperatorError) -> None:
         if self.fault is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,6 +171,31 @@ def test_messages_are_purged_after_a_dry_run(tmp_path: Path):
         assert client.call("/api/purge", {"why": "all of them"}).status == 409
     finally:
         client.close()
+
+
+class OnSpark:
+    """Says what a node on Spark says of itself."""
+
+    def status(self) -> dict[str, Any]:
+        executor = {"id": "7", "host": "<b>worker</b>.example", "cores": 4, "tasks": 3}
+        counts = {"inline": 0, "spark": 2}
+        native = {"answers": 0, "fallbacks": 0, "checked": 0, "differences": 0, "withdrawn": {}}
+        apart = {"messages": 0, "queues": []}
+        said = {"pid": 1, "started": "now", "processed": 2, "waiting": 0, "rounds": counts, "messages": counts}
+        where = {"pipeline": "spark", "why": "asked for", "tasks": 3, "executors": [executor]}
+        return {**said, **where, "apart": apart, "native": native, "paused": [], "fault": None}
+
+    def metrics(self) -> str:
+        return ""
+
+
+def test_the_executors_of_spark_are_listed(client: ConsoleClient, monkeypatch: pytest.MonkeyPatch):
+    node: Any = OnSpark()
+    monkeypatch.setattr(client.app._monitor, "_find", lambda place: node)
+    page = client.get("/console/rounds").text
+    assert "<th>Executor</th>" in page
+    row = '<td>7</td><td>&lt;b&gt;worker&lt;/b&gt;.example</td><td class="number">4</td><td class="number">3</td>'
+    assert row in page
 
 
 def test_an_error_is_tried_repaired_and_requeued(tmp_path: Path):

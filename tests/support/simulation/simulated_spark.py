@@ -12,6 +12,7 @@ from typing import Any
 from demaq.errors import OperatorError
 from demaq.evaluation.workers.child import EvaluatorProcess, Start
 from demaq.evaluation.workers.worker_connection import WaitingWorkers
+from demaq.spark.executor_list import Executor
 from demaq.spark.jobs import JobFailed
 from tests.support.simulation.scheduler import Scheduler
 
@@ -98,6 +99,9 @@ class SimulatedTasks:
         end = self._cluster.scheduler.now + seconds
         while not self.look()[0] and self._cluster.scheduler.now < end and not is_given_up():
             self._cluster.scheduler.sleep(0.1)
+
+    def executors(self) -> list[Executor]:
+        return [Executor("driver", "localhost", 1, 0)]
 
     def has_ended(self) -> bool:
         return self._cluster.scheduler.chance.random() < self._cluster.faults.jobs

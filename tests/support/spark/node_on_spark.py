@@ -47,6 +47,8 @@ def main(folder: Path, seconds: float) -> None:
     for number in range(20):
         node.enqueue("in", f"<m key='a'>{number}</m>")
     wait_for(node, 20)
+    while not any([executor.tasks for executor in node.pipeline.executors]):  # Spark tells a little later
+        time.sleep(0.05)
     say(
         step="running",
         master=context.master,
