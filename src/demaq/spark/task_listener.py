@@ -121,8 +121,8 @@ class LocalTask(TaskWorker):
     def cpu_seconds(self) -> float | None:
         return cpu_seconds_of(self._pid)
 
-    def resident_bytes(self, is_cheap: bool = False) -> int | None:
-        return resident_bytes_of(self._pid, is_cheap)
+    def resident_bytes(self) -> int | None:
+        return resident_bytes_of(self._pid)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -162,8 +162,8 @@ class RemoteTask(TaskWorker):
     def cpu_seconds(self) -> float | None:
         return self._cpu_seconds
 
-    def resident_bytes(self, is_cheap: bool = False) -> int | None:
-        return None if is_cheap else self._resident_bytes
+    def resident_bytes(self) -> int | None:
+        return self._resident_bytes
 
     def _kill(self) -> None:
         with suppress(OSError):

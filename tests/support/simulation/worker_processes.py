@@ -81,7 +81,7 @@ class WorkerProcesses:
         """Stands for SocketChannel."""
         return self._ends.pop(peer.number)
 
-    def resident_bytes(self, pid: int, is_cheap: bool = False) -> int:
+    def resident_bytes(self, pid: int) -> int:
         return self.resident.get(pid, 1)
 
     def _socketpair(self) -> tuple[_Socket, _Socket]:

@@ -51,8 +51,8 @@ class EvaluatorProcess(WorkerConnection):
     def cpu_seconds(self) -> float | None:
         return cpu_seconds_of(self.pid)
 
-    def resident_bytes(self, is_cheap: bool = False) -> int | None:
-        return resident_bytes_of(self.pid, is_cheap)
+    def resident_bytes(self) -> int | None:
+        return resident_bytes_of(self.pid)
 
     def kill(self) -> None:
         self._process.kill()

@@ -92,8 +92,8 @@ class WorkerConnection(ABC):
         """Return its CPU time, on the clock of `Busy.since_cpu`; None if the system does not report it."""
 
     @abstractmethod
-    def resident_bytes(self, is_cheap: bool = False) -> int | None:
-        """Return its memory; None if the system does not report it, or not for little."""
+    def resident_bytes(self) -> int | None:
+        """Return its memory; None if the system does not report it."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -143,7 +143,7 @@ class WorkerConnection(ABC):
             self._connection.send(request)
         except OSError:
             raise self._gone() from None
-        return RequestWatch(time.monotonic(), self.resident_bytes(is_cheap=True))
+        return RequestWatch(time.monotonic())
 
     def receive(self, watch: RequestWatch, limits: Limits) -> tuple[ReplyKind, Any, NativeNotes | None]:
         """Return the next reply to a request, with notes about native rules if it is the last.
@@ -183,14 +183,14 @@ class RequestWatch:
     """The begin of a request."""
 
     since: float
-    resident_bytes: int | None
-    """The memory of the worker; None if that was not cheap to ask."""
+    resident_bytes: int | None = None
+    """The memory of the worker when it was looked at first. Most requests end before, and asking takes a while."""
 
     def left(self, limits: Limits) -> float:
         return limits.seconds - (time.monotonic() - self.since)
 
     def growth_bytes(self, resident: int | None) -> int:
-        """Return by how much the worker has grown; 0 if the system does not report it."""
+        """Return by how much the worker has grown since the first look; 0 if the system does not report it."""
         if self.resident_bytes is None:
             self.resident_bytes = resident
         return 0 if resident is None or self.resident_bytes is None else resident - self.resident_bytes
@@ -256,13 +256,13 @@ def cpu_seconds_of(pid: int) -> float | None:
         return None
 
 
-def resident_bytes_of(pid: int, is_cheap: bool = False) -> int | None:
-    """Return the resident memory of a process; None if the system has no /proc and it is to be cheap."""
+def resident_bytes_of(pid: int) -> int | None:
+    """Return the resident memory of a process; None if the system does not report it."""
     try:
         with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
             return int(file.read().split()[1]) * PAGE_BYTES
     except (OSError, IndexError, ValueError):
-        return None if is_cheap else _resident_bytes_by_ps(pid)
+        return _resident_bytes_by_ps(pid)
 
 
 def _resident_bytes_by_ps(pid: int) -> int | None:
