@@ -12,11 +12,9 @@ import sys
 import threading
 from pathlib import Path
 
-import uvicorn
-
 from demaq.console.console_settings import ConsoleSettings
 from demaq.console.web_app import ConsoleApp
-from demaq.gateways.http.http_protocol import CarefulProtocol
+from demaq.gateways.http.web_server import make_web_server
 from demaq.gateways.security.secrets import Secret
 from demaq.gateways.security.tls import OwnCertificate, server_context
 
@@ -32,24 +30,15 @@ async def serve(
 ) -> None:
     """Serve until the task is cancelled."""
     app = ConsoleApp(settings, is_proxied=is_proxied)
-    config = uvicorn.Config(
+    server = make_web_server(
         app.asgi,
-        interface="asgi3",
-        http=CarefulProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
-        ssl_context_factory=None if tls is None else (lambda config, default: tls),
+        tls,
+        connections_max=CONNECTIONS_MAX,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        stop_seconds=STOP_SECONDS,
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     try:
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await server.serve(sockets=[listener])
     finally:
         app.close()
 

@@ -10,16 +10,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import uvicorn
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from demaq.errors import OperatorError
 from demaq.gateways.counters import ResultCounts
-from demaq.gateways.http.http_protocol import CarefulProtocol
 from demaq.gateways.http.incoming_gateway import IncomingGateway
 from demaq.gateways.http.request import QuickRequest
 from demaq.gateways.http.responses import HttpAnswer, Refusal, make_refusal
+from demaq.gateways.http.web_server import make_web_server
 
 CONNECTIONS_MAX = 2000
 KEEP_ALIVE_SECONDS = 60
@@ -58,26 +57,16 @@ class HttpServer:
         self._pages = pages
         self._listener = listener
         self._requests = requests
-        config = uvicorn.Config(
+        self._server = make_web_server(
             self._serve,
-            interface="asgi3",
-            http=CarefulProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-            ssl_context_factory=None if tls is None else (lambda config, default: tls),
+            tls,
+            connections_max=CONNECTIONS_MAX,
+            keep_alive_seconds=KEEP_ALIVE_SECONDS,
+            stop_seconds=STOP_SECONDS,
         )
-        self._server = uvicorn.Server(config)
 
     async def run(self) -> None:
         """Serve until it is stopped."""
-        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # senders are answered what they do wrong
         await self._server.serve(sockets=[self._listener])
 
     def stop(self) -> None:
