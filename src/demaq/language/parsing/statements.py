@@ -67,7 +67,7 @@ class Statements(Prolog):
 
     def _recover(self, error: ProgramError) -> None:
         """Record the error and continue at the next statement after it."""
-        self.errors.append(error)
+        self.errors.append(error.with_traceback(None))  # it would keep every frame of a deep statement
         self.depth = 0
         self.brackets.clear()
         if len(self.errors) >= ERRORS_MAX:
