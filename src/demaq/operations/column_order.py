@@ -24,6 +24,7 @@ def order_columns(columns: Sequence[Sequence[Item]], links: Sequence[tuple[Item,
         before[target].append(source)
     current = _order_depth_first(columns, before, after)
     best, fewest = [list(column) for column in current], count_crossings(current, after)
+    met: list[list[list[Item]]] = []
     for sweep in range(SWEEPS):
         if fewest == 0:
             break
@@ -36,6 +37,9 @@ def order_columns(columns: Sequence[Sequence[Item]], links: Sequence[tuple[Item,
         crossings = count_crossings(current, after)
         if crossings < fewest:
             best, fewest = [list(column) for column in current], crossings
+        if current in met[-2:-1]:
+            break  # two sweeps lead back to the same order, and so will all that follow
+        met.append([list(column) for column in current])
     return best
 
 
@@ -108,4 +112,6 @@ def _swap_neighbours(
 
 def _crossings_of(upper: Sequence[int], lower: Sequence[int]) -> int:
     """Return how many links cross of two items, by the sorted places of their neighbours."""
+    if not upper or not lower or upper[-1] <= lower[0]:
+        return 0
     return sum([len(upper) - _count_up_to(upper, end) for end in lower])

@@ -219,6 +219,8 @@ def _draw_legend(kinds: list[str], y: float) -> Iterator[str]:
 
 def _measure(text: str) -> int:
     """Return the width of a text in letters. Those of East Asia, and pictures, are two wide."""
+    if text.isascii():
+        return len(text)
     return sum([0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text])
 
 
