@@ -61,9 +61,16 @@ def test_thousands_of_levels_are_parsed_and_printed(what: str) -> None:
 @pytest.mark.parametrize("what", draw_cases(NESTED.keys() - {"types"}, 2))
 def test_what_is_nested_deeper_than_the_limit_is_refused(what: str) -> None:
     opening, middle, closing = NESTED[what]
-    with pytest.raises(ProgramError) as refusal:
-        parse_query(opening * NESTING_MAX + opening + middle + closing * NESTING_MAX + closing)
-    assert refusal.value.code == "DQ0102"
+    levels = NESTING_MAX + 1
+    assert code_of_refusal(opening * levels + middle + closing * levels) == "DQ0102"
+
+
+def code_of_refusal(text: str) -> str | None:
+    try:
+        parse_query(text)
+    except ProgramError as refusal:  # pytest.raises would keep its traceback, and with it 700,000 objects
+        return refusal.code
+    return None
 
 
 @pytest.mark.parametrize("what", draw_cases(["parentheses", "enclosed", "conditions", "functions"], 1))
@@ -79,8 +86,7 @@ def test_a_deep_rule_is_checked_and_formatted(what: str, tmp_path: object) -> No
 
 def test_the_recursion_limit_is_put_back() -> None:
     before = sys.getrecursionlimit()
-    with pytest.raises(ProgramError):
-        parse_query("(" * 100_000)
+    assert code_of_refusal("(" * 100_000) == "DQ0102"
     parse_query("1")
     assert sys.getrecursionlimit() == before
 

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -65,11 +66,6 @@ def modules() -> Mapping[str, Path]:
     return found
 
 
-@functools.cache
-def parse(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
-
-
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield all statements, however deep: `ast.walk` would visit ten times as many expressions."""
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -78,9 +74,25 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
             yield from statements(node)
 
 
-def imports(name: str) -> Iterator[str]:
+@dataclass(frozen=True)
+class Contents:
+    """What is asked of a module. Its tree is not kept: the garbage collector would look at a million nodes."""
+
+    imports: frozenset[str]
+    classes: tuple[str, ...]
+
+
+@functools.cache
+def contents(name: str) -> Contents:
+    tree = ast.parse(modules()[name].read_text())
+    return Contents(
+        frozenset(imports(tree)), tuple([node.name for node in tree.body if isinstance(node, ast.ClassDef)])
+    )
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
     """Yield the modules of ours that a module imports, wherever it does."""
-    for node in statements(parse(modules()[name])):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from [alias.name for alias in node.names if alias.name.split(".")[0] == "demaq"]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "demaq":
@@ -92,7 +104,7 @@ def imports(name: str) -> Iterator[str]:
 
 @functools.cache
 def graph() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(imports(name)) - {name} for name in modules() if name not in FACES}
+    return {name: contents(name).imports - {name} for name in modules() if name not in FACES}
 
 
 def package_of(name: str) -> str:
@@ -126,10 +138,9 @@ def test_no_modules_import_each_other():
 
 def test_a_class_has_a_name_of_its_own():
     found = defaultdict(list)
-    for file in modules().values():
-        for node in parse(file).body:
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(file.relative_to(SOURCES / "demaq").as_posix())
+    for name, file in modules().items():
+        for defined in contents(name).classes:
+            found[defined].append(file.relative_to(SOURCES / "demaq").as_posix())
 
     assert {name: tuple(sorted(files)) for name, files in found.items() if len(files) > 1} == SAME_CLASSES
 
