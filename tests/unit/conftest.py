@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,35 @@ _guard(Saxon, "__init__", lambda *_, **__: refuse("Saxon"))
 _guard(multiprocessing.util, "spawnv_passfds", lambda *_: refuse("a process"))
 # A private key is proved once, and not by every test that reads it: that takes 45 ms.
 _guard(serialization, "load_pem_private_key", lru_cache(64)(serialization.load_pem_private_key))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let workers that run only this folder say less: see `is_dull`."""
+    if hasattr(session.config, "workerinput") and session.config.option.verbose <= 0:
+        for plugin in session.config.pluginmanager.get_plugins():
+            if type(plugin).__name__ == "WorkerInteractor":
+                plugin.sendevent = partial(_send_unless_dull, plugin.sendevent)
+
+
+def _send_unless_dull(send: Callable[..., None], name: str, **event: Any) -> None:
+    if not is_dull(name, event.get("data", {})):
+        send(name, **event)
+
+
+def is_dull(event: str, report: dict[str, Any]) -> bool:
+    """Whether an event of a worker is the start of a test, or that its fixtures were made and removed without delay.
+
+    Otherwise xdist sends six messages for each test, which take longer than most of the tests. What is dull is shown by
+    `-v` alone.
+    """
+    if event != "testreport":
+        return event == "logstart"
+    is_fixture = report["when"] != "call"
+    return is_fixture and report["outcome"] == "passed" and bool(report["duration"] < SHOWN_SECONDS_MIN)
+
+
+SHOWN_SECONDS_MIN = 0.01
+"""`--durations` shows fixtures that take longer."""
 
 
 @pytest.hookimpl(wrapper=True)
