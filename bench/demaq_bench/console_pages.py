@@ -48,6 +48,7 @@ PAGES = {
     "oldest messages": "/console/messages?queue=orders&order=oldest",
     "message": "/console/messages/{middle}",
     "slices": "/console/slices?slicing=order",
+    "largest and oldest slices": "/console/notable-slices?slicing=order",
     "slice": "/console/slices/order?key=17",
     "errors": "/console/errors",
     "error": "/console/errors/{error}",

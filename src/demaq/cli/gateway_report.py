@@ -94,7 +94,8 @@ def _plan_console(
     is_https = settings.tls.own is not None
     stores = [str(other.where) for other in others]
     made = make_console_settings(str(node.place.where), incoming, listening[0], is_https=is_https, others=stores)
-    return ConsoleStart(settings=made.to_json(), certificate=settings.tls.own if own is not None else None), own
+    certificate = settings.tls.own if own is not None else None
+    return ConsoleStart(settings=made.to_json(), certificate=certificate, is_asked=console is not None), own
 
 
 def _names(program: Program | None, kind: str) -> list[str]:

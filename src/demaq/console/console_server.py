@@ -29,7 +29,7 @@ async def serve(
     settings: ConsoleSettings, listener: socket.socket, tls: ssl.SSLContext | None, *, is_proxied: bool
 ) -> None:
     """Serve until the task is cancelled."""
-    app = ConsoleApp(settings, is_proxied=is_proxied)
+    app = ConsoleApp(settings, is_proxied=is_proxied, warms_up=True)
     server = make_web_server(
         app.asgi,
         tls,

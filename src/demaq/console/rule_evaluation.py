@@ -33,6 +33,12 @@ _compiled: dict[str, CompiledProgram] = {}
 """The application that was compiled last, by its digest."""
 
 
+def prepare(place: StoreLocation) -> None:
+    """Compile the application, so that what follows is quick."""
+    with _open(place):
+        pass
+
+
 def explain_message(place: StoreLocation, number: int, rule: str | None) -> MessageVerdict:
     """Return why rules fired on a message, or did not."""
     with _open(place) as (store, evaluator, _):

@@ -10,7 +10,7 @@ from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.operations.slice_history import SliceHistory, read_slice_history
 from demaq.records import record
 
-ROWS_MAX = 200_000
+ROWS_MAX = 100_000
 """Of how many memberships the largest and oldest slices are found."""
 NOTABLE = 8
 
@@ -65,6 +65,7 @@ def show_notable(visit: Visit) -> Answer:
             "slicing": slicing,
             "largest": find_notable(visit, slicing, "size"),
             "oldest": find_notable(visit, slicing, "age"),
+            "of": ROWS_MAX if sum([messages for messages, _ in visit.store.counts().values()]) > ROWS_MAX else None,
         },
     )
 

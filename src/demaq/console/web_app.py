@@ -76,10 +76,14 @@ _log = logging.getLogger("demaq.console")
 class ConsoleApp:
     """Belongs to one event loop."""
 
-    def __init__(self, settings: ConsoleSettings, *, is_proxied: bool = False) -> None:
-        """`is_proxied` says whether requests are passed on by a node, which says where they come from."""
+    def __init__(self, settings: ConsoleSettings, *, is_proxied: bool = False, warms_up: bool = False) -> None:
+        """`is_proxied` says whether requests are passed on by a node, which says where they come from.
+
+        With `warms_up`, the process that evaluates rules is started after the first page, before it is asked.
+        """
         self._settings = settings
         self._is_proxied = is_proxied
+        self._warms_up = warms_up
         self._place = place_of(settings.store)
         self._pool = StorePool(self._place.where)
         self._applications = ApplicationCache()
@@ -220,7 +224,11 @@ class ConsoleApp:
         is_slow = page.method == "POST" or page.path.rpartition("/")[2] in SLOW_PAGES
         seconds = SLOW_SECONDS_MAX if is_slow else SECONDS_MAX
         try:
-            return await self._pool.run(act, seconds)
+            response = await self._pool.run(act, seconds)
+            if self._warms_up:
+                self._warms_up = False
+                self._worker.warm_up(self._place)
+            return response
         except BadRequest as error:
             status, said = 400, str(error)
         except NotThere as error:

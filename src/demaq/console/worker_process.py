@@ -6,6 +6,7 @@ ended when it takes too long, and made anew for the next one who asks.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 
 from demaq.console.store_pool import ConsoleBusy
 from demaq.errors import MessageError, OperatorError, ProgramError
+from demaq.store.location import StoreLocation
 
 SECONDS_MAX = 15.0
 PARENT_SECONDS = 1.0
@@ -53,6 +55,15 @@ class WorkerProcess:
         if not is_done:
             raise OperatorError(result)
         return result
+
+    def warm_up(self, place: StoreLocation) -> None:
+        """Start the process and compile the application in it, from a thread: the first one who asks need not wait."""
+
+        def prepare() -> None:
+            with contextlib.suppress(OperatorError):  # there is none yet, or it cannot be read: the first request fails
+                self.run("prepare", place)
+
+        threading.Thread(target=prepare, name="demaq-console-warm-up", daemon=True).start()
 
     def close(self) -> None:
         self._end()

@@ -1,7 +1,8 @@
 """The console of a node: a process of its own, so that nothing it does can slow the node down.
 
 It listens on a port of its own, or on a socket of this machine to which the node passes requests on. A console that has
-ended is started again for the next request, or after a moment; one that is not asked for is not started at all.
+ended is started again for the next request, or after a moment. One that `demaq run` offers without being asked for it
+is started with its first request.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class ConsoleStart:
     """As JSON: see `demaq.console.console_settings`."""
     certificate: OwnCertificate | None = None
     """For a port of its own."""
+    is_asked: bool = False
+    """Whether someone has asked for a console: then it is started before its first request."""
 
 
 class ConsoleProcess:
@@ -141,6 +144,8 @@ class ConsoleProxy:
         self.process = ConsoleProcess(start, self._listener, is_proxied=True)
         self._held = Held()
         self._running = 0
+        if start.is_asked:
+            threading.Thread(target=self._start_early, name="demaq-console-start", daemon=True).start()
 
     async def answer(self, request: Request) -> HttpAnswer:
         """Return what the console answers."""
@@ -159,6 +164,10 @@ class ConsoleProxy:
         await asyncio.to_thread(self.process.close)
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start_early(self) -> None:
+        with contextlib.suppress(OSError):  # the first request tries again
+            self.process.ensure()
 
     async def _exchange(self, request: Request, body: bytes) -> HttpAnswer:
         await asyncio.to_thread(self.process.ensure)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.console.browser import RunningConsole, run_console
 from tests.support.console.shop import APPLICATION, ORDER
+from tests.support.gateways.nodes import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -35,14 +36,27 @@ def ask(node: RunningConsole, method: str, path: str, body: str | None = None, *
         connection.close()
 
 
+def find_children(pid: int, word: bytes) -> list[int]:
+    """Return the child processes that have a word in their command line."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = {child for task in tasks for child in (task / "children").read_text().split()}
+    return [int(child) for child in children if word in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
 def find_console(node: RunningConsole) -> int:
     """Return the process of the console, which is a child of the node."""
-    children = Path(f"/proc/{node.process.pid}/task/{node.process.pid}/children").read_text().split()
-    tasks = Path(f"/proc/{node.process.pid}/task").iterdir()
-    children += [pid for task in tasks for pid in (task / "children").read_text().split()]
-    found = [int(pid) for pid in set(children) if b"demaq.console" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    assert len(found) == 1, found
-    return found[0]
+    [found] = find_children(node.process.pid, b"demaq.console")
+    return found
+
+
+def test_a_console_that_was_asked_for_is_started_before_its_first_request(tmp_path: Path):
+    with run_console(APPLICATION, tmp_path / "shop") as node:
+        wait_until(lambda: len(find_children(node.process.pid, b"demaq.console")) == 1)
+
+
+def test_rules_can_be_evaluated_soon_after_the_first_page(node: RunningConsole):
+    assert ask(node, "GET", "/console/help")[0] == 200
+    wait_until(lambda: len(find_children(find_console(node), b"multiprocessing.spawn")) == 1)
 
 
 def test_a_console_that_was_killed_is_started_again(node: RunningConsole):

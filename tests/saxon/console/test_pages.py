@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from demaq.console import slices_page
 from demaq.console.console_settings import ConsoleSettings
 from demaq.console.routes import PAGES
 from demaq.store.opening import open_store_readonly
@@ -171,6 +172,12 @@ def test_messages_are_purged_after_a_dry_run(tmp_path: Path):
         assert client.call("/api/purge", {"why": "all of them"}).status == 409
     finally:
         client.close()
+
+
+def test_the_largest_slices_say_of_how_many_they_are(client: ConsoleClient, monkeypatch: pytest.MonkeyPatch):
+    assert "Among the first" not in client.get("/console/notable-slices?slicing=order").text
+    monkeypatch.setattr(slices_page, "ROWS_MAX", 2)
+    assert "Among the first 2 memberships" in client.get("/console/notable-slices?slicing=order").text
 
 
 class OnSpark:
