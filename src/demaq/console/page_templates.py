@@ -26,6 +26,12 @@ SECTIONS = (
     ("Audit", "/console/audit", "a"),
 )
 """Name, address and key of each section; `g` and then the key goes there."""
+PAGES_OF_SECTIONS = {
+    "/console/requeue": "/console/errors",
+    "/console/notable-slices": "/console/slices",
+    "/console/search": "/console/messages",
+}
+"""Pages that belong to a section whose address does not begin theirs."""
 
 
 def render(template: str, values: Mapping[str, Any], user: User | None, path: str, visit: Visit | None = None) -> str:
@@ -35,12 +41,18 @@ def render(template: str, values: Mapping[str, Any], user: User | None, path: st
         "user": user,
         "path": path,
         "sections": SECTIONS,
-        "current": max([address for _, address, _ in SECTIONS if _is_below(path, address)], key=len, default=""),
+        "current": find_section(path),
         "visit": visit,
         "node": node,
         "now": datetime.now(UTC),
     }
     return _environment.get_template(template).render({**known, **values})
+
+
+def find_section(path: str) -> str:
+    """Return the address of the section that a page belongs to; empty if it belongs to none. The first is one page."""
+    found = [address for _, address, _ in SECTIONS[1:] if _is_below(PAGES_OF_SECTIONS.get(path, path), address)]
+    return found[0] if found else path if path == SECTIONS[0][1] else ""
 
 
 def format_time(time: datetime | None) -> str:

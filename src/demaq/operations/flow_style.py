@@ -46,7 +46,7 @@ _LIGHT = _colours(
 _DARK = _colours(
     page="#0d1117",
     text="#e6edf3",
-    faint="#9198a1",
+    faint="#b1bac4",
     line="#6e7681",
     fills={
         "basic": ("#0c2d6b", "#388bfd"),

@@ -21,8 +21,15 @@ pytestmark = [
 ]
 PAGES = (
     *("", "/messages", "/slices", "/errors", "/deliveries", "/timers", "/plans", "/rounds", "/audit", "/search"),
+    *("/requeue?error=*", "/purge?queue=orders", "/notable-slices?slicing=order"),
     *("/help", "/messages/1", "/slices/order?key=1", "/search?text=euros", "/pause?kind=queue&name=orders"),
 )
+CUT_OFF = """[...document.querySelectorAll('nav a, main td, main th, main label, main button')]
+  .filter(each => each.getBoundingClientRect().right > innerWidth + 1 && !each.closest('thead'))
+  .map(each => each.innerText)"""
+"""What cannot be read without scrolling to the side. Pictures may be larger."""
+OVERLAPPING = """[...document.querySelectorAll('main label')].filter(each => each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.innerText)"""
 PASSWORD = "correct horse battery staple"
 
 
@@ -43,14 +50,17 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_fits_and_nothing_complains(node: RunningConsole, scheme: str):
+    error = read_api(node, "errors")["groups"][0]["newest"]["seq"]
     with open_browser(node.url) as (page, observed):
         page.emulate_media(color_scheme=scheme)
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 900})
-            for path in PAGES:
+            for path in (*PAGES, f"/errors/{error}"):
                 page.goto(f"/console{path}")
                 assert page.locator("main h1").count() == 1, path
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+                assert page.evaluate(CUT_OFF) == [], (path, width)
+                assert page.evaluate(OVERLAPPING) == [], (path, width)
                 background = page.evaluate("getComputedStyle(document.body).backgroundColor")
                 assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}[scheme]
         assert observed.complaints == []

@@ -174,6 +174,23 @@ def test_messages_are_purged_after_a_dry_run(tmp_path: Path):
         client.close()
 
 
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [
+        ("", "/console"),
+        ("/messages/1", "/console/messages"),
+        ("/search", "/console/messages"),
+        ("/requeue?error=*", "/console/errors"),
+        ("/notable-slices?slicing=order", "/console/slices"),
+        ("/help", None),
+        ("/pause?kind=queue&name=orders", None),
+    ],
+)
+def test_a_page_shows_the_section_it_belongs_to(client: ConsoleClient, page: str, section: str | None):
+    found = re.findall(r'<a href="([^"]*)"[^>]* aria-current="page"', client.get(f"/console{page}").text)
+    assert found == ([] if section is None else [section])
+
+
 def test_the_largest_slices_say_of_how_many_they_are(client: ConsoleClient, monkeypatch: pytest.MonkeyPatch):
     assert "Among the first" not in client.get("/console/notable-slices?slicing=order").text
     monkeypatch.setattr(slices_page, "ROWS_MAX", 2)
