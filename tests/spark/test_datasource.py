@@ -47,6 +47,8 @@ from demaq.spark.session import RunningSpark
 from demaq.store.sqlite import SqliteStore
 from tests.support.engines import local_engine
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 create queue orders
 create queue parcels kind mailbox (: read by others :)
@@ -158,7 +160,6 @@ def test_tasks_read_ranges_of_numbers_and_together_everything_in_order(session, 
     assert [row.id for row in frame.select("id").collect()] == numbers
 
 
-@pytest.mark.slow
 def test_a_snapshot_is_a_number_and_shows_what_was_visible_then(session, opened):
     first = opened.engine.enqueue("orders", "<order><ship/></order>")
     snapshot = opened.store.snapshot()
@@ -297,7 +298,6 @@ def narrowing(session: Any) -> Iterator[None]:
     session.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("narrowing")
 def test_spark_and_the_store_agree_on_conditions(session, opened):
     opened.orders(range(12))
@@ -378,7 +378,6 @@ def test_a_value_that_does_not_fit_is_no_other_value(type_name, text):
         parse_value_for_spark(type_name, text)
 
 
-@pytest.mark.slow
 def test_a_value_that_does_not_fit_is_reported_with_its_message(session, opened):
     number = opened.engine.enqueue("orders", f"<order><amount>{'1' * 30}</amount></order>")
 
@@ -404,7 +403,6 @@ def run_stream(session: Any, folder: Path, checkpoint: Path, table: Path, **opti
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
-@pytest.mark.slow
 def test_a_stream_that_is_stopped_continues_after_the_last_message(session, opened, tmp_path):
     where = (opened.folder, tmp_path / "checkpoint", tmp_path / "table")
     first = opened.orders(range(5))
@@ -418,7 +416,6 @@ def test_a_stream_that_is_stopped_continues_after_the_last_message(session, open
     assert sorted([row.id for row in rows]) == first + second
 
 
-@pytest.mark.slow
 def test_a_stream_takes_so_many_messages_at_a_time_in_order(session, opened, tmp_path):
     opened.orders(range(5))
 
@@ -435,7 +432,6 @@ def rows(session: Any, *bodies: str) -> DataFrame:
     return frame
 
 
-@pytest.mark.slow
 def test_rows_become_messages_with_the_properties_they_set(session, opened):
     opened.store.close()
     frame = session.sql("select '<a><item/></a>' body, 'c9' customer, 1.25 amount union all select '<b/>', null, null")
@@ -474,7 +470,6 @@ def test_one_bad_row_is_named_and_nothing_is_written(session, opened):
     assert opened.bodies("inbox") == []
 
 
-@pytest.mark.slow
 def test_rows_are_given_to_the_node_that_runs_on_the_store(session, tmp_path):
     (tmp_path / "shop.dmq").write_text(PROGRAM)
     node = Node(tmp_path / "shop.dmq", store=tmp_path / "shop")
@@ -493,7 +488,6 @@ def test_rows_are_given_to_the_node_that_runs_on_the_store(session, tmp_path):
     assert read(session, node.folder, queue="parcels").count() == 1
 
 
-@pytest.mark.slow
 def test_a_stream_writes_each_batch_once(session, opened, tmp_path):
     """The second start has lost what the first has noted, and writes its batches again."""
     opened.store.close()
@@ -587,7 +581,6 @@ def test_a_stream_that_is_written_needs_a_name(opened):
         source.streamWriter(StructType([StructField("body", StringType())]), overwrite=False)
 
 
-@pytest.mark.slow
 def test_a_store_that_another_process_holds_is_an_error(session, opened):
     with pytest.raises(PySparkException, match="is held by process"):
         write(rows(session, "<a/>"), opened.folder)
@@ -605,7 +598,6 @@ print([row.customer for row in read.collect()], spark.sparkContext.pythonExec ==
 """
 
 
-@pytest.mark.slow
 def test_a_session_of_an_environment_that_is_not_activated_reads_a_queue(tmp_path):
     """Spark starts its workers with the `python3` of the PATH, which here is one without any package."""
     opened = OpenStore(tmp_path / "shop")

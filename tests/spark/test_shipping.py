@@ -40,6 +40,7 @@ compile_program(load_program_texts({"p.dmq": "create queue a create rule r for a
 """
 
 
+@pytest.mark.slow
 def test_everything_can_be_imported_and_read_from_the_archive(tmp_path: Path) -> None:
     archive = create_package_archive(tmp_path)
 

@@ -47,6 +47,8 @@ def saxon() -> Saxon:
 
 def condition(grammar: Grammar, scope: Scope) -> str:
     """Conjuncts, most of them of the kinds that are taken apart."""
+    if grammar.number(12) == 0:  # an error if there are none, and no other conjunct that could be false instead
+        return f"1 div count({grammar.nodes(scope, 1)}) > 0"
     parts = [grammar.condition(scope, grammar.pick(1, 2, 2, 3)) for _ in range(grammar.pick(1, 1, 2, 3))]
     if grammar.number(3) == 0:
         parts.append(special_condition(grammar, scope))
@@ -73,7 +75,7 @@ def special_condition(grammar: Grammar, scope: Scope) -> str:
 
 
 def rule(grammar: Grammar, scope: Scope) -> str:
-    kind = grammar.number(5)
+    kind = grammar.pick(0, 1, 1, 2, 3, 3, 4)
     first = condition(grammar, scope)
     if kind == 0:
         return f"if ({first}) then {grammar.actions(scope, 2)}"

@@ -98,6 +98,7 @@ def test_rows_may_be_in_a_namespace_that_is_no_uri_and_the_file_must_be_well_for
     assert broken.problem.message.startswith("after row 200 the file cannot be read: ")
 
 
+@pytest.mark.slow
 def test_rows_of_a_large_file_are_forgotten_when_they_are_read(folder: Path):
     with open("big.xml", "w") as file:
         file.write("<all>")
