@@ -23,7 +23,7 @@ from demaq.store import MemoryStore
 from demaq.store.protocol import NewMessage
 from demaq.system_properties import ERROR_LEVEL, SAMPLED
 from demaq.testing.lab import load_text
-from tests.support.drawing import example_count
+from tests.support.drawing import draw_until
 
 PROGRAM = """
 create queue in create queue work create queue both create queue later kind echo create queue late
@@ -70,8 +70,8 @@ class Running:
 
 
 def test_chosen_conversations_are_whole_and_of_others_only_what_is_not_done(chance: random.Random):
-    fused = elided = 0
-    for _ in range(example_count(8, "SAMPLES")):
+    met = Counter({"fused": 0, "elided": 0})
+    for _ in draw_until(lambda: all(met.values()), 8, "SAMPLES"):
         of = chance.randint(1, 6)
         rate = SampleRate(chance.randint(1, of), of)
         everything = Running(replace(THROUGHPUT, elide=False, fold=False), None)
@@ -91,18 +91,17 @@ def test_chosen_conversations_are_whole_and_of_others_only_what_is_not_done(chan
             each.now += timedelta(hours=1)
             while each.engine.fire_timers():
                 each.run()
-        fused += sampled.engine.arrivals.processed
+        met["fused"] += sampled.engine.arrivals.processed
 
         whole, found, least = everything.conversations(), sampled.conversations(), plain.conversations()
         kept = {key for key in found if any(queue == "in" for queue, _, _ in found[key])}
         assert len(kept) == sum(1 for n in range(count) if n * rate.chosen % rate.of < rate.chosen)
         for key in whole:
             assert found[key] == (whole[key] if key in kept else least[key])
-        elided += sum((whole[key] - found[key]).total() for key in whole)
+        met["elided"] += sum((whole[key] - found[key]).total() for key in whole)
         marked = {m.origin for m in sampled.store.stored(None, 0, 100_000) if SAMPLED in m.properties}
         assert len(marked) == len(kept)
-    assert fused
-    assert elided
+    assert all(met.values()), met
 
 
 def test_each_queue_has_its_examples_from_its_first_message_on():

@@ -15,6 +15,7 @@ from demaq.language import ast
 from demaq.language.parser import parse_query
 from demaq.language.printing import format_query, print_expr, print_mapped, print_query
 from demaq.source import NOWHERE, Source, SourceLocation
+from tests.support.drawing import draw_cases
 from tests.support.language import trees
 from tests.support.language.corpus import cases
 
@@ -225,23 +226,24 @@ def test_formatting_a_query_keeps_its_tree(tree, width):
     assert format_query(again, width) == text
 
 
-@pytest.mark.parametrize(
-    ("opening", "innermost", "closing"),
-    [
-        ("(1 + ", "1", ")"),
-        ("if (1) then ", "1", " else 2"),
-        ("if (1) then 2 else ", "1", ""),
-        ("for $x in 1 return ", "1", ""),
-        ("<a>", "", "</a>"),
-        ("<a>\n{", "1", "}</a>"),
-        ("f(", "", ")"),
-        ("a[", "1", "]"),
-        ("map { 1 : ", "1", "}"),
-        ("``[`{", "1", "}`]``"),
-        ("function() { ", "1", "}"),
-    ],
-)
-def test_trees_may_be_nested_deeply(opening, innermost, closing):
+NESTED = [
+    ("(1 + ", "1", ")"),
+    ("if (1) then ", "1", " else 2"),
+    ("if (1) then 2 else ", "1", ""),
+    ("for $x in 1 return ", "1", ""),
+    ("<a>", "", "</a>"),
+    ("<a>\n{", "1", "}</a>"),
+    ("f(", "", ")"),
+    ("a[", "1", "]"),
+    ("map { 1 : ", "1", "}"),
+    ("``[`{", "1", "}`]``"),
+    ("function() { ", "1", "}"),
+]
+
+
+@pytest.mark.parametrize("opening", draw_cases([opening for opening, _, _ in NESTED], 3))
+def test_trees_may_be_nested_deeply(opening: str):
+    innermost, closing = next((inner, end) for start, inner, end in NESTED if start == opening)
     tree = parse_query(opening * 3000 + innermost + closing * 3000)
     for text in (print_query(tree), print_mapped(tree)[0], format_query(tree)):
         assert ast.same_tree(tree, parse_query(text))
