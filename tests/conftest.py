@@ -14,6 +14,7 @@ import hypothesis.core
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
+import demaq.server.startup
 from tests.support.drawing import SAMPLING_VARIABLE, SEED_VARIABLE, SLOW_VARIABLE, drawn_times
 
 if TYPE_CHECKING:
@@ -173,6 +174,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             alone = nodeid if nodeid.startswith(HANDED_OUT_ALONE) else nodeid.partition("::")[0]
             return next((shared for shared, places in KEPT_TOGETHER.items() if nodeid.startswith(places)), alone)
 
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Forget files that are done: after every message, xdist counts what is pending in all it remembers."""
+            super().mark_test_complete(node, item_index, duration)
+            work = self.assigned_work[node]
+            for scope in [scope for scope, tests in work.items() if all(tests.values())]:
+                del work[scope]
+
     config.option.loadscopereorder = False  # xdist would start with what has the most tests; see start_order
     return KeepingTogether(config, log)
 
@@ -204,16 +212,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSpark]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def no_node_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that a test has not made will not be there a second later either."""
-    monkeypatch.setattr("demaq.server.startup.MISSING_SECONDS_MAX", 0.0)
+# A store that a test has not made will not be there a second later either.
+demaq.server.startup.MISSING_SECONDS_MAX = 0.0
 
 
-@pytest.fixture(autouse=True)
-def levels_of_logs_are_restored() -> Iterator[None]:
-    """A command that runs in this process sets them for good."""
-    levels = {logger: logger.level for logger in map(logging.getLogger, (None, "demaq", "demaq.run"))}
-    yield
-    for logger, level in levels.items():
-        logger.setLevel(level)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Restore levels of logs: a command that runs in this process sets them for good."""
+    levels = [(logger, logger.level) for logger in _LOGGERS]
+    try:
+        return (yield)
+    finally:
+        for logger, level in levels:
+            if logger.level != level:  # to set one clears what all loggers know
+                logger.setLevel(level)
+
+
+_LOGGERS = [logging.getLogger(name) for name in (None, "demaq", "demaq.run")]

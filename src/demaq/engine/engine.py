@@ -16,7 +16,7 @@ from demaq.batching import ThreadBatcher
 from demaq.compiler.plan import Plan
 from demaq.engine.arrivals import Arrivals
 from demaq.engine.delivery import Deliveries, Ended
-from demaq.engine.error_routing import Failure
+from demaq.engine.error_routing import Failure, make_hops_failure
 from demaq.engine.intake import IncomingMessage, expect_queue, expect_repeated, make_incoming
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.namespace_watch import NamespaceWatch
@@ -545,8 +545,7 @@ class Engine:
 
     def _too_many_hops(self, outcome: Outcome) -> list[Failure]:
         rules = dict.fromkeys([action.rule for action in outcome.actions if isinstance(action, Enqueued)])
-        why = f"the message is {self.hops_max:,} hops from the one that caused it"
-        return [Failure(kind="systemError", code="demaq:hops", description=why, rule=self._rules[n]) for n in rules]
+        return [make_hops_failure(self._rules[name], self.hops_max) for name in rules]
 
     # system faults
 

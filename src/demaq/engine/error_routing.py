@@ -54,6 +54,12 @@ class Failure:
     """The element `fault` of the error message, if the response was a SOAP fault."""
 
 
+def make_hops_failure(rule: Rule, hops_max: int) -> Failure:
+    """Return the failure of a rule that enqueues on behalf of a message which is too far from its cause."""
+    why = f"the message is {hops_max:,} hops from the one that caused it"
+    return Failure(kind="systemError", code="demaq:hops", description=why, rule=rule)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedMessage:
     """A message from outside that was refused, and so was never stored."""

@@ -345,7 +345,7 @@ class Lab:
 
         Raises OperatorError if there is no such message or rule.
         """
-        return why_message(self.store, self._rules, int(message), self.now, rule)
+        return why_message(self.store, self._rules, int(message), self.now, rule, self._hops_max)
 
     def explain_idle_rules(self, queues: Collection[str] | None = None) -> list[str]:
         """Return in words why rules that enqueue into these queues did not fire for the last message they were given.

@@ -201,6 +201,23 @@ def test_a_rule_that_failed_says_its_error(shop: Shop) -> None:
     assert (found.result, found.failure.code) == ("failed", "FORG0001")
 
 
+def test_a_rule_that_may_not_enqueue_for_a_message_far_from_its_cause_has_failed() -> None:
+    rules = (
+        "create rule again for orders errorqueue failures if (/order) then do enqueue . into orders "
+        "create queue failures create rule drop for failures if (/none) then do enqueue <never/> into orders"
+    )
+    with Lab(HEAD + rules, hops_max=3) as lab:
+        lab.enqueue("orders", "<order/>")
+        lab.run_until_idle()
+        assert lab.read_queue("failures") == [], "the error itself is processed and gone"
+        last = lab._processed[-2]
+        [said] = lab.why(str(last), "again").rules
+        assert said.result == "failed"
+        assert said.failure is not None
+        assert said.failure.code == "demaq:hops"
+        assert said.made == ()
+
+
 def test_a_message_in_no_slice_says_which_property_it_lacks(shop: Shop) -> None:
     lab = shop("/order", target="byOrder")
     found = verdict(lab, lab.enqueue("orders", '<order xmlns="urn:o" id="17"/>'))

@@ -15,7 +15,8 @@ from functools import cached_property
 from demaq.compiler.context import CLOCK
 from demaq.compiler.plan import CollectionRead, Plan, QueueByKey, RulePlan, SliceRead, WholeQueue
 from demaq.documents import Document
-from demaq.engine.error_routing import error_head
+from demaq.engine.engine import HOPS_MAX
+from demaq.engine.error_routing import error_head, make_hops_failure
 from demaq.errors import OperatorError
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, make_message
@@ -37,10 +38,16 @@ KEPT_PAGE = 1_000
 
 
 def why_message(
-    store: Store, evaluator: SaxonEvaluator, number: int, now: datetime, rule: str | None = None
+    store: Store,
+    evaluator: SaxonEvaluator,
+    number: int,
+    now: datetime,
+    rule: str | None = None,
+    hops_max: int = HOPS_MAX,
 ) -> MessageVerdict:
     """Return what became of a message and of its rules, or of one rule.
 
+    A store does not know `hops_max` of the node that has processed the message.
     Raises OperatorError if there never was such a message, or if no such rule pertains to it.
     """
     newest = store.snapshot()
@@ -58,7 +65,7 @@ def why_message(
         if rule not in known:
             raise OperatorError(describe_unknown("rule", rule, known))
         raise OperatorError(f"rule {rule} does not pertain to messages of queue {stored.queue}")
-    return _Question(store, evaluator, stored, newest).answer(now, rule, bool(names))
+    return _Question(store, evaluator, stored, newest, hops_max).answer(now, rule, bool(names))
 
 
 def find_long_queues(store: Store) -> frozenset[str]:
@@ -93,13 +100,16 @@ def _describe_gone(store: Store, number: int) -> MessageVerdict:
 class _Question:
     """One stored message."""
 
-    def __init__(self, store: Store, evaluator: SaxonEvaluator, stored: StoredMessage, newest: int) -> None:
+    def __init__(
+        self, store: Store, evaluator: SaxonEvaluator, stored: StoredMessage, newest: int, hops_max: int
+    ) -> None:
         self._store = store
         self._evaluator = evaluator
         self._plan: Plan = evaluator.compiled.plan
         self._program: Program = evaluator.program
         self._stored = stored
         self._newest = newest
+        self._hops_max = hops_max
         self._snapshot = newest if stored.processed is None else stored.processed - 1
         effects = [] if stored.processed is None else store.messages(store.caused_by(stored.seq))
         self._effects: Sequence[StoredMessage] = effects
@@ -115,7 +125,7 @@ class _Question:
             long_queues = find_long_queues(self._store)
             reader = SnapshotReader(self._store, self._snapshot, Documents())
             examiner = RuleExaminer(self._evaluator, self._message(), reader, at, long_queues)
-            rules = tuple([self._compare(verdict) for verdict in examiner.examine(rule)])
+            rules = tuple([self._compare(self._limit_hops(verdict)) for verdict in examiner.examine(rule)])
         return MessageVerdict(
             number=stored.seq,
             queue=stored.queue,
@@ -166,6 +176,14 @@ class _Question:
         calls = [known for node in ast.walk(plan.rule.body) if (known := context.names.functions.get(node)) is not None]
         inner = [(uri, local) for known in calls for uri, local, _ in context.ambient_calls(known)]
         return any([known[:2] in CLOCK for known in calls]) or any([name in CLOCK for name in inner])
+
+    def _limit_hops(self, verdict: RuleVerdict) -> RuleVerdict:
+        """Return a verdict that says so if the rule may not enqueue, because the message is too far from its cause."""
+        if self._stored.hops < self._hops_max or not any([isinstance(made, MadeMessage) for made in verdict.made]):
+            return verdict
+        failed = make_hops_failure(self._plan.rules[verdict.rule].rule, self._hops_max)
+        failure = RuleFailure(kind=failed.kind, code=failed.code, description=failed.description, at=None)
+        return replace(verdict, result="failed", failure=failure, made=(), causes=(), held=())
 
     # what is known from the store
 
