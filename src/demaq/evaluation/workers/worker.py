@@ -89,7 +89,8 @@ def serve(
         return
     connection.send([])
     while (request := connection.recv()) is not None:
-        # Python cannot interrupt a rule, a signal can. The caller may have been killed meanwhile.
+        # Python cannot interrupt a rule, a signal can. The caller may have been killed meanwhile: where the system does
+        # not tell, this ends the worker in the end.
         signal.alarm(int(limit_seconds) + ORPHAN_SECONDS)
         try:
             if isinstance(request, Streamed):
@@ -98,7 +99,11 @@ def serve(
                     connection.send((ReplyKind.ITEM, item, None))
                 connection.send((ReplyKind.END, worker.has_grown(), worker.notes()))
                 continue
-            answer = worker.answer(request)
+            connection.end_with_peer(True)
+            try:
+                answer = worker.answer(request)
+            finally:
+                connection.end_with_peer(False)
         except StoreError as error:  # no rule's fault
             connection.send((ReplyKind.STORE_ERROR, error, worker.notes()))
             continue
