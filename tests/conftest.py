@@ -135,7 +135,7 @@ HANDED_OUT_ALONE = (
 
 SAMPLED_SHARE = 4
 """One case of so many is run of tests that are sampled."""
-SLOW_SHARE = 5
+SLOW_SHARE = 8
 """The slow tests of one file of so many are run by `./test --some`."""
 TESTS_PER_COLLECTION = 50
 """So often garbage is collected."""
