@@ -61,9 +61,13 @@ def test_a_process_that_computes_ends_with_the_other_side(switches: str, ends_by
         )
         theirs.close()
         channel = SocketChannel(ours)
-        assert channel.recv() == "busy"
-        channel.close()
-        assert process.wait(SECONDS_MAX) == ends_by
+        try:
+            assert channel.recv() == "busy"
+            channel.close()
+            assert process.wait(SECONDS_MAX) == ends_by
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_a_killed_node_leaves_no_worker_that_is_busy(tmp_path: Path) -> None:
