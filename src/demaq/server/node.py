@@ -113,7 +113,6 @@ class Node:
         if standby and not self.place.is_on_server:
             raise OperatorError("a standby needs a store on PostgreSQL, and this one is a folder")
         self.program = application if isinstance(application, Program) else load_program(application)
-        self.keep = keep
         self._clock = clock or _utc_now
         self.folder = self.place.folder
         self._gateways = AttachedGateways()

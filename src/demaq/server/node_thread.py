@@ -60,7 +60,7 @@ class NodeThread:
         """`after_round` is called by the thread, also after a round that failed."""
         self._engine = engine
         self._store = store
-        self._keep = keep
+        self.keep = keep
         self._clock = clock
         self._wake_gateways = wake_gateways
         self._after_round = after_round
@@ -152,7 +152,7 @@ class NodeThread:
     def collect_garbage(self, limit: int = GARBAGE_STEP_ASKED) -> int:
         """Remove some messages. Return how many."""
         with self.turn:
-            removed = self._engine.collect_garbage(self._keep, limit)
+            removed = self._engine.collect_garbage(self.keep, limit)
             self.removed += removed
         return removed
 

@@ -298,7 +298,7 @@ def test_what_is_advised_about_a_refused_message_in_a_slice_sends_it_and_no_rule
         message = send(here, "<order id='2'/>", attempts=1)
         here.node.enqueue("orders", "<end id='2'/>")
         here.wait_for("demaq:errors", 2)
-        here.node.keep = timedelta(0)
+        here.node._thread.keep = timedelta(0)
         wait_until(lambda: bool(here.node.collect_garbage()) or here.node.store.message(int(message)) is None)
 
         assert demaq("redeliver", message) == 1
