@@ -136,7 +136,8 @@ def test_a_name_in_another_namespace_is_reported_with_the_declaration_to_add(tri
     assert lines[at + 1] == "  /order/id finds nothing: the root is Q{urn:o}order"
     said = " ".join(" ".join(lines[at + 2 : at + 6]).split())
     assert said.startswith(
-        'hint: there is Q{urn:o}order, in another namespace: declare default element namespace "urn:o";'
+        'hint: order is in no namespace here, and in namespace "urn:o" in the document: '
+        'declare default element namespace "urn:o";'
     )
     assert 'property orderID is absent: "id" is in no namespace here, and in namespace "urn:o" in the message' in lines
     at = lines.index("rule complain does not fire (shop.dmq:4)")

@@ -71,7 +71,13 @@ CASES = [
     ("/order/id", ["there is @id, an attribute"]),
     ("/order/@total", ["there is total, an element"]),
     ("/total", ["the root is order", "there is one further down: //total finds it"]),
-    ("/p:order", ["the root is order", "there is order, in another namespace: Q{}order means the one in no namespace"]),
+    (
+        "/p:order",
+        [
+            "the root is order",
+            'order is in namespace "urn:p" here, and in no namespace in the document: Q{}order means',
+        ],
+    ),
     ("/invoice", ["/invoice finds nothing: the root is order"]),
     (
         '/order[@kind = "rush"]/total',

@@ -41,7 +41,7 @@ class MissedName:
     @property
     def words(self) -> str:
         uri, local = self.asked.name
-        return f'"{local}" is {_in(uri)} here, and {_in(self.namespace)} in'
+        return f'"{local}" is {describe_namespace(uri)} here, and {describe_namespace(self.namespace)} in'
 
 
 def read_vocabulary(root: etree._Element) -> Vocabulary:
@@ -93,16 +93,27 @@ def namespace_hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> s
     return f"{default} (elements that the module builds without a prefix are then in it too), or {own}"
 
 
+def attribute_hint(local: str, namespace: str, prefixes: Mapping[str, str]) -> str:
+    """Return what to declare or to write for an attribute in this namespace. A default namespace is for elements."""
+    if not namespace:
+        return f"write @{local}"
+    declared = [prefix for prefix, uri in prefixes.items() if prefix and uri == namespace]
+    if declared:
+        return f"write @{declared[0]}:{local}"
+    prefix = _free_prefix(namespace, prefixes)
+    return f"{declaration(f'declare namespace {prefix} =', namespace)} and @{prefix}:{local}"
+
+
+def describe_namespace(namespace: str) -> str:
+    return f'in namespace "{namespace}"' if namespace else "in no namespace"
+
+
 def _free_prefix(namespace: str, prefixes: Iterable[str]) -> str:
     """Return an unused prefix: the first letter of the last word of the namespace."""
     words: list[str] = re.findall(r"[a-z]+", namespace.lower()) or ["m"]
     first = words[-1][0]
     candidates = [first, *[f"{first}{number}" for number in range(1, len(list(prefixes)) + 2)]]
     return next(iter([prefix for prefix in candidates if prefix not in prefixes]))
-
-
-def _in(namespace: str) -> str:
-    return f'in namespace "{namespace}"' if namespace else "in no namespace"
 
 
 def _name_of(element: etree._Element) -> ElementName:

@@ -216,7 +216,19 @@ class CauseFinder:
             return examination.cause(expr, f"is false: {holds}", operands=sides)
         if value.count > 0 and value.items[0].is_node:
             return examination.cause(expr, f"is false: there is {write_value(shown.value)}", operands=[shown])
-        return examination.cause(expr, f"is false: {text_of(inner)} is {write_value(shown.value)}", operands=[shown])
+        words = f"is false: {text_of(inner)} is {write_value(shown.value)}"
+        return examination.cause(expr, words, operands=[shown], parts=self._twice_negated(inner, frames))
+
+    def _twice_negated(self, inner: ast.Expr, frames: Frames) -> Sequence[Cause]:
+        """Return why `not(empty(…))` or `not(not(…))` is false: as for what is negated twice."""
+        if not isinstance(inner, ast.FunctionCall) or len(inner.args) != 1:
+            return ()
+        match self._examination.names.functions.get(inner):
+            case (uri, "empty", 1) if uri == FN:
+                return [self._empty.explain(inner.args[0], frames)]
+            case (uri, "not", 1) if uri == FN:
+                return self.find_false(inner.args[0], frames)
+        return ()
 
     def _declared(
         self, expr: ast.Expr, declared: ast.FunctionDecl, args: Sequence[ast.Expr], frames: Frames

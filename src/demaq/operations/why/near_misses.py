@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from demaq.evaluation.saxon.rule_probe import ProbedItem, ProbedValue
-from demaq.language.analysis.missed_names import namespace_hint
+from demaq.language.analysis.missed_names import attribute_hint, describe_namespace, namespace_hint
 from demaq.suggestions import Suggestions
 
 NAMES_LISTED = 6
@@ -33,10 +33,9 @@ def similar_name(
     if uri is not None and local != "*":
         others = [other for other, name in found if name == local and other != uri]
         if others:
-            there = _write_name((others[0], local), sigil)
-            if sigil:
-                return f"there is {there}"
-            return f"there is {there}, in another namespace: {namespace_hint(local, others[0], prefixes)}"
+            there, asked = describe_namespace(others[0]), describe_namespace(uri)
+            hint = attribute_hint if sigil else namespace_hint
+            return f"{sigil}{local} is {asked} here, and {there} in the document: {hint(local, others[0], prefixes)}"
     same = [name for name in found if name[1].casefold() == local.casefold() and name[1] != local]
     if same:
         return f"there is {_write_name(same[0], sigil)}: upper and lower case differ"

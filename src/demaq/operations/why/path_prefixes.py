@@ -11,7 +11,7 @@ from demaq.compiler.emit.xquery.vocabulary import fn
 from demaq.language import ast
 from demaq.source import NOWHERE, SourceLocation
 
-_FORWARD = ("child", "descendant", "descendant-or-self", "self", "attribute")
+_DOWNWARD = ("child", "descendant", "descendant-or-self", "self", "attribute")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -115,10 +115,11 @@ def _simple(expr: ast.Expr) -> Prefix:
 def names_beside(prefix: Prefix, before: Prefix | None) -> list[ast.Expr] | None:
     """Return expressions for names: where a step leads, of the other kind there, and further down.
 
-    The other kind are attributes for an element, and elements for an attribute.
+    The other kind are attributes for an element, and elements for an attribute. A step upwards or to a sibling has
+    none of these two.
     """
     step = prefix.step
-    if step is None or step.axis not in _FORWARD or not prefix.steps:
+    if step is None or not prefix.steps:
         return None
     separators, steps = prefix.separators[:-1], prefix.steps[:-1]
     last = prefix.separators[-1]
@@ -132,6 +133,9 @@ def names_beside(prefix: Prefix, before: Prefix | None) -> list[ast.Expr] | None
         name = f"({fn('concat')}('Q{{', {fn('namespace-uri')}(.), '}}', {fn('local-name')}(.)))"
         return ast.Template(NOWHERE, (f"{fn('distinct-values')}((", path, f") ! {name})"))
 
+    if step.axis not in _DOWNWARD:
+        nothing = ast.Template(NOWHERE, ("()",))
+        return [names(last, step.axis), nothing, nothing]
     down = "//" if separators or last else ""
     deeper = names(down or "", "attribute" if attribute else "descendant")
     return [names(last, step.axis), names(last, "child" if attribute else "attribute"), deeper]
