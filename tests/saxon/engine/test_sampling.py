@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,9 +15,12 @@ from demaq.engine.intake import IncomingMessage
 from demaq.engine.message_factory import MessageFactory
 from demaq.engine.round import THROUGHPUT, RoundPolicy
 from demaq.engine.sampling import Sampler
+from demaq.errors import MessageError
 from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.round_request import PropertyRequest, PropertyResult
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.workers.receiver import TakesLong
 from demaq.messages import PropertyValue
 from demaq.quantities import SampleRate, sample_rate_of
 from demaq.store import MemoryStore
@@ -152,6 +156,35 @@ def test_messages_that_could_not_be_evaluated_on_arrival_are_chosen_all_the_same
         running.engine.enqueue_all("in", [IncomingMessage(f'<m id="{number}" n="0"/>')])
         running.run()
     assert [message.body[7:8] for message in running.store.stored("in", 0, 99)] == ["0", "2", "4"]
+
+
+class LeavesFirst:
+    """A PropertyEvaluator that leaves the first message of each call to one that has the time."""
+
+    def __init__(self, rules: SaxonEvaluator) -> None:
+        self._rules = rules
+
+    def compute_properties(self, arrivals: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return [TakesLong(), *self._rules.compute_properties(arrivals)[1:]]
+
+    def migrate_properties(self, requests: Sequence[PropertyRequest]) -> list[PropertyResult | MessageError]:
+        return self._rules.migrate_properties(requests)
+
+
+def test_a_message_that_takes_long_to_check_is_counted_once(monkeypatch: pytest.MonkeyPatch):
+    rules = SaxonEvaluator(compile_program(load_text(PROGRAM)))
+    factory = MessageFactory(rules.compiled.plan, rules)
+    monkeypatch.setattr(factory, "_compute_natively", lambda queue, document: None)
+    factory.sampler = Sampler(SampleRate(1, 2))
+    now, chosen = datetime(2026, 3, 1, tzinfo=UTC), []
+    for number in range(6):
+        sent = [IncomingMessage(f'<one id="{number}"/>')]
+        [first] = factory.receive_all("both", sent, now, LeavesFirst(rules))
+        assert isinstance(first, TakesLong)
+        [again] = factory.receive_all("both", sent, now)
+        assert isinstance(again, NewMessage)
+        chosen.append(SAMPLED in again.properties)
+    assert chosen == [True, False] * 3
 
 
 @pytest.mark.parametrize("text", ["", "1", "1/", "/2", "0/5", "2/1", "1/1.5", "-1/2", "1/2/3", "1/0", " 1/2"])
