@@ -34,6 +34,7 @@ from demaq.operations.search import (
     SearchPage,
 )
 from demaq.operations.search import search as search_store
+from demaq.operations.watched_messages import WatchedMessages
 from demaq.store.location import StoreLocation
 from demaq.store.sql_store import SqlStore
 from demaq.system_properties import ERROR_LEVEL
@@ -128,10 +129,11 @@ def _follow(
     store: SqlStore, selection: MessageSelection, matches: Matches | None, start: int | None, as_json: bool
 ) -> None:
     start = store.snapshot() if start is None else start
+    watched = WatchedMessages(selection)
     while True:
         newest = store.snapshot()
-        page = search_store(store, selection, start=start, matches=matches)
-        for each in page.found:
+        page = search_store(store, watched.selection, start=start, matches=matches)
+        for each in [*watched.look_again(store), *watched.take(page.found)]:
             line = json.dumps(encode_found(each), ensure_ascii=False) if as_json else format_found(each)
             click.echo(line)
         if page.next_start is not None:
