@@ -9,6 +9,7 @@ import click
 from demaq.cli.command_classes import ExampleFirst
 from demaq.cli.parameters import Duration
 from demaq.cli.stores import format_count, open_for_writing, store_option
+from demaq.operations.audit import describe_action, name_of_operator
 from demaq.server.offline_node import OfflineNode
 from demaq.store.location import StoreLocation
 
@@ -30,4 +31,7 @@ def gc(place: StoreLocation, keep: timedelta | None) -> None:
             raise click.ClickException(f"a node runs on {place} with a --keep of its own: leave it out here")
         else:
             removed = node.collect_garbage()
+        if removed:
+            result = f"{format_count(removed, 'message')} removed"
+            node.note_audit(describe_action("gc", "messages that are done with", who=name_of_operator(), result=result))
     click.echo(f"{format_count(removed, 'message')} removed")

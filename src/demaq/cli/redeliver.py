@@ -15,16 +15,11 @@ from demaq.cli.stores import (
     print_empty,
     store_option,
 )
-from demaq.operations.audit import describe_action, name_of_operator
-from demaq.operations.search import MessageSelection
-from demaq.operations.selection_words import describe_selection
+from demaq.operations.audit import name_of_operator
 from demaq.server.offline_node import OfflineNode
-from demaq.server.redelivery import find_given_up
+from demaq.server.redelivery import describe_redelivery, find_given_up
 from demaq.store.deliveries import ATTEMPTS_MAX
 from demaq.store.location import StoreLocation
-
-DETAILS_MAX = 1000
-"""So many messages are named in the audit record."""
 
 
 @click.command(cls=ExampleFirst, example="$ demaq redeliver 17 18 --store orders")
@@ -49,11 +44,7 @@ def redeliver(ids: tuple[str, ...], queue: str | None, why: str, place: StoreLoc
         if not messages:
             print_empty(f"nothing that {queue} has given up is still stored")
             return
-    subject = describe_selection(MessageSelection(seqs=tuple(messages)))
-    details = {"messages": [str(message) for message in messages[:DETAILS_MAX]]}
-    result = f"{format_count(len(messages), 'message')} to be sent again"
-    entry = describe_action("redeliver", subject, who=name_of_operator(), why=why, details=details, result=result)
     with open_for_writing(place) as node:
-        node.redeliver(messages, entry)
+        node.redeliver(messages, describe_redelivery(messages, who=name_of_operator(), why=why))
     when = "when a node runs" if isinstance(node, OfflineNode) else "now"
     click.echo(f"{format_count(len(messages), 'message')} will be sent again {when}")

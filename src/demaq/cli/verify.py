@@ -7,8 +7,10 @@ from dataclasses import asdict
 import click
 
 from demaq.cli.command_classes import ExampleFirst
+from demaq.cli.restore import note_offline
 from demaq.cli.stores import format_count, json_option, show_json, store_option
 from demaq.errors import OperatorError
+from demaq.operations.audit import WORDS_MAX
 from demaq.store.location import StoreLocation, store_argument
 from demaq.store.repair import accept_loss
 from demaq.store.row_verification import VerificationReport
@@ -41,8 +43,12 @@ def verify(place: StoreLocation, accept_loss: bool, as_json: bool) -> int:
 def _accept(place: StoreLocation) -> None:
     if place.is_on_server:
         raise OperatorError("a loss is accepted for a store in a folder; PostgreSQL has tools of its own")
+    done: list[str] = []
     for line in accept_loss(place.folder):
         click.echo(line, err=True)
+        done.append(line)
+    if done:
+        note_offline(place, "accept loss", "what the store has lost", "; ".join(done)[:WORDS_MAX])
 
 
 def _show(place: StoreLocation, report: VerificationReport) -> None:

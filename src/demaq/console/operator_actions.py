@@ -10,16 +10,14 @@ from demaq.console.search_page import STATES
 from demaq.console.selection_form import FIELDS, read_selection
 from demaq.console.visits import Answer, BadRequest, Data, Redirect, Rendered, Visit, link_to, parse_whole_number
 from demaq.control.client import RemoteNode
-from demaq.operations.audit import describe_action
 from demaq.operations.pause import KINDS, expect_part
 from demaq.operations.purge import plan_purge, purge
 from demaq.operations.selection_words import describe_selection
 from demaq.server.offline_node import OfflineNode, open_writable
+from demaq.server.redelivery import describe_redelivery
 from demaq.store.operator_records import PauseKind
 
 REDELIVERED_MAX = 1_000
-SHOWN_MAX = 10
-"""So many messages are named in the audit trail."""
 
 
 @contextmanager
@@ -122,9 +120,8 @@ def _redeliver(visit: Visit) -> list[int]:
     if not numbers or len(numbers) > REDELIVERED_MAX:
         raise BadRequest(f"name 1 to {REDELIVERED_MAX:,} messages")
     with open_acting_node(visit) as node:
-        shown = ", ".join([str(number) for number in numbers[:SHOWN_MAX]])
         why = visit.form.get("why", "").strip()[:REASON_MAX]
-        node.redeliver(numbers, describe_action("redeliver", f"message {shown}", who=visit.user.name, why=why))
+        node.redeliver(numbers, describe_redelivery(numbers, who=visit.user.name, why=why))
     return numbers
 
 

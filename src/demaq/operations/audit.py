@@ -13,7 +13,8 @@ from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import Store
 
 ACTIONS = (
-    *("pause", "resume", "purge", "requeue", "replay", "redeliver", "load collection", "migrate"),
+    *("pause", "resume", "purge", "requeue", "replay", "redeliver", "load collection", "gc", "migrate"),
+    *("restore", "accept loss"),
     *("add user", "remove user", "add token", "remove token"),
 )
 """What an audit record can be about."""

@@ -7,11 +7,16 @@ from datetime import datetime
 
 from demaq.errors import OperatorError
 from demaq.language.program.program import Program
+from demaq.operations.audit import describe_action
+from demaq.operations.search import MessageSelection
+from demaq.operations.selection_words import describe_selection
 from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import Store
 
 READ_MAX = 500
 """How many messages are read in one query."""
+DETAILS_MAX = 1000
+"""So many messages are named in the audit record."""
 
 
 def send_again(
@@ -23,6 +28,18 @@ def send_again(
     gone = store.send_again(messages, now, entry)
     if gone:  # it was removed this very moment
         raise OperatorError(_describe_missing(store, gone[0]))
+
+
+def describe_redelivery(messages: Sequence[int], *, who: str, why: str) -> AuditRecord:
+    """Return the audit record."""
+    return describe_action(
+        "redeliver",
+        describe_selection(MessageSelection(seqs=tuple(messages))),
+        who=who,
+        why=why,
+        details={"messages": [str(message) for message in messages[:DETAILS_MAX]]},
+        result=f"{len(messages):,} {'message' if len(messages) == 1 else 'messages'} to be sent again",
+    )
 
 
 def find_given_up(store: Store, queue: str, limit: int) -> list[int]:
