@@ -14,7 +14,12 @@ from demaq.gateways.reliability.sequence_description import describe_sequence
 from demaq.language.gateway_policies import describe_gateway_policies
 from demaq.operations.audit import list_audit
 from demaq.operations.pause import list_pauses
+from demaq.store.protocol import StoredMessage
 
+PLACES = (("inline", "worker processes"), ("spark", "Spark"))
+"""Where rounds are evaluated, with what the page calls it."""
+TIMER_PAGES_MAX = 20
+"""So many pages of timers are looked through for one page of those that are asked for."""
 RESULTS = {"sent": "sent", "again": "failed, tried again", "failed": "failed, given up"}
 
 
@@ -32,7 +37,7 @@ def show_deliveries(visit: Visit) -> Answer:
             "attempts": shown,
             "waiting": waiting,
             "totals": visit.store.sendings(),
-            "sequences": list_sequences(visit, queue),
+            "sequences": list_sequences(visit, queue, message),
             "queues": outgoing,
             "queue": queue,
             "message": message,
@@ -44,15 +49,16 @@ def show_deliveries(visit: Visit) -> Answer:
     )
 
 
-def list_sequences(visit: Visit, queue: str | None) -> list[dict[str, Any]]:
-    found = visit.store.sequences(None, queue)[: visit.limit()]
-    return [
-        {
-            **describe_sequence(each, visit.store.sequence_messages(each.direction, each.name)),
-            "changed_at": each.changed,
-        }
-        for each in found
-    ]
+def list_sequences(visit: Visit, queue: str | None, message: int | None = None) -> list[dict[str, Any]]:
+    """Return sequences; with `message`, those in which it is numbered and not acknowledged."""
+    found: list[dict[str, Any]] = []
+    for each in visit.store.sequences(None, queue):
+        numbered = visit.store.sequence_messages(each.direction, each.name)
+        if message is None or any([one.message == message for one in numbered]):
+            found.append({**describe_sequence(each, numbered), "changed_at": each.changed})
+        if len(found) == visit.limit():
+            break
+    return found
 
 
 def read_deliveries(visit: Visit) -> Answer:
@@ -66,7 +72,7 @@ def read_deliveries(visit: Visit) -> Answer:
 
 
 def read_sequences(visit: Visit) -> Answer:
-    return Data(list_sequences(visit, visit.text("queue")))
+    return Data(list_sequences(visit, visit.text("queue"), visit.number("message")))
 
 
 def show_timers(visit: Visit) -> Answer:
@@ -94,7 +100,8 @@ def read_timers(visit: Visit) -> Answer:
     return Data({"timers": timers, "next": more})
 
 
-def _find_timers(visit: Visit) -> tuple[list[Any], int | None]:
+def _find_timers(visit: Visit) -> tuple[list[StoredMessage], int | None]:
+    """Return timers, and the last one that was looked at if there are more."""
     after, limit = visit.number("after"), visit.limit()
     begin: tuple[datetime, int] | None = None
     if after is not None:
@@ -103,16 +110,20 @@ def _find_timers(visit: Visit) -> tuple[list[Any], int | None]:
             raise BadRequest(f"{after} is no timer, or it has come back: begin without it")
         begin = message.timer.due, after
     queue, target = visit.text("queue"), visit.text("target")
-    found = visit.store.timers(begin, limit + 1)
-    more = found[limit - 1].seq if len(found) > limit else None
-    shown = [
-        message
-        for message in found[:limit]
-        if message.timer is not None
-        and (queue is None or message.queue == queue)
-        and (target is None or message.timer.target == target)
-    ]
-    return shown, more
+    shown: list[StoredMessage] = []
+    for _ in range(TIMER_PAGES_MAX):
+        found = visit.store.timers(begin, limit)
+        for message in found:
+            assert message.timer is not None, "a timer"
+            if queue in (None, message.queue) and target in (None, message.timer.target):
+                shown.append(message)
+            begin = message.timer.due, message.seq
+            if len(shown) == limit:
+                break
+        if len(shown) == limit or len(found) < limit:
+            break
+    is_more = begin is not None and bool(visit.store.timers(begin, 1))
+    return shown, begin[1] if begin is not None and is_more else None
 
 
 def show_plans(visit: Visit) -> Answer:
@@ -141,6 +152,9 @@ def show_plans(visit: Visit) -> Answer:
         values={
             "plan": plan,
             "rules": rules,
+            "indexes": [
+                each for each in plan["indexes"] if queue in (None, each["queue"]) and text in each["path"].lower()
+            ],
             "warnings": known.warnings,
             "name_file": known.program.file_name,
             "error_queues": known.error_queues,
@@ -171,18 +185,30 @@ def read_plan(visit: Visit) -> Answer:
 
 def show_rounds(visit: Visit) -> Answer:
     state = visit.monitor.read()
-    status = state.status
+    status, text, limit = state.status, (visit.text("filter") or "").lower(), visit.limit()
+
+    def is_asked_for(*names: str) -> bool:
+        return any([text in name.lower() for name in names])
+
+    seconds = state.by_label("demaq_rule_seconds", "rule")
+    rules = sorted([(rule, spent) for rule, spent in seconds.items() if is_asked_for(rule)], key=lambda item: -item[1])
     return Rendered(
         template="rounds.html",
         values={
             "status": status,
             "state": state,
+            "text": visit.text("filter") or "",
+            "places": [(where, name) for where, name in PLACES if is_asked_for(name)],
+            "executors": [
+                each for each in (status or {}).get("executors") or [] if is_asked_for(str(each["id"]), each["host"])
+            ],
             "rates": {
                 "processed": visit.monitor.rates("demaq_messages_processed").get(""),
                 "rounds": visit.monitor.rates("demaq_rounds", "where"),
             },
-            "rule_seconds": sorted(state.by_label("demaq_rule_seconds_sum", "rule").items(), key=lambda i: -i[1])[:20]
-            or sorted(state.by_label("demaq_rule_seconds", "rule").items(), key=lambda i: -i[1])[:20],
+            "rule_seconds": rules[:limit],
+            "seconds_max": max(seconds.values(), default=0.0),
+            "more": visit.address(limit=2 * limit) if len(rules) > limit else None,
             "rule_asked": state.by_label("demaq_rule_asked", "rule"),
             "requests": {
                 gateway: (
@@ -190,6 +216,7 @@ def show_rounds(visit: Visit) -> Answer:
                     state.value("demaq_request_seconds_count", gateway=gateway) or 0.0,
                 )
                 for gateway in state.by_label("demaq_request_seconds_count", "gateway")
+                if is_asked_for(gateway)
             },
             "deliveries": {
                 queue: (
@@ -197,6 +224,7 @@ def show_rounds(visit: Visit) -> Answer:
                     state.value("demaq_delivery_seconds_count", queue=queue) or 0.0,
                 )
                 for queue in state.by_label("demaq_delivery_seconds_count", "queue")
+                if is_asked_for(queue)
             },
         },
     )
@@ -222,7 +250,9 @@ def show_audit(visit: Visit) -> Answer:
         template="audit.html",
         values={
             "page": page,
-            "pauses": list_pauses(visit.store, plan),
+            "pauses": [
+                each for each in list_pauses(visit.store, plan) if who in (None, each.who) and action in (None, "pause")
+            ],
             "action": action,
             "who": who or "",
             "more": None if page.next_before is None else visit.address(before=page.next_before),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ PAGES_OF_SECTIONS = {
     "/console/search": "/console/messages",
 }
 """Pages that belong to a section whose address does not begin theirs."""
+
+RANGES_SHOWN = 10
 
 
 def render(template: str, values: Mapping[str, Any], user: User | None, path: str, visit: Visit | None = None) -> str:
@@ -84,6 +86,12 @@ def format_rate(rate: float | None) -> str:
     return "0" if rate == 0 else f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
+def format_ranges(ranges: Sequence[Sequence[int]]) -> str:
+    """Return numbers of messages such as `1-3, 5`, the last RANGES_SHOWN of them."""
+    shown = [f"{low}-{high}" if low != high else str(low) for low, high in ranges[-RANGES_SHOWN:]]
+    return ", ".join([*["…"][: len(ranges) > RANGES_SHOWN], *shown]) or "none"
+
+
 def shorten(text: str, length: int = 120) -> str:
     flat = " ".join(text[: 4 * length].split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
@@ -109,6 +117,7 @@ def _make_environment() -> Environment:
     made.filters["rate"] = format_rate
     made.filters["shorten"] = shorten
     made.filters["base_name"] = lambda path: path.rstrip("/").rpartition("/")[2]
+    made.filters["ranges"] = format_ranges
     made.filters["count"] = lambda number: f"{number:,}"
     return made
 

@@ -63,6 +63,7 @@ def show_notable(visit: Visit) -> Answer:
         template="notable_part.html" if visit.flag("part") else "notable.html",
         values={
             "slicing": slicing,
+            "slicings": list(visit.application.program.slicings) if visit.application is not None else [slicing],
             "largest": find_notable(visit, slicing, "size"),
             "oldest": find_notable(visit, slicing, "age"),
             "of": ROWS_MAX if sum([messages for messages, _ in visit.store.counts().values()]) > ROWS_MAX else None,
@@ -81,10 +82,19 @@ def find_notable(visit: Visit, slicing: str, by: str) -> list[NotableSlice]:
 
 
 def show_slice(visit: Visit) -> Answer:
-    history = find_history(visit)
+    history, text = find_history(visit), (visit.text("filter") or "").lower()
     return Rendered(
         template="slice.html",
-        values={"history": history, "timeline": draw_timeline(history, visit.now)},
+        values={
+            "history": history,
+            "timeline": draw_timeline(history, visit.now),
+            "text": visit.text("filter") or "",
+            "timers": [each for each in history.timers if text in each.queue.lower()],
+            "lifetimes": [
+                (lifetime, [each for each in lifetime.members if text in f"{each.queue} {each.rule or ''}".lower()])
+                for lifetime in reversed(history.lifetimes)
+            ],
+        },
     )
 
 
