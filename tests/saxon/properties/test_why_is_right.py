@@ -164,7 +164,7 @@ def count(said: RuleVerdict, seen: Counter[str]) -> None:
         seen["nested"] += bool(cause.parts)
         seen["given"] += cause.given is not None
         seen["operands"] += bool(cause.operands)
-        seen["another namespace"] += any("another namespace" in hint for hint in cause.hints)
+        seen["another namespace"] += any(" here, and in " in hint for hint in cause.hints)
 
 
 def check_named(example: Example, text: str, number: int, said: RuleVerdict, cause: Cause, seen: Counter[str]) -> None:
