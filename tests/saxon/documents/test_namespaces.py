@@ -113,7 +113,7 @@ def test_what_is_accepted_saxon_reads_too(chance: random.Random) -> None:
             continue
         accepted += 1
         assert saxon.texts([saxon.parse(document.text)]), body
-    assert NAMESPACED * 0.13 < accepted < NAMESPACED * 0.93
+    assert NAMESPACED * 0.08 < accepted < NAMESPACED * 0.93
 
 
 def _drawn(chance: random.Random) -> str:

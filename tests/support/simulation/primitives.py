@@ -292,6 +292,14 @@ class Pipe:
             self._scheduler.wait(self._has_something, timeout)
         return self._has_something()
 
+    def is_silent(self) -> bool:
+        if self._is_closed:
+            raise OSError("handle is closed")
+        return not self._has_something()
+
+    def end_with_peer(self, is_on: bool) -> None:
+        """Nothing ends a simulated process but the simulation."""
+
     def recv(self) -> Any:
         self._scheduler.wait(self._has_something)
         if self._inbox:
