@@ -173,8 +173,8 @@ class ConsoleProxy:
         await asyncio.to_thread(self.process.ensure)
         reader, writer = await asyncio.open_unix_connection(self._path)
         try:
-            writer.write(_write_head(request, len(body)))
-            writer.write(body)
+            # At once: what is refused by its head is answered, and its connection closed, before the rest comes.
+            writer.write(_write_head(request, len(body)) + body)
             await writer.drain()
             response = _Response(is_head=request.method == "HEAD")
             while not response.is_complete:
