@@ -20,3 +20,10 @@ def only_this_thread_collects_garbage() -> Iterator[None]:
         gc.collect()
         if was_enabled:  # not in a run of many tests, which collects between them
             gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def what_is_there_is_no_garbage() -> None:
+    """Actions collect garbage in their threads, and what other tests and fixtures have left may hold Saxon's."""
+    gc.collect()
+    gc.freeze()
