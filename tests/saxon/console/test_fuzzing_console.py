@@ -18,6 +18,8 @@ from tests.support.console.client import ConsoleClient
 from tests.support.console.shop import make_shop
 from tests.support.drawing import example_count
 
+pytestmark = pytest.mark.slow
+
 VALUES = (
     *("", " ", "0", "1", "-1", "17", "99999999999999999999", "1e3", "٣", "NaN", "\0", "\x1b[31m", "\ud7ff", "😀" * 50),
     *(

@@ -123,14 +123,14 @@ def test_a_request_and_its_answer_are_signed_encrypted_and_confirmed(exchange: E
     service.check_settings()
     sent = client.secure_request(make_envelope(version))
 
-    assert b"4711" not in sent.data
+    assert b"4711 0815" not in sent.data
     assert PASSWORD.encode() not in sent.data
     request = exchange.receive(service, sent)
     assert request.sender.user == USER
     assert request.sender.certificate == exchange.files.certificates["client"]
     assert request.signature_values == sent.signature_values
     answer = service.secure_answer(make_envelope(version), request)
-    assert b"4711" not in answer
+    assert b"4711 0815" not in answer
     assert len(find(answer, ".//wsse11:SignatureConfirmation")) == 1
     verified = exchange.receive_answer(client, answer, sent)
     assert verified.sender.certificate == exchange.files.certificates["service"]
