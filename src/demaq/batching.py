@@ -23,7 +23,7 @@ from demaq.errors import AlreadyProcessed, OperatorError, StoreError
 
 ITEMS_MAX = 500
 FEW = 32
-"""A batch of fewer items waits for some turns of the event loop, in which others may be submitted."""
+"""A batch of fewer items may linger for others."""
 
 INTERRUPTED = "the thread that acted on it was interrupted: it may have been done or not"
 
@@ -88,6 +88,15 @@ class ThreadBatcher(Generic[T, R]):
 
     def submit(self, item: T) -> R:
         """Return the result for this item after it was acted on. Raises what is wrong with it, or with all."""
+        if self._acting.acquire(blocking=False):
+            try:
+                if not self._waiting:  # a caller that comes now waits for the lock
+                    [result] = _run_batch(self._act, [item])
+                    if isinstance(result, _ItemFailure):
+                        raise result.error
+                    return result
+            finally:
+                self._acting.release()
         future: Future[R] = Future()
         with self._list:
             self._waiting.add((item, future))
@@ -121,11 +130,15 @@ class AsyncBatcher(Generic[T, R]):
         observe: Callable[[Sequence[R]], None] = lambda results: None,
     ) -> None:
         """`observe` gets the results of each batch, in the event loop, before their callers do: also those of callers
-        that were cancelled. `turns` is for how many turns of the loop a small batch waits for more items, and
-        `linger_seconds` how long one of fewer than `linger_items` waits in which none is urgent."""
+        that were cancelled. `turns` is for how many turns of the loop a batch that is smaller than expected waits for
+        another item: callers that got their results often come again at once. `linger_seconds` is how long a batch of
+        fewer than `linger_items` waits in which none is urgent."""
         self._act = act
         self._executor = executor
-        self._turns = turns
+        self._items_max = items_max
+        self._turns_max = self._turns = turns
+        self._expected = 0
+        """How many items there were when the last batch ended, with those in it."""
         self._linger_seconds = linger_seconds
         self._linger_items = linger_items
         self._hurry = asyncio.Event()
@@ -167,9 +180,8 @@ class AsyncBatcher(Generic[T, R]):
 
     async def _run(self) -> None:
         while self._waiting:
-            if len(self._waiting) < FEW:
-                for _ in range(self._turns):
-                    await asyncio.sleep(0)
+            if len(self._waiting) < self._expected:
+                await self._wait_for_expected()
             if self._linger_seconds and len(self._waiting) < self._linger_items and not self._hurry.is_set():
                 await self._linger()
             self._hurry.clear()
@@ -177,10 +189,27 @@ class AsyncBatcher(Generic[T, R]):
             self._running = len(batch)
             results = await self._run_in_thread([item for item, _ in batch])
             self._running = 0
+            self._expected = min(len(batch) + len(self._waiting), self._items_max) if self._turns else 0
             try:
                 self._observe([result for result in results if not isinstance(result, _ItemFailure)])
             finally:
                 _resolve([future for _, future in batch], results)
+
+    async def _wait_for_expected(self) -> None:
+        """Let the loop turn until as many items wait as are expected, or no more come.
+
+        A few large batches take less time than many small ones, which are committed while others are read: two threads
+        would take turns at the interpreter. If the others do not come, fewer turns are waited for them the next time.
+        """
+        known, left = len(self._waiting), self._turns
+        while known < self._expected and left:
+            await asyncio.sleep(0)
+            if len(self._waiting) > known:
+                known, left = len(self._waiting), self._turns
+            else:
+                left -= 1
+        has_come = known >= self._expected
+        self._turns = min(2 * self._turns, self._turns_max) if has_come else max(self._turns // 2, 1)
 
     async def _linger(self) -> None:
         with contextlib.suppress(TimeoutError):

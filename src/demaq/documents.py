@@ -14,7 +14,7 @@ from lxml import etree
 
 from demaq.encodings import decode_document, encoding_of
 from demaq.errors import MessageError
-from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, check_text, check_tree
+from demaq.xml_bounds import DEPTH_MAX, TEXT_BYTES_MAX, Marks, check_declarations, check_text, check_tree
 from demaq.xml_names import check_names
 from demaq.xml_parsers import parse_characters
 from demaq.xml_prolog import DOCTYPE_REFUSED, OUTSIDE_MAX, blank, declaration_end, refuse_doctype, refuse_second_mark
@@ -89,7 +89,8 @@ class Document:
 
     def _parsed_root(self) -> _Element:
         if self._root is None:
-            self._root = parse_characters(self.data)
+            text = self.text
+            self._root = parse_characters(text.encode("utf-8"), text)
         return self._root
 
     def forget_tree(self) -> None:
@@ -134,10 +135,11 @@ def write_texts(documents: Iterable[Document]) -> None:
             document._text = text
 
 
-def parse_document(body: bytes | str) -> Document:
+def parse_document(body: bytes | str, marks: Marks | None = None) -> Document:
     """Check a body from outside. Raises a MessageError of kind notWellFormed.
 
-    It becomes text first, and what is refused in the text no parser sees.
+    It becomes text first, and what is refused in the text no parser sees. `marks` are those of the body, if they were
+    counted already.
     """
     if isinstance(body, str):
         text = body.removeprefix("\ufeff").lstrip(_SPACE)  # before a declaration too: it is text already
@@ -146,12 +148,15 @@ def parse_document(body: bytes | str) -> Document:
         encoding = encoding_of(body)
         text = decode_document(body, encoding)
         data = body if encoding == "utf-8" else _encode(text)
+        marks = marks if encoding == "utf-8" else None
     if "\0" in text:  # a parser that takes it for the end would not look at what follows
         raise MessageError("notWellFormed", "the document holds a character that XML does not allow")
     refuse_second_mark(text)
-    check_text(text)
-    if "<!" not in text and "<?" not in text:  # most bodies: there is nothing but the root
-        return _check_document(text, _parse(data, text))
+    check_text(text, marks)
+    may_declare = "=" in text and "xml" in text  # or it neither declares a namespace nor has a declaration
+    declares_many = may_declare and check_declarations(text)
+    if not _has_mark(text, "!") and not _has_mark(text, "?"):  # most bodies: there is nothing but the root
+        return _check_document(text, _parse(data, text, may_declare), declares_many)
     end = declaration_end(text)
     refuse_doctype(text, end)
     root = _parse(_encode(blank(text[:end]) + text[end:]) if end else data)
@@ -160,24 +165,29 @@ def parse_document(body: bytes | str) -> Document:
     if root.getprevious() is not None or root.getnext() is not None:
         _refuse_many_outside(root)
         return _check_document(_serialise(root), root)
-    return _check_document(text[end:], root)
+    return _check_document(text[end:], root, declares_many)
+
+
+def _has_mark(text: str, after: str) -> bool:
+    """Return whether a character stands after a `<`. To look for it alone first takes no time, and it is rare."""
+    return after in text and f"<{after}" in text
 
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # the parser says what is wrong with halves of characters
 
 
-def _parse(data: bytes, text: str | None = None) -> _Element:
+def _parse(data: bytes, text: str | None = None, may_declare: bool = True) -> _Element:
     try:
-        return parse_characters(data, text)
+        return parse_characters(data, text, may_declare)
     except etree.XMLSyntaxError as error:
         raise MessageError("notWellFormed", _reason(error)) from None
     except ValueError as error:
         raise MessageError("notWellFormed", str(error)) from None
 
 
-def _check_document(text: str, root: _Element) -> Document:
-    check_tree(text, root)
+def _check_document(text: str, root: _Element, may_declare_many: bool = True) -> Document:
+    check_tree(text, root, may_declare_many)
     check_names(text, root)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

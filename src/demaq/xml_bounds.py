@@ -9,8 +9,9 @@ text like markup for markup, rather than parse first; it takes a lot of that to 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lxml import etree
 
@@ -53,6 +54,9 @@ _ELEMENT_NAME = re.compile(r"<([^\s<>/!?]+)")
 _ATTRIBUTE_NAME = re.compile(r"\s([^\s<>=\"'/]+)\s*=\s*[\"']")
 _LONG_ELEMENT_NAME = re.compile(rf"<[^\s<>/!?]{{{NAME_CHARACTERS_MAX + 1}}}")
 _LONG_ATTRIBUTE_NAME = re.compile(rf"\s[^\s<>=\"'/]{{{NAME_CHARACTERS_MAX + 1},}}+\s*=\s*[\"']")
+_WHOLE_ELEMENT_NAME = re.compile(r"<[^\s<>/!?]+[\s>/]")
+_WHOLE_ATTRIBUTE_NAME = re.compile(r"\s[^\s<>=\"'/]+=[\"']")
+"""A name with what is around it: wherever these very characters stand, they are that name and no other."""
 _ASSIGNED = re.compile(r"=\s*+[\"']")
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"))
 _MANY_ATTRIBUTES = f"boolean(//*[@*[{ATTRIBUTES_MAX + 1}]])"
@@ -66,40 +70,82 @@ _ENDS_NAME = " \t\n<>/"
 _END_OF_NAME = re.compile(f"[{_ENDS_NAME}]")
 PIECE_CHARACTERS = 100_000
 """So much is looked through at once, while no other thread runs."""
+SAMPLE_CHARACTERS = 2_000
+"""Names that are frequent in so much from the middle of a document are expected to be so in all of it."""
+FREQUENT_NAMES_MAX = 8
+"""To count so many names takes less time than to look at all."""
 
 
-def check_text(text: str) -> None:
-    """Raise a MessageError of kind notWellFormed if a document holds more than it may. `check_tree` sees the rest."""
-    marks = text.count("<") + text.count("=") if len(text) > NAMES_MAX else 0
-    if marks > NODES_MAX and _count_nodes(text) > NODES_MAX:
+class Marks(NamedTuple):
+    """How many characters of markup a document has. In its bytes there are as many, if they are UTF-8."""
+
+    tags: int
+    """`<`, with those of end tags."""
+    ends: int
+    """`</`"""
+    assigned: int
+    """`=`"""
+
+    @property
+    def nodes(self) -> int:
+        """At least as many as there are elements and attributes; of names there are no more."""
+        return self.tags - self.ends + self.assigned
+
+
+def count_marks(body: bytes | str) -> Marks:
+    if isinstance(body, str):
+        return Marks(body.count("<"), body.count("</"), body.count("="))
+    return Marks(body.count(b"<"), body.count(b"</"), body.count(b"="))
+
+
+def check_text(text: str, marks: Marks | None = None) -> None:
+    """Raise a MessageError of kind notWellFormed if a document holds more than it may. `check_tree` sees the rest.
+
+    `marks` are those of the document, if they were counted already.
+    """
+    nodes = 0
+    if len(text) > NAMES_MAX:
+        nodes = (marks or count_marks(text)).nodes
+    if nodes > NODES_MAX and _count_nodes(text) > NODES_MAX:
         raise _make_error(f"it has more than {NODES_MAX:,} elements and attributes")
-    if marks > NAMES_MAX or _may_have_long_name(text):
-        _check_names(text, is_large=marks > NAMES_MAX)
-    if len(text) > NAMESPACES_MAX * DECLARATION_CHARACTERS and text.count("xmlns") > NAMESPACES_MAX:
-        found: set[tuple[str, ...]] = set()
-        for start, end in _pieces(text):
-            found.update(NAMESPACE.findall(text, start, end))
-            if len(found) > NAMESPACES_MAX:
-                raise _make_error(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
+    if _may_have_long_name(text):
+        _check_long_names(text)
+    if nodes > NAMES_MAX and not _are_names_frequent(text, nodes):
+        _check_name_count(text)
 
 
-def check_tree(text: str, root: _Element) -> None:
-    """Raise a MessageError of kind notWellFormed for what a tree alone shows."""
+def check_declarations(text: str) -> bool:
+    """Raise a MessageError of kind notWellFormed if a document declares more namespaces than it may.
+
+    Return whether it may declare many.
+    """
+    if len(text) <= NAMESPACES_MAX * DECLARATION_CHARACTERS or text.count("xmlns") <= NAMESPACES_MAX:
+        return False
+    found: set[tuple[str, ...]] = set()
+    for start, end in _pieces(text):
+        found.update(NAMESPACE.findall(text, start, end))
+        if len(found) > NAMESPACES_MAX:
+            raise _make_error(f"it declares more than {NAMESPACES_MAX:,} different namespaces or prefixes")
+    return True
+
+
+def check_tree(text: str, root: _Element, may_declare_many: bool = True) -> None:
+    """Raise a MessageError of kind notWellFormed for what a tree alone shows.
+
+    `may_declare_many` is whether it may declare many namespaces, as `check_declarations` has found.
+    """
     if len(text) <= ATTRIBUTES_MAX * ATTRIBUTE_CHARACTERS:  # most documents
         return
-    if text.count("=") > ATTRIBUTES_MAX and root.xpath(_MANY_ATTRIBUTES):
+    if _may_have_many_attributes(text) and root.xpath(_MANY_ATTRIBUTES):
         raise _make_error(f"an element has more than {ATTRIBUTES_MAX:,} attributes")
-    if text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
+    if may_declare_many and text.count("xmlns") > NAMESPACES_IN_SCOPE_MAX:
         _check_namespaces_in_scope(root)
 
 
-def tree_bytes(body: bytes | str) -> int:
+def tree_bytes(marks: Marks) -> int:
     """Return how much memory the tree of a document takes at most, by what is counted in its text or bytes."""
-    if isinstance(body, str):
-        tags, ends, assigned = body.count("<"), body.count("</"), body.count("=")
-    else:
-        tags, ends, assigned = body.count(b"<"), body.count(b"</"), body.count(b"=")
-    return tags * TEXT_BYTES + (tags - ends) * ELEMENT_BYTES + assigned * ATTRIBUTE_BYTES
+    elements = marks.tags - marks.ends
+    return marks.tags * TEXT_BYTES + elements * ELEMENT_BYTES + marks.assigned * ATTRIBUTE_BYTES
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
@@ -146,15 +192,50 @@ def _may_have_long_name(text: str) -> bool:
     return False
 
 
-def _check_names(text: str, is_large: bool) -> None:
-    names: set[str] = set()
+def _may_have_many_attributes(text: str) -> bool:
+    """Return whether a well-formed document may have an element with too many attributes.
+
+    Between its tag's first character and the next tag there is no other `<`, and a multiple of this length.
+    """
+    length = ATTRIBUTES_MAX * ATTRIBUTE_CHARACTERS
+    for at in range(length, len(text), length):
+        tag = text.rfind("<", at - length, at)
+        if tag < 0 or text.find("<", at, tag + length + 1) < 0:
+            return True
+    return False
+
+
+def _are_names_frequent(text: str, nodes: int) -> bool:
+    """Return whether so many nodes have one of a few names that there cannot be too many others.
+
+    What is found in a sample is counted in the whole text, so a text that is not what its sample promises is looked at
+    closer.
+    """
+    start, end = len(text) // 2, len(text) // 2 + SAMPLE_CHARACTERS
+    sample = Counter(_WHOLE_ELEMENT_NAME.findall(text, start, end) + _WHOLE_ATTRIBUTE_NAME.findall(text, start, end))
+    frequent = sample.most_common(FREQUENT_NAMES_MAX)
+    if sum([count for _, count in frequent]) * nodes < sample.total() * (nodes - NAMES_MAX):
+        return False
+    others = nodes
+    for whole_name, _ in frequent:
+        others -= text.count(whole_name) - 1
+        if others <= NAMES_MAX:
+            return True
+    return False
+
+
+def _check_long_names(text: str) -> None:
     for start, end in _pieces(text):
         if _LONG_ELEMENT_NAME.search(text, start, end) or _LONG_ATTRIBUTE_NAME.search(text, start, end):
             raise _make_error(f"a name in it has more than {NAME_CHARACTERS_MAX:,} characters")
-        if is_large:
-            names.update(_ELEMENT_NAME.findall(text, start, end), _ATTRIBUTE_NAME.findall(text, start, end))
-            if len(names) > NAMES_MAX:
-                raise _make_error(f"it has more than {NAMES_MAX:,} different names of elements and attributes")
+
+
+def _check_name_count(text: str) -> None:
+    names: set[str] = set()
+    for start, end in _pieces(text):
+        names.update(_ELEMENT_NAME.findall(text, start, end), _ATTRIBUTE_NAME.findall(text, start, end))
+        if len(names) > NAMES_MAX:
+            raise _make_error(f"it has more than {NAMES_MAX:,} different names of elements and attributes")
 
 
 def _check_namespaces_in_scope(root: _Element) -> None:

@@ -52,8 +52,11 @@ class NameCount:
     def is_full(self) -> bool:
         return self.count >= NAMES_KEPT_MAX or self.characters >= CHARACTERS_KEPT_MAX
 
-    def look_at(self, text: str) -> None:
-        """Count what is new in a text, or do not, if enough of the others are looked at."""
+    def look_at(self, text: str, may_declare: bool = True) -> None:
+        """Count what is new in a text, or do not, if enough of the others are looked at.
+
+        `may_declare` is whether it may declare namespaces, if that is known.
+        """
         length = len(text)
         start, end, weight = 0, length, 1
         if self._whole_characters > 0:
@@ -65,13 +68,13 @@ class NameCount:
             parts = max(length // size, 1)
             part = int(self._draw() * parts)
             start, end, weight = part * size, length if part == parts - 1 else (part + 1) * size, SHARE
-        new, characters = self._new_names(text, start, end)
+        new, characters = self._new_names(text, start, end, may_declare)
         if new:
             self.count += new * weight
             self.characters += characters * weight
             self._whole_characters = WHOLE_CHARACTERS
 
-    def _new_names(self, text: str, start: int, end: int) -> tuple[int, int]:
+    def _new_names(self, text: str, start: int, end: int, may_declare: bool) -> tuple[int, int]:
         """Return how many names in a part have not been there before, with how many characters, and remember them."""
         if end < len(text):
             end = text.find("<", end)  # no name is cut in two
@@ -79,7 +82,7 @@ class NameCount:
         found = _ELEMENT_NAME.findall(text, start, end)
         if text.find("=", start, end) >= 0:
             found += _ATTRIBUTE_NAME.findall(text, start, end)
-        declared = NAMESPACE.findall(text) if "xmlns" in text else ()
+        declared = NAMESPACE.findall(text) if may_declare and "xmlns" in text else ()
         namespaces = {first or second for _, first, second in declared} or {""}
         names = set(found)
         if len(names) * len(namespaces) > PAIRS_MAX:

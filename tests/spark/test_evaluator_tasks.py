@@ -134,6 +134,28 @@ def test_a_job_that_has_failed_is_started_again(spark: RunningSpark, on_spark: O
     assert on_spark.tasks._jobs[0] is not first
 
 
+def test_a_job_whose_tasks_never_connect_is_cancelled_and_started_again(
+    spark: RunningSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluator_tasks, "IDLE_SECONDS_MAX", 1.0)
+    SqliteStore(tmp_path / "store").close()
+    start = Start(files=load_text(PROGRAM).files(), store=tmp_path / "store", orphan_seconds=30.0)
+    tasks = EvaluatorTasks(spark.session, start, WaitingWorkers(), WaitingWorkers(), spark.private_folder, tasks=1)
+    with closing(tasks):
+        with monkeypatch.context() as stuck:
+            stuck.setattr(evaluator_tasks, "EvaluatorTask", lambda address: lambda part: time.sleep(600.0))
+            tasks.look()
+        first = tasks._jobs[0]
+        time.sleep(1.1)
+        with pytest.raises(JobFailed, match="no executor has worked on it"):
+            tasks.look()
+        wait_until(first.is_over.is_set)
+        assert first.failure == "no executor has worked on it for 1 s"
+        monkeypatch.setattr(evaluator_tasks, "IDLE_SECONDS_MAX", 30.0)
+        wait_until(lambda: _is_ready(tasks))
+        assert tasks._jobs[0] is not first
+
+
 def _is_ready(tasks: EvaluatorTasks) -> bool:
     try:
         return tasks.look()[0] == 1

@@ -41,7 +41,7 @@ class CountingPool:
         self.rounds.append(len(request.batch))
         return RoundResult([None] * len(request.batch))
 
-    def run_arrivals(self, divide: object, workers_max: int) -> None:
+    def run_arrivals(self, divide: object, workers_max: int, meanwhile: object = None) -> None:
         return None
 
     def use_spark(self, workers: int) -> None:

@@ -236,3 +236,74 @@ def run_lingering(urgent: list[bool], linger_seconds: float, linger_items: int) 
 
     asyncio.run(asyncio.wait_for(submit_all(), 30.0))
     return batches
+
+
+def run_callers(callers: int, rounds: int, pauses: Callable[[int, int], int], turns: int) -> list[int]:
+    """Let callers submit an item each time that they got a result, after some turns of the loop. Return the sizes."""
+    sizes: list[int] = []
+
+    def act(items: Sequence[int]) -> Sequence[int]:
+        sizes.append(len(items))
+        return items
+
+    async def call(batcher: AsyncBatcher[int, int], caller: int) -> None:
+        for number in range(rounds):
+            for _ in range(pauses(caller, number)):
+                await asyncio.sleep(0)
+            await batcher.submit(number)
+
+    async def call_all() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            batcher = AsyncBatcher(act, thread, turns=turns)
+            await asyncio.gather(*[call(batcher, caller) for caller in range(callers)])
+
+    asyncio.run(asyncio.wait_for(call_all(), 30.0))
+    return sizes
+
+
+def test_callers_that_come_again_soon_share_a_batch():
+    sizes = run_callers(callers=5, rounds=20, pauses=lambda caller, number: caller if number else 0, turns=8)
+
+    assert sizes == [5] * 20
+
+
+def test_without_turns_no_batch_waits():
+    sizes = run_callers(callers=5, rounds=20, pauses=lambda caller, number: caller * 100 if number else 0, turns=0)
+
+    assert sum(sizes) == 100
+    assert max(sizes[1:]) < 5
+
+
+def test_one_caller_waits_for_no_other():
+    waited = []
+
+    async def call_all() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            batcher: AsyncBatcher[int, int] = AsyncBatcher(lambda items: items, thread, turns=1_000_000)
+            for number in range(5):
+                waited.append(await batcher.submit(number))
+
+    asyncio.run(asyncio.wait_for(call_all(), 30.0))
+    assert waited == [0, 1, 2, 3, 4]
+
+
+def test_who_does_not_come_again_is_waited_for_less_and_less():
+    turned: list[int] = []
+
+    async def call_all() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            batcher: AsyncBatcher[int, int] = AsyncBatcher(lambda items: items, thread, turns=16)
+            for _ in range(4):
+                await asyncio.gather(*[batcher.submit(number) for number in range(2)])
+                first = batcher.submit_soon(0)  # the other one of the two that are expected does not come
+                turns = 0
+                while batcher.waiting:
+                    await asyncio.sleep(0)
+                    turns += 1
+                turned.append(turns)
+                await first
+                batcher._expected = 2
+
+    asyncio.run(asyncio.wait_for(call_all(), 30.0))
+    assert turned[0] > turned[-1]
+    assert turned[0] <= 16 + 3

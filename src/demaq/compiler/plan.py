@@ -178,3 +178,15 @@ class Plan:
 
     def indexes_of(self, queue: str) -> tuple[Index, ...]:
         return tuple([index for index in self.indexes if index.queue == queue])
+
+    def properties_asked_by(self, queue: str) -> frozenset[str] | None:
+        """Return the properties of a queue's messages that its rules read or pass on; None for all."""
+        found: set[str] = set()
+        for plan in self.queues[queue].rules:
+            found.update(plan.properties)
+            if plan.rule.on_slicing:
+                found.add(self.program.slicings[plan.rule.target].property)
+            for write in plan.enqueues:
+                inherited = [p.name for p in self.program.properties_of(write.queue) if p.variant == "inherited"]
+                found.update(inherited)
+        return None if "*" in found else frozenset(found)

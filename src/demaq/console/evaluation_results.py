@@ -25,6 +25,15 @@ class TriedMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanonicalKey:
+    """The key by which the store has a slice."""
+
+    key: str
+    refused: str | None = None
+    """Why what was written is no key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequeuePlan:
     """What would be requeued."""
 

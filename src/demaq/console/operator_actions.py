@@ -12,6 +12,7 @@ from demaq.console.visits import Answer, BadRequest, Data, Redirect, Rendered, V
 from demaq.control.client import RemoteNode
 from demaq.operations.pause import KINDS, expect_part
 from demaq.operations.purge import plan_purge, purge
+from demaq.operations.search import MessageSelection
 from demaq.operations.selection_words import describe_selection
 from demaq.server.offline_node import OfflineNode, open_writable
 from demaq.server.redelivery import describe_redelivery
@@ -22,7 +23,10 @@ REDELIVERED_MAX = 1_000
 
 @contextmanager
 def open_acting_node(visit: Visit) -> Iterator[RemoteNode | OfflineNode]:
-    """Open the node that runs on the store, or the store itself if none does."""
+    """Open the node that runs on the store, or the store itself if none does.
+
+    Nothing that is asked of it here makes an engine: that would be for the worker process.
+    """
     with closing(open_writable(visit.place)) as node:
         yield node
 
@@ -93,10 +97,15 @@ def run_purge(visit: Visit) -> Answer:
     )
 
 
-def _purge(visit: Visit) -> object:
+def _read_purged(visit: Visit) -> MessageSelection:
     selection = read_selection(visit.form, visit.now)
     if selection.xpath is not None:
         raise BadRequest("messages are not removed by an expression here; demaq purge does so")
+    return selection
+
+
+def _purge(visit: Visit) -> object:
+    selection = _read_purged(visit)
     last = visit.form.get("last")
     with open_acting_node(visit) as node:
         return purge(
@@ -139,7 +148,7 @@ def resume_by_api(visit: Visit) -> Answer:
 
 def purge_by_api(visit: Visit) -> Answer:
     if visit.form.get("dry_run"):
-        return Data(plan_purge(visit.store, read_selection(visit.form, visit.now)))
+        return Data(plan_purge(visit.store, _read_purged(visit)))
     return Data(_purge(visit))
 
 

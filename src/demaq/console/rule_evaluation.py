@@ -1,4 +1,7 @@
-"""What pages ask of the process that evaluates rules (`WorkerProcess`). All of it runs in that process."""
+"""What pages ask of the process that evaluates rules (`WorkerProcess`). All of it runs in its main thread.
+
+Only this module of the console may use Saxon, or make an engine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
 from demaq.bulk.replay import Copier
-from demaq.console.evaluation_results import RequeuePlan, TriedAction, TriedMessage
+from demaq.console.evaluation_results import CanonicalKey, RequeuePlan, TriedAction, TriedMessage
 from demaq.console.store_pool import STATEMENT_SECONDS_MAX
 from demaq.documents import parse_document
 from demaq.engine.message_factory import MessageFactory
@@ -16,6 +19,7 @@ from demaq.errors import MessageError, OperatorError
 from demaq.evaluation.outcomes import Enqueued
 from demaq.evaluation.saxon.compiled import CompiledProgram, compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
+from demaq.evaluation.state.slice_keys import SliceKeys
 from demaq.evaluation.state.snapshot_reader import Documents, SnapshotReader, make_message
 from demaq.language.loader import load_program_texts
 from demaq.operations.requeue import Requeuer, RequeueReport
@@ -68,6 +72,16 @@ def search_by_expression(
                 rows_max=bounds[0],
                 texts_max=bounds[1],
             )
+
+
+def find_slice_key(place: StoreLocation, slicing: str, text: str) -> CanonicalKey:
+    """Return the key of a slice, of whatever form of it someone has written."""
+    with _open(place) as (_, evaluator, _):
+        compiled = evaluator.compiled
+        try:
+            return CanonicalKey(key=SliceKeys(compiled.plan.program, compiled.saxon).key(slicing, text))
+        except MessageError as error:
+            return CanonicalKey(key=text, refused=error.message)
 
 
 def try_text(place: StoreLocation, number: int, text: str) -> TriedMessage:
@@ -161,6 +175,9 @@ def _open(place: StoreLocation) -> Iterator[tuple[SqlStore, SaxonEvaluator, str]
         _, digest, files = program_on(store, place)
         if digest not in _compiled:
             _compiled.clear()
+            gc.unfreeze()
             gc.collect()
             _compiled[digest] = compile_program(load_program_texts(files))
+            gc.collect()
+            gc.freeze()  # garbage is collected after every answer
         yield store, SaxonEvaluator(_compiled[digest]), digest

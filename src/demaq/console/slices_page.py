@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from demaq.console.evaluation_results import CanonicalKey
 from demaq.console.timeline import draw_timeline
 from demaq.console.visits import Answer, Data, NotThere, Rendered, Visit
-from demaq.evaluation.state.slice_keys import SliceKeys
+from demaq.errors import MessageError
+from demaq.evaluation.state.slice_keys import has_text_keys
 from demaq.operations.slice_history import SliceHistory, read_slice_history
 from demaq.records import record
 
@@ -106,9 +108,18 @@ def find_history(visit: Visit) -> SliceHistory:
     if program is not None and slicing not in program.slicings:
         raise NotThere(f"there is no slicing {slicing}")
     history = read_slice_history(visit.store, slicing, key)
-    if len(history.lifetimes) == 1 and not history.lifetimes[0].members and program is not None:
-        history = read_slice_history(visit.store, slicing, SliceKeys(program).key(slicing, key))
+    is_unknown = len(history.lifetimes) == 1 and not history.lifetimes[0].members
+    if is_unknown and program is not None and not has_text_keys(program, slicing):
+        history = read_slice_history(visit.store, slicing, _find_key(visit, slicing, key))
     return history
+
+
+def _find_key(visit: Visit, slicing: str, text: str) -> str:
+    """Return the key as the store has it. Raises a MessageError if the text is no key of the slicing."""
+    found: CanonicalKey = visit.worker.run("find_slice_key", visit.place, slicing, text)
+    if found.refused is not None:
+        raise MessageError("propertyError", found.refused)
+    return found.key
 
 
 def read_slices(visit: Visit) -> Answer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -69,9 +68,6 @@ class StorePool:
             self._local.opened = None
             store.close()
             raise
-        except Exception as error:
-            _forget_frames(error)
-            raise
 
     def _open(self) -> SqlStore:
         identity = identify_file(self._where)
@@ -86,11 +82,3 @@ class StorePool:
             limit(STATEMENT_SECONDS_MAX)
         self._local.opened = (store, identity)
         return store
-
-
-def _forget_frames(error: BaseException) -> None:
-    """Drop what the frames of an error hold, in this thread: Saxon ends the process where another one frees it."""
-    found: BaseException | None = error
-    while found is not None:
-        traceback.clear_frames(found.__traceback__)
-        found = found.__cause__ or found.__context__

@@ -51,9 +51,11 @@ from demaq.store.sql_store import SqlStore
 BODY_BYTES_MAX = 20_000_000
 FIELDS_MAX = 200
 LOGIN, LOGOUT = "/console/login", "/console/logout"
-SLOW_PAGES = ("search", "messages", "why", "requeue", "purge")
-SLOW_SECONDS_MAX = 20.0
-"""How long pages may take that evaluate rules, and actions."""
+SLOW_PAGES = ("search", "messages", "why", "{slicing}", "requeue", "purge")
+"""How their paths end."""
+SLOW_SECONDS_MAX = 27.0
+"""How long pages may take that evaluate rules, and actions: a little longer than one waits for the worker process and
+its answer, and less than a node waits for a page."""
 FLOW_STYLE_FILE = "flow.css"
 FIXED_HEADERS = {
     "Content-Security-Policy": (

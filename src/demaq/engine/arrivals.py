@@ -26,12 +26,22 @@ from datetime import datetime
 
 from demaq.engine.intake import IncomingMessage, type_properties
 from demaq.engine.message_factory import MessageFactory
+from demaq.engine.namespace_watch import NamespaceWatch
 from demaq.engine.round import SEQS_PER_MESSAGE, Evaluation, RoundCommit, RoundPolicy, Rounds, count_processed
 from demaq.engine.rule_counts import RuleCounts
 from demaq.engine.validation import View
 from demaq.errors import MessageError, OperatorError
-from demaq.evaluation.arrival_request import ArrivalPool, ArrivalRequest, ArrivalResult, Arrived, Arriving, Passed
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.arrival_request import (
+    ArrivalPool,
+    ArrivalRequest,
+    ArrivalResult,
+    Arrived,
+    Arriving,
+    Passed,
+    make_passed,
+)
+from demaq.evaluation.outcomes import NOTHING_READ, Outcome, StateKey
+from demaq.evaluation.quick_evaluator import OwnShare, QuickEvaluator
 from demaq.messages import transport_properties
 from demaq.store.protocol import NewMessage, Step, Store, StoredMessage, as_stored
 from demaq.store.request_names import has_digest, name_of
@@ -68,6 +78,10 @@ class _EvaluatedPart:
         return all([not isinstance(each, Arrived) or each.is_alone for each in self.result.arrived])
 
 
+class _Changed(Exception):
+    """Something has changed that a message of which nothing but its effects would be stored has read."""
+
+
 @dataclass(slots=True)
 class _Passing:
     """A message of which nothing but its effects is stored."""
@@ -75,8 +89,19 @@ class _Passing:
     queue: str
     incoming: IncomingMessage
     passed: Passed
+    view: View
     seq: int = 0
     """Its seq, once it is committed."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has read nothing, and changed nothing but what it enqueues."""
+        return self.passed.folded is None and self.passed.reads is NOTHING_READ
+
+    @property
+    def processed(self) -> int:
+        """How many messages are processed: itself, and those that came and went."""
+        return 1 if self.passed.folded is None else 1 + self.passed.folded.messages
 
 
 class EvaluatedArrivals:
@@ -101,15 +126,20 @@ class EvaluatedArrivals:
         Return for each message its seq, and whether it is new. A refused one has that of the message in `others` at its
         position, which is stored in its place, or else no seq (0).
         """
-        stored = {place: each for place, each in enumerate(self.results) if isinstance(each, NewMessage)}
-        stored |= others or {}
-        passing = [each for each in self.results if isinstance(each, _Passing)]
         try:
-            numbers = self._arrivals._commit(
-                self._parts, passing, [stored[place] for place in sorted(stored)], self._now
-            )
+            try:
+                return self._commit(others or {})
+            except _Changed:
+                self.results = [self._arrivals._store_first(each, self._now) for each in self.results]
+                return self._commit(others or {})
         finally:
             self.drop()
+
+    def _commit(self, others: Mapping[int, NewMessage]) -> list[tuple[int, bool]]:
+        stored = {place: each for place, each in enumerate(self.results) if isinstance(each, NewMessage)}
+        stored |= others
+        passing = [each for each in self.results if isinstance(each, _Passing)]
+        numbers = self._arrivals._commit(self._parts, passing, [stored[place] for place in sorted(stored)], self._now)
         found: list[tuple[int, bool]] = [
             (each.seq, True) if isinstance(each, _Passing) else (0, False) for each in self.results
         ]
@@ -121,6 +151,10 @@ class EvaluatedArrivals:
         """Forget the evaluation. Not to be called after `commit`."""
         self._arrivals._rounds.release([part.view for part in self._parts])
         self._arrivals._end()
+
+
+def _may_pass(arrived: Arrived | Passed | MessageError) -> bool:
+    return arrived.has_ended if isinstance(arrived, Arrived) else True
 
 
 class Arrivals:
@@ -135,22 +169,26 @@ class Arrivals:
         policy: Callable[[], RoundPolicy],
         commit: Callable[[Sequence[Step], Sequence[NewMessage], Sequence[Step]], list[int]],
         is_undisturbed: Callable[[], bool],
-        note_ignored: Callable[[str, int, bytes | str], None],
+        namespaces: NamespaceWatch,
         counts: RuleCounts,
+        quick: QuickEvaluator | None = None,
     ) -> None:
         """`commit` commits steps, then stores messages, then commits further steps, which may process them, in one
         transaction. It returns the seqs of the messages. `is_undisturbed` says whether messages are processed at
-        present, and none of them is tried again after a fault. `note_ignored` is called with queue, seq and body of a
-        message that no rule has reacted to.
+        present, and none of them is tried again after a fault. `namespaces` is informed
+        about messages that no rule has reacted to. `quick` evaluates few messages without a worker, where that is
+        possible.
         """
         self._rounds = rounds
         self._factory = factory
         self._pool = pool
+        self._quick = quick
         self._store = store
         self._policy = policy
         self._commit_steps = commit
         self._is_undisturbed = is_undisturbed
-        self._note_ignored = note_ignored
+        self._note_ignored = namespaces.note_ignored
+        self._count_ignored = namespaces.count_ignored
         self._counts = counts
         self._seconds: dict[str, float] = {}
         """How long a message of a queue takes, as a moving average."""
@@ -169,8 +207,13 @@ class Arrivals:
         """Whether messages may be evaluated before they are stored at all."""
         return self._pool is not None and self._policy().fuse
 
-    def evaluate(self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime) -> EvaluatedArrivals | None:
-        """Evaluate messages for queues. None if they are to be stored first. Raises a StoreError."""
+    def evaluate(
+        self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime, may_share: bool = False
+    ) -> EvaluatedArrivals | None:
+        """Evaluate messages for queues. None if they are to be stored first. Raises a StoreError.
+
+        With `may_share` this thread evaluates a share of many messages: it has nothing else to do.
+        """
         if self._rounds.has_backlog:  # messages of a queue are processed in the order in which they came
             return None
         if not self.is_possible or not sent or len(sent) > MESSAGES_MAX or not self._is_undisturbed():
@@ -181,13 +224,16 @@ class Arrivals:
             return None
         sampler = self._factory.sampler
         if sampler is None:
-            return self._evaluate_now(sent, now)
-        found = self._evaluate_now([(queue, sampler.choose(queue, incoming)) for queue, incoming in sent], now)
+            return self._evaluate_now(sent, now, may_share)
+        chosen = [(queue, sampler.choose(queue, incoming)) for queue, incoming in sent]
+        found = self._evaluate_now(chosen, now, may_share)
         if found is None:
             sampler.choose_again(sent)
         return found
 
-    def _evaluate_now(self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime) -> EvaluatedArrivals | None:
+    def _evaluate_now(
+        self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime, may_share: bool
+    ) -> EvaluatedArrivals | None:
         program, elides = self._factory.program, bool(self._policy().elide)
         refused: dict[int, MessageError] = {}
         arriving: list[Arriving] = []
@@ -206,7 +252,7 @@ class Arrivals:
             return None
         views: list[View] = []
         try:
-            found = self._run(arriving, now, views)
+            found = self._run(arriving, now, views, may_share)
         except OperatorError:  # storing them does not need the worker, and says what is wrong with the store
             found = None
         except BaseException:
@@ -244,7 +290,8 @@ class Arrivals:
     def _end(self) -> None:
         with self._changed:
             self._begun -= 1
-            self._changed.notify_all()
+            if self._excluded:
+                self._changed.notify_all()
 
     def _note_seconds(self, queues: Sequence[str], found: Sequence[ArrivalResult] | None) -> None:
         """Note how long messages have taken; the queues of slow ones are not asked for a while."""
@@ -264,29 +311,63 @@ class Arrivals:
             return False
         return time.monotonic() >= self._slow_until.get(queue, 0.0)
 
-    def _run(self, arriving: Sequence[Arriving], now: datetime, views: list[View]) -> list[ArrivalResult] | None:
-        """Return the results of the workers, each on a view of its own."""
-        fold, spans = self._policy().fold, self._rounds.spans
+    def _run(
+        self, arriving: Sequence[Arriving], now: datetime, views: list[View], may_share: bool
+    ) -> list[ArrivalResult] | None:
+        """Return the results of the node itself and of workers, each on a view of its own."""
+        assert self._pool is not None
+        workers_max = max(1, len(arriving) // WORKER_MESSAGES_LEAST)
+        beside = min(workers_max, max(1, self._pool.rounds_max - 1)) if may_share else 0
+        share = OwnShare() if self._quick is None else self._quick.choose(arriving, beside)
+        own = self._make_request(arriving[: share.here], now, views) if share.here else None
+        left = arriving[share.here :]
+        if own is not None and not left:
+            result = self._run_here(own)
+            if result is not None:
+                return [result]
+            self._rounds.release([views.pop()])
+            own, left = None, arriving
+        results: list[ArrivalResult | None] = []
 
         def divide(workers: int) -> list[ArrivalRequest]:
-            size = -(-len(arriving) // workers)
-            requests: list[ArrivalRequest] = []
-            for start in range(0, len(arriving), size):
-                snapshot, view = self._rounds.open_view(now)
-                views.append(view)
-                part = arriving[start : start + size]
-                whole: frozenset[int] = frozenset()
-                if spans is not None:
-                    is_sampled = spans.is_sampled_on_arrival
-                    whole = frozenset([place for place, each in enumerate(part) if is_sampled(each.inherited)])
-                paused = self._rounds.paused
-                requests.append(
-                    ArrivalRequest(messages=part, snapshot=snapshot, now=now, fold=fold, paused=paused, whole=whole)
-                )
-            return requests
+            size = -(-len(left) // workers)
+            return [
+                self._make_request(left[start : start + size], now, views, share.check)
+                for start in range(0, len(left), size)
+            ]
 
-        assert self._pool is not None
-        return self._pool.run_arrivals(divide, max(1, len(arriving) // WORKER_MESSAGES_LEAST))
+        if own is None:
+            return self._pool.run_arrivals(divide, workers_max)
+        found = self._pool.run_arrivals(divide, beside, lambda: results.append(self._run_here(own)))
+        if found and results == [None]:  # a worker must be asked about the share as well
+            again = self._pool.run_arrivals(lambda _: [own], 1)
+            return [*again, *found] if again else again
+        return [*[result for result in results if result is not None], *found] if found else found
+
+    def _run_here(self, request: ArrivalRequest) -> ArrivalResult | None:
+        assert self._quick is not None, "it has chosen"
+        return self._quick.run(request)
+
+    def _make_request(
+        self, messages: Sequence[Arriving], now: datetime, views: list[View], check: bool = False
+    ) -> ArrivalRequest:
+        """Return a request on a view that is opened for it, and added to the others."""
+        snapshot, view = self._rounds.open_view(now)
+        views.append(view)
+        spans = self._rounds.spans
+        whole: frozenset[int] = frozenset()
+        if spans is not None:
+            is_sampled = spans.is_sampled_on_arrival
+            whole = frozenset([place for place, each in enumerate(messages) if is_sampled(each.inherited)])
+        return ArrivalRequest(
+            messages=messages,
+            snapshot=snapshot,
+            now=now,
+            fold=self._policy().fold,
+            paused=self._rounds.paused,
+            whole=whole,
+            check=check,
+        )
 
     def _collect(
         self,
@@ -296,18 +377,24 @@ class Arrivals:
         now: datetime,
     ) -> EvaluatedArrivals:
         parts: list[_EvaluatedPart] = []
+        # Conversations pass only together: the effects of one that is stored would come after those of the next one.
+        do_all_pass = all([_may_pass(arrived) for _, result in found for arrived in result.arrived])
         asked = iter([place for place in range(len(sent)) if place not in refused])
         results: dict[int, NewMessage | _Passing | MessageError] = dict(refused)
         for view, result in found:
             messages: list[NewMessage | None] = []
-            for arrived in result.arrived:
+            for number, arrived in enumerate(result.arrived):
                 place = next(asked)
                 queue, incoming = sent[place]
                 made: NewMessage | None = None
                 if isinstance(arrived, Passed):
-                    results[place] = _Passing(queue, incoming, arrived)
+                    results[place] = _Passing(queue, incoming, arrived, view)
                 elif isinstance(arrived, MessageError):
                     results[place] = arrived
+                elif do_all_pass:
+                    outcome, result.outcomes[number] = result.outcomes[number], None
+                    assert outcome is not None, "what has ended has an outcome"
+                    results[place] = _Passing(queue, incoming, make_passed(outcome), view)
                 else:
                     results[place] = made = self._make(queue, incoming, arrived, now)
                 messages.append(made)
@@ -332,8 +419,10 @@ class Arrivals:
             first = last = self._store.snapshot()
             steps: list[Step] = []
             if passing:
+                self._validate(passing)
                 steps.append(self._pass(passing, last, now))
                 last += steps[0].elided + len(steps[0].created)
+                self._note_changes(passing)  # before the outcomes of others are validated
             seqs: dict[int, int] = {}
             taken: list[Step] = []
             commit = RoundCommit(rounds)
@@ -360,7 +449,7 @@ class Arrivals:
             finally:
                 rounds.release(commit.views)
             rounds.note_fused(messages, waiting)
-            self.processed += len(passing) + count_processed(taken)
+            self.processed += sum([each.processed for each in passing]) + count_processed(taken)
         return [(number, number > first) for number in numbers]
 
     def _is_one_waiting(self, messages: Sequence[NewMessage], passed: Sequence[Step], steps: Sequence[Step]) -> bool:
@@ -369,29 +458,79 @@ class Arrivals:
         created = sum([self._rounds.is_pending(message) for step in (*passed, *steps) for message in step.created])
         return stored + created > len(steps)
 
+    def _validate(self, passing: Sequence[_Passing]) -> None:
+        """Raise _Changed if something has changed that a message has read, or another one waits that might change it.
+
+        Those of one view that depend on each other have not passed.
+        """
+        changed: dict[StateKey, View] = {}
+        for each in passing:
+            passed, view = each.passed, each.view
+            if each.is_alone:
+                continue
+            if self._rounds.has_backlog:
+                raise _Changed
+            if passed.folded is None:
+                read: Sequence[StateKey] = self._rounds.validator.keys.read((), passed.reads)
+            else:
+                read = passed.folded.read
+                if not self._rounds.validator.may_fold(passed.folded):
+                    raise _Changed
+            if view.inside.touch(read) or view.outside.touch(read):
+                raise _Changed
+            if changed and any([changed.get(key, view) is not view for key in read]):
+                raise _Changed
+            if passed.folded is not None:
+                changed.update(dict.fromkeys(passed.folded.changed, view))
+
+    def _note_changes(self, passing: Sequence[_Passing]) -> None:
+        """Record what conversations have changed, for all that is evaluated on a snapshot without it."""
+        parts = [key for each in passing if each.passed.folded is not None for key in each.passed.folded.changed]
+        if parts:
+            self._rounds.note_changed(parts)
+
+    def _store_first(
+        self, result: NewMessage | _Passing | MessageError, now: datetime
+    ) -> NewMessage | _Passing | MessageError:
+        """Return what is to be stored of a message whose effects do not hold; others as they are."""
+        if not isinstance(result, _Passing) or result.is_alone:
+            return result
+        [found] = self._factory.receive_all(result.queue, [result.incoming], now)
+        return found
+
     def _pass(self, passing: Sequence[_Passing], last: int, now: datetime) -> Step:
         """Return the step that stores the effects of messages which are done with. They are elided: numbered only."""
         seq = last
+        elided = last + len(passing)
+        """The last seq that was given to a message that came and went."""
         created: list[NewMessage] = []
         factory = self._factory
         for each in passing:
             seq += 1
             each.seq = seq
             inherited = transport_properties(each.incoming.inherited) if each.incoming.inherited else {}
-            for action in each.passed.created:
+            folded = each.passed.folded
+            for number, action in enumerate(each.passed.created):
+                maker, depth = (0, 0) if folded is None else folded.makers[number]
                 known = {**inherited, **action.properties} if inherited else action.properties
+                cause = elided + maker if maker else seq, seq
                 made = factory.make(
-                    action.queue, action.text, known, action.entries, now, action.rule, (seq, seq), hops=1
+                    action.queue, action.text, known, action.entries, now, action.rule, cause, hops=depth + 1
                 )
                 created.append(made)
+            if folded is not None:
+                elided += folded.messages
+                for queue in folded.unmatched:
+                    self._count_ignored(queue)
             if self._rounds.spans is not None:
                 made_by_it = created[len(created) - len(each.passed.created) :]
                 self._rounds.spans.note_passed(each.queue, seq, inherited, each.passed.fired, made_by_it, now)
             if each.passed.fired:
                 self._counts.add(each.passed.fired)
-            elif not each.passed.created:
+            elif not each.passed.created and folded is None:
                 self._note_ignored(each.queue, seq, each.incoming.body)
-        return Step(created=tuple(created), elided=len(passing) * SEQS_PER_MESSAGE)
+        processed = sum([each.processed for each in passing])
+        return Step(created=tuple(created), elided=processed * SEQS_PER_MESSAGE)
 
     def _number(self, messages: Sequence[NewMessage], last: int) -> dict[int, int]:
         """Return the seqs that messages will get, by identity; none for one whose request is known already."""

@@ -7,8 +7,7 @@ of what a step creates is in the store, or nothing; errors of rules are messages
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ from demaq.engine.step_spans import StepSpans
 from demaq.errors import AlreadyProcessed, EvaluatorUnavailable, MessageError, StoreError, SystemFault
 from demaq.evaluation.arrival_request import ArrivalPool
 from demaq.evaluation.outcomes import Enqueued, Folded, Outcome, SliceReset
+from demaq.evaluation.quick_evaluator import QuickEvaluator
 from demaq.evaluation.round_request import PropertyEvaluator, RoundEvaluator
 from demaq.evaluation.state.snapshot_reader import Documents
 from demaq.evaluation.workers.receiver import Receiver
@@ -80,6 +80,7 @@ class Engine:
         wake: Callable[[], None] = lambda: None,
         native: bool = True,
         arrivals: ArrivalPool | None = None,
+        quick: QuickEvaluator | None = None,
         is_running: Callable[[], bool] = lambda: True,
     ) -> None:
         """`receiver` computes the properties of messages that no rule made. `observe` is called with each commit.
@@ -87,7 +88,7 @@ class Engine:
         `lanes` evaluate what the evaluator of the rounds defers, at least two if it does; `wake` is called, from other
         threads, when a round is to be run because of that. Without `native` the receiver is asked about everything
         that arrives. `arrivals` evaluates messages before they are stored, if the policy says so and while
-        `is_running`.
+        `is_running`; `quick` does so without a worker where it can.
         """
         self.policy = policy
         self._begun: deque[Evaluation] = deque()
@@ -131,8 +132,9 @@ class Engine:
             lambda: self.policy,
             self._commit_arrived,
             lambda: is_running() and not self._attempts,
-            self.namespaces.note_ignored,
+            self.namespaces,
             self.rule_counts,
+            quick,
         )
         self._wants_turn = True
         """Whether there is something new for the thread that runs rounds and timers."""
@@ -169,7 +171,7 @@ class Engine:
 
     def _receive_at_once(self, sent: Sequence[tuple[str, IncomingMessage]]) -> list[int | MessageError | None]:
         """Store messages with the effects of their rules. Return their seqs; None for all if that is not possible."""
-        evaluated = self.arrivals.evaluate(sent, self.clock())
+        evaluated = self.arrivals.evaluate(sent, self.clock(), may_share=True)
         if evaluated is None:
             return [None] * len(sent)
         numbers = evaluated.commit()
@@ -239,7 +241,7 @@ class Engine:
     def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
         """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
         incoming = [make_incoming(each) for each in sent]
-        evaluated = self.arrivals.evaluate([(queue, each) for each in incoming], self.clock())
+        evaluated = self.arrivals.evaluate([(queue, each) for each in incoming], self.clock(), may_share=True)
         if evaluated is None:
             return self._append(self.receive_all(queue, incoming))
         refusal = next((each for each in evaluated.results if isinstance(each, MessageError)), None)
@@ -313,7 +315,10 @@ class Engine:
 
     def _run(self, begun: Evaluation) -> int:
         try:
-            done = self._rounds.end(begun, lambda: self._begin_ahead(begun.batch))
+            try:
+                done = self._rounds.end(begun, lambda: self._begin_ahead(begun.batch))
+            finally:  # before anything is repaired, which reads what waits: what is apart already is left out of that
+                self._defer()
             self._adapt(len(begun.batch), begun.seconds)
             if self._rounds.evaluated_again > len(begun.batch) * AGAIN_SHARE_MAX:
                 self._rounds_alone = ROUNDS_ALONE
@@ -325,8 +330,6 @@ class Engine:
             raise
         except Exception as fault:
             return self._one_by_one(begun.batch, fault)
-        finally:
-            self._defer()
 
     def _defer(self) -> None:
         """Hand messages over that a round has left out because they take too long.
@@ -438,21 +441,21 @@ class Engine:
     def _commit(self, steps: Sequence[Step], changes: SequenceChanges | None = None) -> None:
         if not steps and changes is None:
             return
-        with self._committing():
-            committed = self.store.commit(steps, self.policy.elide, changes)
+        committed = self._commit_counted(steps, changes)
         if self._observe is not None and steps:
             self._observe(steps, committed)
 
-    @contextmanager
-    def _committing(self) -> Iterator[None]:
-        """Count and record what the steps of a commit do, unless it raises."""
+    def _commit_counted(self, steps: Sequence[Step], changes: SequenceChanges | None = None) -> list[Committed]:
+        """Commit steps. Count and record what they do, unless that raises."""
         spans = self._rounds.spans
         try:
-            with self.rule_counts.committing():
-                yield
+            committed = self.store.commit(steps, self.policy.elide, changes)
+            self.rule_counts.count()
             if spans is not None:
                 spans.record_noted()
+            return committed
         finally:
+            self.rule_counts.forget()
             if spans is not None:
                 spans.forget_after(0)
 
@@ -471,8 +474,7 @@ class Engine:
         self._is_last = False
         arrival = [Step(created=tuple(messages))] if messages else []
         try:
-            with self._committing():
-                committed = self.store.commit([*passed, *arrival, *steps], self.policy.elide)
+            committed = self._commit_counted([*passed, *arrival, *steps])
         except BaseException:
             self._wants_turn = True
             raise

@@ -116,7 +116,7 @@ class MessageFactory:
         requests: dict[int, PropertyRequest] = {}
         for position, each in enumerate(incoming):
             try:
-                explicit = type_properties(self.program, queue, each.properties)
+                explicit = type_properties(self.program, queue, each.properties) if each.properties else {}
                 document = each.document or parse_document(each.body)
             except MessageError as error:
                 results[position] = error

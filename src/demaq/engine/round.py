@@ -28,7 +28,7 @@ from demaq.engine.message_factory import MessageFactory
 from demaq.engine.step_spans import StepSpans
 from demaq.engine.validation import Candidate, Order, Validator, View, members_of
 from demaq.evaluation.cascade.versions import StateKeys
-from demaq.evaluation.outcomes import Deferral, Enqueued, Outcome
+from demaq.evaluation.outcomes import Deferral, Enqueued, Outcome, StateKey
 from demaq.evaluation.round_request import RoundEvaluator, RoundRequest, RoundResult
 from demaq.records import record
 from demaq.store.protocol import Elision, NewMessage, Step, Store, StoredMessage, as_stored
@@ -214,6 +214,11 @@ class Rounds:
         for view in self._views:
             self._add_outside(view, messages)
 
+    def note_changed(self, keys: Sequence[StateKey]) -> None:
+        """Record that conversations have changed something since all present views were opened."""
+        for view in self._views:
+            view.inside.add(_OTHER, keys)
+
     def see_all(self, view: View, unseen: Sequence[NewMessage]) -> None:
         """Let the outcomes of a view hold only if they depend on nothing that senders have added since, nor on
         messages that are about to be added."""
@@ -288,6 +293,8 @@ class Rounds:
 
     def release(self, views: Sequence[View]) -> None:
         """Forget views that nothing is evaluated on any more."""
+        if not views:
+            return
         gone = {id(view) for view in views}
         with self.changing:
             self._views[:] = [view for view in self._views if id(view) not in gone]

@@ -39,12 +39,10 @@ class RuleCounts:
             del self._failed[marks[1] :]
             raise
 
-    @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Count what was added, unless the commit in the block raises."""
-        try:
-            yield
+    def count(self) -> None:
+        """Count what was added: it is committed."""
+        if self._fired:
             self.fired.update(self._fired)
+        if self._failed:
             self.failed.update(self._failed)
-        finally:
-            self.forget()
+        self.forget()

@@ -170,6 +170,7 @@ class SlowMessages:
         return list(self.suspected) if len(self._entries) >= MESSAGES_MAX else []
 
     def _add(self, message: StoredMessage, is_tried: bool = False, is_slow: bool = False) -> None:
+        assert message.seq not in self._entries, "a message is deferred once, and left out of rounds from then on"
         self._entries[message.seq] = _Entry(message, self.rounds.order(message), is_tried, is_slow)
 
     def _suspect(self, queue: str) -> _Suspicion:

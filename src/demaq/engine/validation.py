@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, VersionTracker
-from demaq.evaluation.outcomes import Outcome, SliceReset, StateKey, Version
+from demaq.evaluation.outcomes import Folded, Outcome, SliceReset, StateKey, Version
 from demaq.evaluation.state.snapshot_reader import NO_SLICES
 from demaq.store.protocol import StoredMessage
 
@@ -80,6 +80,12 @@ class Validator:
         """Return whether a message at this place must wait for a member of one of its slices."""
         return bool(self.held) and any([key in self.held and self.held[key] < order for key in slices])
 
+    def may_fold(self, folded: Folded, hops: int = 0) -> bool:
+        """Return whether a conversation of a message with so many hops may be one step."""
+        if hops + folded.depth >= self._hops_max:
+            return False
+        return not self.held or not _touches([*folded.read, *folded.changed], self.held)
+
     def is_stale(self, candidate: Candidate) -> bool:
         """Return whether the outcome of a message does not hold, and the message has to be evaluated again."""
         outcome, view = candidate.outcome, candidate.view
@@ -87,9 +93,7 @@ class Validator:
             return True
         folded = outcome.folded
         if folded is not None:
-            if candidate.message.hops + folded.depth >= self._hops_max:
-                return True
-            if self.held and _touches([*folded.read, *folded.changed], self.held):
+            if not self.may_fold(folded, candidate.message.hops):
                 return True
             candidate.parts = list(folded.read)
         elif candidate.parts is None:

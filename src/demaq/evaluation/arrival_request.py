@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from demaq.documents import Document
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.outcomes import NOTHING_READ, Enqueued, Folded, Outcome, Reads
 from demaq.messages import PropertyValue
 from demaq.records import record
 
@@ -42,11 +42,13 @@ class ArrivalRequest:
     """Queues whose messages wait: those that are created in them are not evaluated."""
     whole: frozenset[int] = frozenset()
     """The positions of messages whose conversations are not folded: each message of these is observed."""
+    check: bool = False
+    """Whether the results of native rules are to be compared with Saxon's, also if it is not their turn."""
 
     def __reduce__(self) -> tuple[Callable[..., ArrivalRequest], tuple[object, ...]]:
         # Plain tuples are pickled in a third of the time of named ones.
         messages = [tuple(each) for each in self.messages]
-        return _unpack_request, (messages, self.snapshot, self.now, self.fold, self.paused, self.whole)
+        return _unpack_request, (messages, self.snapshot, self.now, self.fold, self.paused, self.whole, self.check)
 
 
 def _unpack_request(
@@ -56,9 +58,12 @@ def _unpack_request(
     fold: bool,
     paused: frozenset[str],
     whole: frozenset[int],
+    check: bool,
 ) -> ArrivalRequest:
     arriving = [Arriving._make(each) for each in messages]
-    return ArrivalRequest(messages=arriving, snapshot=snapshot, now=now, fold=fold, paused=paused, whole=whole)
+    return ArrivalRequest(
+        messages=arriving, snapshot=snapshot, now=now, fold=fold, paused=paused, whole=whole, check=check
+    )
 
 
 class Arrived(NamedTuple):
@@ -70,6 +75,8 @@ class Arrived(NamedTuple):
     entries: tuple[tuple[int, str], ...]
     is_alone: bool = False
     """Whether it makes no difference to any other message when it is processed, nor these to it."""
+    has_ended: bool = False
+    """Whether its outcome is a conversation of which nothing but its effects remains."""
 
 
 class Created(NamedTuple):
@@ -88,6 +95,19 @@ class Passed(NamedTuple):
     created: tuple[Created, ...]
     fired: tuple[str, ...]
     """The rules that have reacted to it."""
+    reads: Reads = NOTHING_READ
+    """What they have read besides the message: if that has changed since, the effects do not hold."""
+    folded: Folded | None = None
+    """Set for a whole conversation, by the node: the same as of its outcome."""
+
+    def make_outcome(self) -> Outcome:
+        """Return the same as an outcome, to be compared with Saxon's."""
+        outcome = Outcome(fired=list(self.fired), reads=self.reads)
+        for rule, queue, text, properties, entries in self.created:
+            outcome.actions.append(
+                Enqueued(rule=rule, queue=queue, document=Document(text), properties=properties, entries=entries)
+            )
+        return outcome
 
 
 @dataclass(slots=True)
@@ -102,32 +122,58 @@ class ArrivalResult:
     """How long the worker's processor was busy with them."""
 
     def __reduce__(self) -> tuple[Callable[..., ArrivalResult], tuple[object, ...]]:
-        packed: list[object] = [
-            (each[1], [tuple(made) for made in each[0]]) if isinstance(each, Passed) else each for each in self.arrived
-        ]
+        packed: list[object] = [_pack_passed(each) if isinstance(each, Passed) else each for each in self.arrived]
         outcomes = self.outcomes if any([outcome is not None for outcome in self.outcomes]) else len(self.outcomes)
         return _unpack_result, (packed, outcomes, self.descendants, self.cpu_seconds)
+
+
+def _pack_passed(passed: Passed) -> tuple[object, ...]:
+    created, fired, reads, folded = passed
+    assert folded is None, "a worker returns the outcome of a conversation"
+    made = [tuple(each) for each in created]
+    return (fired, made) if reads is NOTHING_READ else (fired, made, reads)
 
 
 def _unpack_result(
     packed: Sequence[Any], outcomes: list[Outcome | None] | int, descendants: list[Outcome], cpu_seconds: float
 ) -> ArrivalResult:
-    make = Created._make
     arrived: list[Arrived | Passed | MessageError] = [
-        Passed(tuple([make(made) for made in each[1]]), each[0]) if type(each) is tuple else each for each in packed
+        _unpack_passed(*each) if type(each) is tuple else each for each in packed
     ]
     known: list[Outcome | None] = [None] * outcomes if isinstance(outcomes, int) else outcomes
     return ArrivalResult(arrived, known, descendants, cpu_seconds)
+
+
+def _unpack_passed(fired: tuple[str, ...], created: Sequence[Any], reads: Reads = NOTHING_READ) -> Passed:
+    return Passed(tuple([Created._make(each) for each in created]), fired, reads)
+
+
+def make_passed(outcome: Outcome) -> Passed:
+    """Return the effects of a conversation that has ended."""
+    created = [
+        Created(action.rule, action.queue, action.document.text, action.properties, action.entries)
+        for action in outcome.actions
+        if isinstance(action, Enqueued)
+    ]
+    return Passed(tuple(created), tuple(outcome.fired), folded=outcome.folded)
 
 
 @runtime_checkable
 class ArrivalPool(Protocol):
     """Workers that evaluate messages which are not stored yet."""
 
+    @property
+    def rounds_max(self) -> int:
+        """How many workers there may be."""
+
     def run_arrivals(
-        self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[ArrivalResult] | None:
         """Evaluate messages in workers that are free: `divide` returns a request for each of up to so many workers.
 
-        Return their results: none if no worker is free now. None if a worker has not returned in time.
+        Return their results: none if no worker is free now. None if a worker has not returned in time. `meanwhile` is
+        called after the requests were sent.
         """

@@ -29,8 +29,14 @@ class LocalEvaluator:
         settings = request.deep, request.fold, request.paused, request.whole
         return self._rules.cascade(messages, reader, request.now, *settings)
 
-    def run_arrivals(self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int) -> list[ArrivalResult]:
+    def run_arrivals(
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> list[ArrivalResult]:
         """See ArrivalPool."""
+        meanwhile()
         return [
             self._arrivals.run(request, SnapshotReader(self._store, request.snapshot, self._documents))
             for request in divide(1)

@@ -19,6 +19,9 @@ class QueueSchemas:
         self._files = {queue.name: queue.schema for queue in program.queues.values() if queue.schema is not None}
         self._loaded: dict[str, etree.XMLSchema] = {}
 
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._files
+
     def violation(self, queue: str, document: Document) -> str | None:
         """What is wrong with a document for this queue, or None."""
         if queue not in self._files:

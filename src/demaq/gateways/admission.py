@@ -49,6 +49,9 @@ class _NodeLoad:
     disk_free_bytes: int | None
     """None if the store is on a database server."""
 
+    def is_current(self) -> bool:
+        return time.monotonic() - self.read_at < LOAD_SECONDS
+
 
 class Admission:
     """Belongs to one event loop, which never waits for the store: both questions to it have a thread of their own."""
@@ -105,7 +108,19 @@ class Admission:
         if fault is not None:
             return fault
         load = await self._current_load()
-        if load is None or self._is_stalled():
+        return NOT_NOW if load is None else self._find_refusal(queue, waiting, load)
+
+    def is_open(self, queue: str, waiting: int) -> bool:
+        """Return whether it is known, without a question to the store, that a gateway admits and takes a message."""
+        load, limit = self._load, self._limit_of(queue)
+        if load is None or not load.is_current() or self._fault() is not None:
+            return False
+        if self._engine.pauses.find_gateway(queue) is not None or (limit is not None and limit.wait_seconds()):
+            return False
+        return self._find_refusal(queue, waiting, load) is None
+
+    def _find_refusal(self, queue: str, waiting: int, load: _NodeLoad) -> str | None:
+        if self._is_stalled():
             return NOT_NOW
         settings = self._settings.incoming(queue)
         if load.backlog + waiting >= settings.backlog_max:
@@ -143,7 +158,7 @@ class Admission:
     async def _current_load(self) -> _NodeLoad | None:
         """Return the load as it was up to `LOAD_SECONDS` ago; None if it cannot be read, or not in time."""
         load = self._load
-        if load is not None and time.monotonic() - load.read_at < LOAD_SECONDS:
+        if load is not None and load.is_current():
             return load
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._refresh_load())

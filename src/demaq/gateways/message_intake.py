@@ -27,17 +27,18 @@ from demaq.gateways.reliability.inbound_sequences import InboundSequences
 from demaq.gateways.reliability.sequence_plans import MessagePlan, Planning, SequencePlanner
 from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome, SequenceRequest
 from demaq.messages import PropertyValue
+from demaq.records import record
 from demaq.store.protocol import NewMessage, SequenceChanges, StoredAnswer
 from demaq.store.request_names import SEPARATOR
 
 BATCH_BYTES_MAX = 32_000_000
-TURNS = 2
-"""Turns of the event loop in which requests that have arrived already are read, and join the batch."""
+TURNS = 32
+"""Turns of the event loop, about a tenth of a millisecond, in which the next of some expected requests may come."""
 SLOW_MAX = 100
 """How many messages that take long to check may wait, each for the ones before it; more are refused for now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Receipt:
     message: int | None
     """The number of the message; None if it is not stored as one (yet), because of its place in its sequence."""
@@ -65,6 +66,21 @@ class _IntakeResult(NamedTuple):
     queue: str
     outcome: Receipt | MessageError
     messages: tuple[NewMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A message that waits for its transaction, or is in it."""
+
+    request: _IntakeRequest
+    result: asyncio.Future[_IntakeResult]
+
+    def find_receipt(self) -> Receipt | None:
+        """Return the receipt if the message is stored; None if it is not, or not yet."""
+        if not self.result.done() or self.result.cancelled() or self.result.exception() is not None:
+            return None
+        outcome = self.result.result().outcome
+        return outcome if isinstance(outcome, Receipt) else None
 
 
 class _SequenceResult(NamedTuple):
@@ -129,9 +145,47 @@ class Intake:
         Raises a MessageError after the refusal was stored with the body in the right error queue, and Overloaded if
         nothing was stored.
         """
-        known = {name: PropertyValue.string(text) for name, text in transport.items()}
-        sent = IncomingMessage(body, properties or {}, request, known, document, hops)
+        sent = IncomingMessage(body, properties or {}, request, as_properties(transport), document, hops)
         return await self._take(_IntakeRequest(queue, sent, arrival=arrival, replay_keys=replay_keys or {}))
+
+    def is_open(self, queue: str) -> bool:
+        """Return whether it is known, without waiting for anything, that a message may come to a gateway."""
+        return self._admission.is_open(queue, self._requests.waiting)
+
+    def begin(
+        self,
+        queue: str,
+        body: bytes | str,
+        *,
+        transport: Mapping[str, PropertyValue],
+        properties: Mapping[str, str],
+        request: str | None,
+        document: Document,
+        hops: int,
+    ) -> Submitted:
+        """Admit a message and begin to store it, as `receive`, but without waiting for anything.
+
+        Only for a gateway that is open. Raises Overloaded if it has just been paused.
+        """
+        self.admit(queue)
+        asked = _IntakeRequest(queue, IncomingMessage(body, properties, request, transport, document, hops))
+        return Submitted(asked, self._requests.submit_soon(asked))
+
+    async def finish(self, submitted: Submitted) -> Receipt:
+        """Return the receipt of a message whose storing was begun. Raises what `receive` raises."""
+        request = submitted.request
+        try:
+            outcome = (await submitted.result).outcome
+            if isinstance(outcome, TakesLong):
+                if self._slow_requests.pending >= SLOW_MAX:
+                    reason = f"{SLOW_MAX} messages that take long wait to be checked"
+                    raise self._admission.overload(request.queue, reason)
+                outcome = (await self._slow_requests.submit(request)).outcome
+        except OperatorError:  # the store, the disk or the evaluator: the sender can try again
+            raise self._admission.overload(request.queue) from None
+        if isinstance(outcome, MessageError):
+            raise outcome
+        return outcome
 
     async def refuse(
         self,
@@ -201,18 +255,7 @@ class Intake:
         refusal = await self.find_refusal(request.queue)
         if refusal is not None:
             raise self._admission.overload(request.queue, refusal)
-        try:
-            outcome = (await self._requests.submit(request)).outcome
-            if isinstance(outcome, TakesLong):
-                if self._slow_requests.pending >= SLOW_MAX:
-                    reason = f"{SLOW_MAX} messages that take long wait to be checked"
-                    raise self._admission.overload(request.queue, reason)
-                outcome = (await self._slow_requests.submit(request)).outcome
-        except OperatorError:  # the store, the disk or the evaluator: the sender can try again
-            raise self._admission.overload(request.queue) from None
-        if isinstance(outcome, MessageError):
-            raise outcome
-        return outcome
+        return await self.finish(Submitted(request, self._requests.submit_soon(request)))
 
     def _note_results(self, results: Sequence[_IntakeResult]) -> None:
         self._notify([message for result in results for message in result.messages])
@@ -238,10 +281,17 @@ class Intake:
     def _check_and_store(self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator) -> list[_IntakeResult]:
         """Check and store requests in one transaction. The outcome is TakesLong for those that a slow check is left."""
         now = self._engine.clock()
-        evaluated = self._evaluate(requests, now) if receiver is self._engine.quick_receiver else None
-        if evaluated is not None:
-            return self._store_evaluated(requests, evaluated, now)
-        checked = self._check(requests, receiver, now)
+        arrived = _arrived_at(now)
+        sent = [each.sent._replace(inherited={**each.sent.inherited, **arrived}) for each in requests]
+        is_plain = all([each.arrival is None and not each.replay_keys and each.refusal is None for each in requests])
+        if is_plain and receiver is self._engine.quick_receiver:
+            evaluated = self._evaluate(requests, sent, now)
+            if evaluated is not None:
+                return self._store_evaluated(requests, evaluated, now)
+        checked = self._check(requests, sent, receiver, now)
+        messages = [each for each in checked if isinstance(each, NewMessage)]
+        if is_plain and len(messages) == len(requests):
+            return self._store_plain(requests, messages, now)
         kept = [number for number, result in enumerate(checked) if not isinstance(result, TakesLong)]
         if any([requests[number].arrival is not None or requests[number].replay_keys for number in kept]):
             with self._planner.begin() as planning:
@@ -252,13 +302,29 @@ class Intake:
             stored = self._append(plans)
         return self._conclude(requests, plans, stored, now)
 
-    def _evaluate(self, requests: Sequence[_IntakeRequest], now: datetime) -> EvaluatedArrivals | None:
+    def _evaluate(
+        self, requests: Sequence[_IntakeRequest], sent: Sequence[IncomingMessage], now: datetime
+    ) -> EvaluatedArrivals | None:
         """Evaluate the rules of requests before they are stored; None if they are to be stored first."""
-        if any([each.arrival is not None or each.replay_keys or each.refusal is not None for each in requests]):
-            return None
-        arrived = _arrived_at(now)
-        sent = [(each.queue, each.sent._replace(inherited={**each.sent.inherited, **arrived})) for each in requests]
-        return self._engine.arrivals.evaluate(sent, now)
+        factory = self._engine.factory
+        if not all(
+            [each.queue in factory.program.queues and factory.priority(each.queue) is not None for each in requests]
+        ):
+            return None  # a queue without rules
+        return self._engine.arrivals.evaluate(list(zip([each.queue for each in requests], sent, strict=True)), now)
+
+    def _store_plain(
+        self, requests: Sequence[_IntakeRequest], messages: Sequence[NewMessage], now: datetime
+    ) -> list[_IntakeResult]:
+        """Store requests of which each is a message, and none belongs to a sequence."""
+        stored = self._engine.append_numbered(messages)
+        if all([is_new for _, is_new in stored]):
+            return [
+                _IntakeResult(request.queue, Receipt(message=seq, is_new=True), (message,))
+                for request, message, (seq, _) in zip(requests, messages, stored, strict=True)
+            ]
+        plans = {number: MessagePlan(messages=(message,), has_own=True) for number, message in enumerate(messages)}
+        return self._conclude(requests, plans, {number: [each] for number, each in enumerate(stored)}, now)
 
     def _store_evaluated(
         self, requests: Sequence[_IntakeRequest], evaluated: EvaluatedArrivals, now: datetime
@@ -335,10 +401,13 @@ class Intake:
         return [_SequenceResult(outcome, messages) for outcome, messages in self._planner.change(requests)]
 
     def _check(
-        self, requests: Sequence[_IntakeRequest], receiver: PropertyEvaluator, now: datetime
+        self,
+        requests: Sequence[_IntakeRequest],
+        sent: Sequence[IncomingMessage],
+        receiver: PropertyEvaluator,
+        now: datetime,
     ) -> list[NewMessage | MessageError]:
         """Return for each request the message to store, or why it is refused."""
-        arrived = _arrived_at(now)
         checked: dict[int, NewMessage | MessageError] = {}
         by_queue: dict[str, list[int]] = {}
         for number, request in enumerate(requests):
@@ -347,9 +416,7 @@ class Intake:
             else:
                 by_queue.setdefault(request.queue, []).append(number)
         for queue, numbers in by_queue.items():
-            sent = [requests[number].sent for number in numbers]
-            incoming = [each._replace(inherited={**each.inherited, **arrived}) for each in sent]
-            found = self._engine.factory.receive_all(queue, incoming, now, receiver)
+            found = self._engine.factory.receive_all(queue, [sent[number] for number in numbers], now, receiver)
             checked.update(zip(numbers, found, strict=True))
         return [checked[number] for number in range(len(requests))]
 
@@ -368,6 +435,10 @@ class Intake:
         name = None if sent.request is None else f"refused:{sent.request.replace(SEPARATOR, ':')}"
         about = RefusedMessage.of(request.queue, sent.body, error, sent.document)
         return self._engine.factory.make_refusal(error, about, now, name, sent.hops)
+
+
+def as_properties(transport: Mapping[str, str]) -> dict[str, PropertyValue]:
+    return {name: PropertyValue.string(text) for name, text in transport.items()}
 
 
 def _arrived_at(now: datetime) -> dict[str, PropertyValue]:

@@ -249,5 +249,5 @@ def _write_head(request: Request, size: int) -> bytes:
     skipped = {*named, CLIENT_HEADER.encode(), *[name.encode() for name in HOP_HEADERS]}
     lines += [name + b": " + value for name, value in request.scope["headers"] if name.lower() not in skipped]
     lines += [name + b": " + value for name, value in named.items()]
-    lines.append(CLIENT_HEADER.encode() + b": " + address_of(request).encode())
+    lines.append(CLIENT_HEADER.encode() + b": " + address_of(request.scope).encode())
     return b"\r\n".join([*lines, b"", b""])

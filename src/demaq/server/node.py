@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from demaq.compiler.plan import Plan
 from demaq.compiler.planner import make_plan
 from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.error_routing import kind_of
@@ -32,7 +33,8 @@ from demaq.engine.round import THROUGHPUT, RoundPolicy
 from demaq.engine.sampling import Sampler
 from demaq.engine.step_spans import StepSpans
 from demaq.errors import OperatorError
-from demaq.evaluation.native.native_settings import CHECK_EVERY, EvaluatorName, native_settings
+from demaq.evaluation.native.native_settings import CHECK_EVERY, EvaluatorName, NativeSettings, native_settings
+from demaq.evaluation.quick_evaluator import QuickEvaluator
 from demaq.evaluation.workers.process import (
     RULE_MEMORY_BYTES,
     RULE_MEMORY_BYTES_MIN,
@@ -135,6 +137,7 @@ class Node:
             opened.callback(evaluators.close)
             self.native, self.pipeline = evaluators.native, evaluators.pipeline
             plan = make_plan(self.program)
+            is_quick = native.is_native and pipeline != "spark"  # which asks for everything to be evaluated there
             migrate_store(plan, evaluators.rules, self.store, self._clock, discard, tell, operator=name_of_operator())
             self.engine = Engine(
                 plan,
@@ -149,6 +152,7 @@ class Node:
                 wake=self.look_for_work,
                 native=native.is_native,
                 arrivals=self.pipeline,
+                quick=self._make_quick(plan, native) if is_quick else None,
                 is_running=lambda: self._thread.is_serving,
             )
             self.engine.factory.sampler = None if keep_sample is None else Sampler(keep_sample)
@@ -172,6 +176,9 @@ class Node:
             clock=self._clock,
         )
         self._started = self._clock()
+
+    def _make_quick(self, plan: Plan, native: NativeSettings) -> QuickEvaluator:
+        return QuickEvaluator(plan, self.store, self.native, native, may_read=not self.place.is_on_server)
 
     # life
 
@@ -431,17 +438,24 @@ class Node:
         if self.engine.policy.elide:  # what is done with is removed at once
             first = committed[0].number
             self._removed_at_once += sum([seq < first for done in committed for seq in done.retired])
-        for new in [new for step in steps for new in step.created if ERROR_LEVEL in new.properties]:
-            kind = kind_of(new.body)
-            if kind is not None:
-                self.errors[kind] += 1
-                if _log.isEnabledFor(logging.INFO):
-                    self._log_error(new, kind)
-        if any([new.undelivered for step in steps for new in step.created]):
+        is_sent = False
+        for step in steps:
+            for new in step.created:
+                is_sent = is_sent or new.undelivered
+                if new.properties and ERROR_LEVEL in new.properties:
+                    self._note_error(new)
+        if is_sent:
             self._wake_gateways()
         if self._subscribers:
             self._subscribers.note(steps, committed)
             self._thread.look_for_work()  # another thread may have committed them, and that one calls
+
+    def _note_error(self, new: NewMessage) -> None:
+        kind = kind_of(new.body)
+        if kind is not None:
+            self.errors[kind] += 1
+            if _log.isEnabledFor(logging.INFO):
+                self._log_error(new, kind)
 
     def _log_error(self, new: NewMessage, kind: str) -> None:
         about = "a message" if new.trigger is None else f"message {new.trigger}"

@@ -108,6 +108,8 @@ class EvaluatorTasks:
         wanted = self._wanted()
         missing = wanted - sum([job.tasks for job in self._jobs])
         if missing > 0 and now >= self._retry_at:
+            if self._failures:
+                self._seen = now  # it has as much time as the first one
             self._jobs.append(_Job(self._session, EvaluatorTask(self._listener.address), missing))
         if not ready:
             failure = next((job.failure for job in ended if job.failure), None)
@@ -115,6 +117,8 @@ class EvaluatorTasks:
                 raise JobFailed(f"Spark could not run a job of {wanted} tasks: {failure}")
             if now - self._seen > IDLE_SECONDS_MAX:
                 reason = f"no executor has worked on it for {IDLE_SECONDS_MAX:g} s"
+                for job in self._jobs:  # if Spark waits for a process that is lost, a new job gets another one
+                    job.cancel(reason)
                 raise JobFailed(f"Spark could not run a job of {wanted} tasks: {reason}")
         return ready, for_rounds
 
@@ -152,6 +156,8 @@ class _Job:
     tasks: int
     failure: str | None = None
     """Why it has failed, if it has."""
+    cancelled: str | None = None
+    """Why it was cancelled, if it was."""
     is_over: threading.Event = field(default_factory=threading.Event)
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -164,15 +170,19 @@ class _Job:
             context.setJobGroup(self.group, "Demaq: evaluators", interruptOnCancel=True)
             context.parallelize(range(self.tasks), self.tasks).mapPartitions(self.task).collect()
         except Exception as error:  # whatever it is, the job has ended
-            self.failure = summary_of(error)
+            self.failure = self.cancelled or summary_of(error)
         finally:
             self.is_over.set()
 
     def end(self) -> None:
         """Wait for tasks that are ending, and cancel what is left."""
         if not self.is_over.wait(END_SECONDS_MAX):
-            with suppress(Exception):  # Spark has ended
-                self.session.sparkContext.cancelJobGroup(self.group)
+            self.cancel("the node has ended")
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled = reason
+        with suppress(Exception):  # Spark has ended
+            self.session.sparkContext.cancelJobGroup(self.group)
 
 
 @contextmanager

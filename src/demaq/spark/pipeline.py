@@ -70,7 +70,10 @@ class Pool(Protocol):
     def run(self, request: RoundRequest) -> RoundResult: ...
 
     def run_arrivals(
-        self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[ArrivalResult] | None: ...
 
     def use_spark(self, workers: int) -> None: ...
@@ -140,9 +143,12 @@ class Pipeline:
         return self._pool.run(request)
 
     def run_arrivals(
-        self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[ArrivalResult] | None:
-        return self._pool.run_arrivals(divide, workers_max)
+        return self._pool.run_arrivals(divide, workers_max, meanwhile)
 
     def note_round(self, messages: int, is_on_spark: bool) -> None:
         """Count messages that were evaluated together, and start Spark if there are many in a row."""

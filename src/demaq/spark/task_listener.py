@@ -68,9 +68,13 @@ class TaskWorker(WorkerConnection):
         except OSError:
             return False
 
+    def is_there(self) -> bool:
+        """Return whether it is being asked, or could be. May be called from any thread."""
+        return self.is_asked or self.is_alive()
+
     def is_in_use(self) -> bool:
         """Return whether it was ready at last sight and is still there. May be called from any thread."""
-        return self._is_welcome and (self.is_asked or self.is_alive())
+        return self._is_welcome and self.is_there()
 
     def kill(self) -> None:
         with self._ending:
@@ -322,8 +326,9 @@ class TaskListener:
 
     def _add(self, worker: TaskWorker) -> None:
         with self._lock:
-            # Rounds first; of several tasks one is for arrivals.
-            served = list(self._workers.values())
+            # Rounds first; of several tasks one is for arrivals. One that is lost may not have been noticed yet: Spark
+            # starts the next one at once.
+            served = [waiting for other, waiting in self._workers.items() if other.is_there()]
             waiting = self._arrivals if served and self._arrivals not in served else self._rounds
             self._workers[worker] = waiting
         with suppress(OSError):

@@ -9,6 +9,7 @@ Checksums detect faults, not deliberate changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from zlib import crc32
 
@@ -74,23 +75,23 @@ def _ascii(text: str | None) -> str:
     return ascii(text)
 
 
-def fresh_checksum(
-    seq: int,
-    queue: str,
-    created: int,
-    rule: str | None,
-    trigger: int | None,
-    origin: int,
-    hops: int,
-    transient: int,
-    request: str | None,
-    priority: int | None,
-) -> int:
-    """Return `message_checksum` of a message that waits, in no slice, index or outbox: in a third of the time."""
-    said = f"({seq}, {_ascii(queue)}, {created}, {_ascii(rule)}, {trigger}, {origin}, {hops}, {transient}, None, None"
-    fixed = crc32(f"{said}, {request if request is None else ascii(request)})".encode())
-    state = crc32(b"(%d, None, None, None, 0, None, None)" % seq)
-    return fixed + state + priority_checksum(priority)
+@lru_cache(maxsize=64)  # messages of one transaction
+def prepare_fresh_checksum(
+    queue: str, created: int, rule: str | None, hops: int, priority: int | None, transient: int
+) -> Callable[[int, int | None, int, str | None], int]:
+    """Return a function that computes `message_checksum` of messages that wait, in no slice, index or outbox.
+
+    From their seq, trigger, origin and request, in a quarter of the time: what they share is written once.
+    """
+    first = f", {_ascii(queue)}, {created}, {_ascii(rule)}, "
+    last = f", {hops}, {transient}, None, None, "
+    of_priority = priority_checksum(priority)
+
+    def compute(seq: int, trigger: int | None, origin: int, request: str | None) -> int:
+        fixed = crc32(f"({seq}{first}{trigger}, {origin}{last}{request!a})".encode())
+        return fixed + crc32(b"(%d, None, None, None, 0, None, None)" % seq) + of_priority
+
+    return compute
 
 
 def request_checksum(request: str, seq: int, removed: int | None) -> int:

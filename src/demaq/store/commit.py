@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from demaq.errors import AlreadyProcessed, StoreDamaged
 from demaq.store.checksums import (
     body_checksum,
     checksum_of,
-    fresh_checksum,
     message_checksum,
+    prepare_fresh_checksum,
     request_checksum,
     state_checksum,
 )
@@ -45,13 +45,20 @@ from demaq.store.removal import mark_removed, remove
 from demaq.store.request_names import bounds_of, has_digest, name_of
 from demaq.store.tables import Tables
 
+RUN_MIN = 8
+"""How many messages in a row must have most columns in common, on average, for a statement of their own."""
+
+_Row: TypeAlias = tuple[Any, ...]
+_Run: TypeAlias = tuple[_Row, list[_Row]]
+"""The columns that rows share, and for each row the others."""
+
 
 class _RowState:
     """The part of a message's row that can change, and which of it has changed."""
 
     __slots__ = (
         "before", "delivered", "entries", "marked", "message", "processed", "queue", "released", "request", "retired",
-        "seq", "slices", "undelivered",
+        "seq", "slices", "to_send", "undelivered",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +70,8 @@ class _RowState:
         """The number of its step, negated if no rule has reacted to it."""
         self.retired: int | None = None
         self.undelivered = undelivered
+        self.to_send = False
+        """Whether it is in the outbox: also one that was delivered, if it is sent again."""
         self.slices = slices  # [slicing, key, the number of the reset or 0]
         self.entries = entries
         self.message: NewMessage | None = None  # for one that is not stored yet
@@ -116,15 +125,19 @@ class CommitBuilder:
         self._number = self._first
         self._states: dict[int, _RowState] = {}
         self._fresh: dict[int, NewMessage] = {}
-        """Messages that this transaction creates and does not change: those in no slice, index or outbox."""
+        """Messages that this transaction creates and does not change: those in no slice, index or outbox.
+
+        They are not counted before they are written.
+        """
         self._joined: dict[SliceKey, list[int]] = {}
         """Members that are not stored yet."""
         self._ended: dict[SliceKey, int] = {}
         """Slices whose stored members have left, with the number of the reset; 0 if there were none."""
+        self._gone: list[_RowState] = []
+        """New messages that are not stored, because they retire within the transaction."""
         self._requests: dict[str, int] = {}
         self._names: dict[str, int] = {}
         """Those of `_requests` that have digests, by their names without digests."""
-        self._to_send: set[int] = set()
         self._sent: list[int] = []
         self._attempts: list[Attempt] = []
         self._answers: list[StoredAnswer] = []
@@ -144,23 +157,17 @@ class CommitBuilder:
         for row in self._tables.rows(self._sql["states"], [encode_numbers(asked)]) if asked else ():
             self._add_state(row)
 
-    def read_outbox(self, seqs: Sequence[int]) -> None:
-        """Read which of these messages are in the outbox."""
-        if seqs:
-            self._to_send.update([row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(seqs)])])
-
     def append(self, message: NewMessage) -> int:
         """Return the number of the message, or of the earlier one with a request of the same name."""
         if message.request is not None:
             known = self._find_request(message.request)
             if known is not None:
                 return known
-        self._number += 1
-        seq = self._number
-        self._count(message.queue, 1, 1)
+        seq = self._number = self._number + 1
         if not (message.slices or message.entries or message.undelivered or message.timer):
             self._fresh[seq] = message
         else:
+            self._count(message.queue, 1, 1)
             state = self._add_new_state(seq, message)
             for slicing, key, _ in state.slices:
                 self._joined.setdefault((slicing, key), []).append(seq)
@@ -171,8 +178,18 @@ class CommitBuilder:
         return seq
 
     def apply(self, step: Step) -> Committed:
-        self._number += step.is_event
+        touched: dict[int, _RowState] = {}
+        if step.is_event:
+            self._number += 1
+            touched = self._change(step, self._number)
         number = self._number
+        self._number += step.elided
+        created = tuple([self.append(message) for message in step.created])
+        retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)]) if touched else ()
+        return Committed(number=number, created=created, retired=retired)
+
+    def _change(self, step: Step, number: int) -> dict[int, _RowState]:
+        """Apply what a step does to earlier messages. Return those that may retire."""
         touched: dict[int, _RowState] = {}
         for seq in (step.processed, step.fired):
             if seq is not None:
@@ -188,10 +205,7 @@ class CommitBuilder:
             self._attempts.append(step.attempt)
         if step.answer is not None:
             self._answers.append(step.answer)
-        self._number += step.elided
-        created = tuple([self.append(message) for message in step.created])
-        retired = tuple([seq for seq in sorted(touched) if self._retire(touched[seq], number)])
-        return Committed(number=number, created=created, retired=retired)
+        return touched
 
     def write(self, elide: Elision = False) -> None:
         """Write all changes. With `elide`, messages that retire are removed, or not written at all if they are new.
@@ -200,12 +214,23 @@ class CommitBuilder:
         """
         if self._number == self._first:
             return  # without a number there is no change
-        many = self._tables.execute_many
         # Before the inserts: only members that were stored before leave.
-        ended = [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
-        many(self._sql["end_slice"], ended)
+        if self._ended:
+            ended = [(number, slicing, key) for (slicing, key), number in self._ended.items() if number]
+            self._tables.execute_many(self._sql["end_slice"], ended)
+        if self._fresh:
+            self._insert_fresh()
+        if self._states:
+            self._write_states(elide)
+        if self._requests:
+            self._insert_requests()
+        self._write_deliveries()
+        self._write_counts()
+        self._tables.set_newest(self._number)
+
+    def _write_states(self, elide: Elision) -> None:
+        """Write the messages that have changed, and new ones in slices, indexes or the outbox."""
         new = [state for state in self._states.values() if state.message is not None]
-        self._insert_fresh()
         gone = [state for state in new if state.retired is not None] if elide else []
         if isinstance(elide, str):
             gone = [state for state in gone if state.message is not None and elide not in state.message.properties]
@@ -215,17 +240,28 @@ class CommitBuilder:
             self._insert([state for state in new if state.retired is None] if elide else new)
         old = [state for state in self._states.values() if state.message is None]
         self._update(self._remove_retired(old, elide) if elide else old)
+        self._gone = gone
+
+    def _insert_requests(self) -> None:
         requests = [(request, seq, request_checksum(request, seq, None)) for request, seq in self._requests.items()]
-        many(self._sql["insert_request"], requests)
-        if gone:  # of those that are not stored, the requests are remembered for some time only
-            named = [state.message.request for state in gone if state.message is not None]
-            mark_removed(self._tables, [request for request in named if request is not None], self._at)
-        write_attempts(self._tables, self._attempts)
-        many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
-        answers = [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
-        many(self._sql["insert_answer"], [(*row, checksum_of(*row)) for row in answers])
-        many(self._sql["count"], [(queue, *difference) for queue, difference in self._counts.items()])
-        self._tables.execute(self._sql["set_newest_number"], [self._number])
+        self._tables.execute_many(self._sql["insert_request"], requests)
+        # Of messages that are not stored, the requests are remembered for some time only.
+        named = [state.message.request for state in self._gone if state.message is not None]
+        mark_removed(self._tables, [request for request in named if request is not None], self._at)
+
+    def _write_deliveries(self) -> None:
+        if self._attempts:
+            write_attempts(self._tables, self._attempts)
+        if self._sent:
+            self._tables.execute_many(self._sql["delete_outbox"], [(seq,) for seq in self._sent])
+        if self._answers:
+            answers = [(a.connection, a.status, a.content_type, a.body, self._at) for a in self._answers]
+            rows = [(*row, checksum_of(*row)) for row in answers]
+            self._tables.execute_many(self._sql["insert_answer"], rows)
+
+    def _write_counts(self) -> None:
+        rows = [(queue, *difference) for queue, difference in self._counts.items()]
+        self._tables.execute_many(self._sql["count"], rows)
 
     def _find_request(self, request: str) -> int | None:
         if not has_digest(request):
@@ -242,7 +278,7 @@ class CommitBuilder:
 
     def _add_state(self, row: Sequence[Any]) -> _RowState:
         """Return the state of a message; the same object if it was read before."""
-        seq, queue, processed, undelivered, request, slices, entries = row
+        seq, queue, processed, undelivered, request, slices, entries, to_send = row
         state = self._states.get(seq)
         if state is None:
             try:
@@ -252,6 +288,7 @@ class CommitBuilder:
                 raise StoreDamaged(f"the row of message {seq} is damaged; demaq verify says what that costs") from None
             state.processed = processed
             state.request = request
+            state.to_send = bool(to_send)
             self._states[seq] = state
         return state
 
@@ -265,7 +302,11 @@ class CommitBuilder:
 
     def _process(self, seq: int, number: int) -> _RowState:
         fresh = self._fresh.pop(seq, None)
-        state = self._states.get(seq) if fresh is None else self._add_new_state(seq, fresh)
+        if fresh is None:
+            state = self._states.get(seq)
+        else:
+            self._count(fresh.queue, 1, 1)
+            state = self._add_new_state(seq, fresh)
         if state is None or state.processed is not None:
             raise AlreadyProcessed(f"message {seq} was processed before")
         state.processed = number
@@ -275,9 +316,9 @@ class CommitBuilder:
 
     def _deliver(self, seq: int) -> _RowState:
         state = self._states.get(seq)
-        if state is None or seq not in self._to_send:
+        if state is None or not state.to_send:
             raise AlreadyProcessed(f"message {seq} is not to be sent")
-        self._to_send.remove(seq)
+        state.to_send = False
         self._sent.append(seq)
         state.delivered = state.undelivered
         state.undelivered = False
@@ -309,26 +350,41 @@ class CommitBuilder:
 
     def _insert_fresh(self) -> None:
         """Insert the messages without slices, entries and so on: what most columns hold is known."""
-        messages, bodies = [], []
-        for seq, message in self._fresh.items():
-            created = self._convert_time(message.created)
-            origin = seq if message.origin is None else message.origin
-            transient = int(message.transient)
-            queue, rule, trigger, hops, request = (
-                message.queue, message.rule, message.trigger, message.hops, message.request,
-            )  # fmt: skip
-            priority = message.priority
-            checksum = fresh_checksum(seq, queue, created, rule, trigger, origin, hops, transient, request, priority)
-            messages.append(
-                (
-                    seq, queue, created, rule, trigger, origin, hops, priority, None, None, None, transient, 0, None,
-                    None, request, None, None, checksum,
-                )
-            )  # fmt: skip
-            properties = encode_properties(message.properties) if message.properties else NO_PROPERTIES
-            bodies.append((seq, message.body, properties, body_checksum(seq, message.body, properties)))
-        self._tables.execute_many(self._sql["insert_message"], messages)
+        runs, bodies = self._collect_fresh()
+        insert = self._sql["insert_fresh_message"]
+        for shared, rows in runs:
+            self._count(shared[0], len(rows), len(rows))
+        if len(runs) == 1 or len(runs) * RUN_MIN <= len(bodies):
+            for shared, rows in runs:
+                self._tables.execute_many(insert, rows, shared)
+        else:
+            self._tables.execute_many(insert, [(*shared, *row) for shared, rows in runs for row in rows])
         self._tables.execute_many(self._sql["insert_body"], bodies)
+
+    def _collect_fresh(self) -> tuple[list[_Run], list[_Row]]:
+        """Return the rows of these messages, in runs of those that have most columns in common, and of their bodies."""
+        runs: list[_Run] = []
+        bodies: list[_Row] = []
+        last = None
+        for seq, message in self._fresh.items():
+            trigger, request, body, properties = message.trigger, message.request, message.body, message.properties
+            missing = 0 if request is not None else 1 if trigger is not None else 2
+            kind = (
+                message.queue, message.created, message.rule, message.hops, message.priority, message.transient, missing
+            )  # fmt: skip
+            if kind != last:
+                last = kind
+                queue, created, rule, hops, priority, transient, _ = kind
+                alike = (queue, self._convert_time(created), rule, hops, priority, int(transient))
+                compute_checksum = prepare_fresh_checksum(*alike)
+                rows: list[_Row] = []
+                runs.append(((*alike, 0, *[None] * missing), rows))
+            origin = seq if message.origin is None else message.origin
+            row = (request, trigger, origin, seq, compute_checksum(seq, trigger, origin, request))
+            rows.append(row[missing:])
+            encoded = encode_properties(properties) if properties else NO_PROPERTIES
+            bodies.append((seq, body, encoded, body_checksum(seq, body, encoded)))
+        return runs, bodies
 
     def _convert_time(self, at: datetime) -> int:
         """Return a time in microseconds. Messages of one transaction often have the same."""
@@ -380,11 +436,9 @@ class CommitBuilder:
 
         Return the states of all others.
         """
-        retired = {state.seq for state in states if state.retired is not None}
-        if not retired:
+        gone = {state.seq for state in states if state.retired is not None and not state.to_send}
+        if not gone:
             return states
-        to_send = {row[0] for row in self._tables.rows(self._sql["outbox_of"], [encode_numbers(retired)])}
-        gone = retired.difference(to_send.difference(self._sent))
         if isinstance(elide, str):
             spared = self._tables.rows(self._sql["with_property"], [encode_numbers(gone), f'%"{elide}"%'])
             gone.difference_update([row[0] for row in spared])

@@ -43,7 +43,7 @@ def copy_from_server(source: ServerDatabase, target: sqlite3.Connection) -> None
             target.executemany(insert, source.stream(_select(table, columns)))
     # A store without a commit would be taken for a new one.
     [newest] = target.execute(_SQL["newest_number"]).fetchone()
-    target.execute(_SQL["count_commit"], [1, checksum_of(1, newest)])
+    target.execute(_SQL["count_commit"], [newest, 1, checksum_of(1, newest)])
     target.execute(_SQL["commit"])
 
 

@@ -271,6 +271,13 @@ class MemoryStore:
     def find(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[int]]:
         return {value: [message.seq for message in self.lookup(index, [value], snapshot)] for value in values}
 
+    def count_members(self, slicing: str, keys: Sequence[str], limit: int) -> int:
+        snapshot = self.snapshot()
+        return min(limit, sum([len(self.slice(slicing, key, snapshot)) for key in dict.fromkeys(keys)]))
+
+    def count_found(self, index: str, values: Sequence[str], limit: int) -> int:
+        return min(limit, sum([len(seqs) for seqs in self.find(index, values, self.snapshot()).values()]))
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         version, documents = self._collections.get(name, (0, []))
         return version, list(documents)

@@ -76,7 +76,7 @@ def decide(tables: Tables, program: NextProgram, at: datetime) -> int:
     newest = _newest(tables)
     number = newest + 1 if tables.rows(tables.sql["next_migrated"], [1]) else newest
     tables.execute(tables.sql["decide_migration"], [number, json.dumps(dict(program.priorities))])
-    tables.execute(tables.sql["set_newest_number"], [number])
+    tables.set_newest(number)
     tables.execute(tables.sql["delete_complete_indexes"])
     tables.execute_many(
         tables.sql["insert_complete_index"], [(name, checksum_of(name)) for name in dict.fromkeys(program.indexes)]

@@ -97,9 +97,11 @@ class ServerDatabase:
         assert self._in_transaction
         self._queued.append((statement, parameters))
 
-    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]], shared: Sequence[Any] = ()) -> None:
         if not parameters:
             return
+        if shared:
+            parameters = [(*shared, *row) for row in parameters]
         if len(parameters) < COPY_ROWS_MIN or statement not in _COPY:
             self.execute(statement, [list(column) for column in zip(*parameters, strict=True)])
             return
@@ -111,6 +113,10 @@ class ServerDatabase:
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
+
+    def set_newest(self, number: int) -> None:
+        """Set the newest number. Within a transaction."""
+        self.execute(_SQL["set_newest_number"], [number])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -423,6 +423,12 @@ class Store(Protocol):
     def find(self, index: str, values: Sequence[str], snapshot: int) -> dict[str, list[int]]:
         """Return the seqs of the visible messages that have each of the values in the index, unordered."""
 
+    def count_members(self, slicing: str, keys: Sequence[str], limit: int) -> int:
+        """Return how many messages are in these slices now, and no more than the limit."""
+
+    def count_found(self, index: str, values: Sequence[str], limit: int) -> int:
+        """Return how many entries of visible messages the index has for these values now, up to the limit."""
+
     def collection(self, name: str) -> tuple[int, list[str]]:
         """Return version and documents; version 0 if nothing was loaded."""
 

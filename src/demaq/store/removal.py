@@ -51,7 +51,7 @@ def purge(tables: Tables, seqs: Sequence[int], now: int) -> list[int]:
     )
     if rows:  # what has read them must not be taken for the newest state
         newest = int(tables.rows(tables.sql["newest_number"])[0][0])
-        tables.execute(tables.sql["set_newest_number"], [newest + 1])
+        tables.set_newest(newest + 1)
     return [row[0] for row in rows]
 
 
@@ -60,6 +60,7 @@ def _remove_rows(tables: Tables, rows: Sequence[Any]) -> None:
     members = [(*member, row[0]) for row in rows for member in decode_list(row[5])]
     entries = [(*entry, row[3] or 0, row[0]) for row in rows for entry in decode_list(row[6])]
     remove(tables, seqs, members, entries)
+    tables.execute_many(tables.sql["delete_outbox"], [(seq,) for seq in seqs])
 
 
 def remove(
@@ -68,12 +69,11 @@ def remove(
     members: Sequence[tuple[str | int, ...]],
     entries: Sequence[tuple[str | int, ...]],
 ) -> None:
-    """Remove messages by their numbers, with their rows in slices and indexes."""
+    """Remove messages that are not in the outbox by their numbers, with their rows in slices and indexes."""
     numbers = [(seq,) for seq in seqs]
     tables.execute_many(tables.sql["delete_member"], members)
     tables.execute_many(tables.sql["delete_entry"], entries)
     tables.execute_many(tables.sql["delete_body"], numbers)
-    tables.execute_many(tables.sql["delete_outbox"], numbers)
     tables.execute_many(tables.sql["delete_message"], numbers)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Literal
 
 from demaq.errors import StoreDamaged, StoreError
@@ -88,8 +89,9 @@ class SqlStore:
         with self._database.lock:
             with self._writing():
                 builder = self._begin_commit()
-                builder.read_states([seq for step in steps for seq in _messages_of(step)])
-                builder.read_outbox([step.delivered for step in steps if step.delivered is not None])
+                named = [seq for step in steps for seq in _messages_of(step)]
+                if named:
+                    builder.read_states(named)
                 committed = [builder.apply(step) for step in steps]
                 builder.write(elide)
                 sequences.write_changes(self._database, changes)
@@ -186,6 +188,14 @@ class SqlStore:
         for value, seq in self._rows("find", asked) if found else ():
             found[value].append(seq)
         return found
+
+    def count_members(self, slicing: str, keys: Sequence[str], limit: int) -> int:
+        asked = {"slicing": slicing, "wanted": encode_texts(keys), "limit": limit}
+        return len(self._rows("count_members", asked))
+
+    def count_found(self, index: str, values: Sequence[str], limit: int) -> int:
+        asked = {"index": index, "wanted": encode_texts(values), "limit": limit}
+        return len(self._rows("count_found", asked))
 
     def _read_by_text(
         self, statement: str, texts: Sequence[str], asked: dict[str, Any]
@@ -401,15 +411,10 @@ class SqlStore:
     ) -> list[StoredMessage]:
         return [_decode_message(row, snapshot) for row in self._rows(name, parameters)]
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> AbstractContextManager[None]:
         if self._read_only:
             raise StoreError(f"the store {self._database.name} was opened for reading only")
-        with self._database.transaction():
-            try:
-                yield
-            finally:
-                self._newest = None
+        return _Writing(self, self._database.transaction())
 
     def _begin_commit(self) -> CommitBuilder:
         return CommitBuilder(self._database, microseconds(self._now()), self._newest)
@@ -433,6 +438,25 @@ class SqlStore:
         while more:
             with self._writing():
                 more = migration.apply_batch(self._database, microseconds(self._now()))
+
+
+class _Writing:
+    """A transaction of a store, as a context manager without a generator: there is one for each commit."""
+
+    __slots__ = ("_store", "_transaction")
+
+    def __init__(self, store: SqlStore, transaction: AbstractContextManager[None]) -> None:
+        self._store = store
+        self._transaction = transaction
+
+    def __enter__(self) -> None:
+        self._transaction.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._store._newest = None  # before another transaction can begin
+        self._transaction.__exit__(kind, error, trace)
 
 
 def _messages_of(step: Step) -> list[int]:

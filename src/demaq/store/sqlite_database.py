@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ from demaq.store.sql_statements import STORE_FILES, load_script, load_statements
 FILE_NAME = "store.db"
 LOG_NAME = f"{FILE_NAME}-wal"
 """SQLite's write-ahead log."""
-MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 7)])
+MIGRATIONS: tuple[str, ...] = tuple([f"sqlite/version_{version}.sql" for version in range(1, 8)])
 """The script at position n upgrades version n to n + 1 and sets the user version."""
 COUNTING_VERSION = 4
 """The first version that counts commits."""
@@ -49,6 +49,8 @@ _ROW = re.compile(r"VALUES \((\?(, \?)*)\)")
 _APPLICATION_ID = 1147498833
 _CONNECTION_SQL = load_statements("sqlite", "connection")
 _SQL = load_statements("sqlite", *STORE_FILES)
+_BEGIN, _COMMIT, _ROLLBACK = [_CONNECTION_SQL[name] for name in ("begin_write", "commit", "rollback")]
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _FULL = "there is no room left for {log}; what was asked was not stored, and can be asked again when there is room"
 _NOT_TEXT = "Could not decode to UTF-8"
 _REASONS = {
@@ -79,9 +81,15 @@ class Database:
         self._seconds_max: float | None = None
         """How long a statement may take, if there is a limit."""
         self._give_up_at = 0.0
+        self._transaction = _Transaction(self)
+        self._changes = 0
+        """How many rows were changed before the transaction."""
         self._mark: MarkFile | None = None
-        self._commits: int | None = None
-        """How many commits there were, if they are counted."""
+        """Where commits are counted, if they are."""
+        self._counted: tuple[int, int] | None = None
+        """How many commits there were, and the newest number, if that is known: this process is the only writer."""
+        self._counting: tuple[int, int] | None = None
+        """The same after the transaction, if it has written it."""
         with self._errors():
             self._connection = self._connect_to_read() if read_only else self._connect_to_write()
             try:
@@ -102,19 +110,23 @@ class Database:
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         self._open().execute(statement, parameters)
 
-    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]], shared: Sequence[Any] = ()) -> None:
         """Run as few statements as possible: around each one sqlite3 releases the GIL and has to wait for it again."""
         if not parameters:
             return
         connection = self._open()
+        if len(parameters) == 1:
+            connection.execute(statement, (*shared, *parameters[0]))
+            return
         start = 0
         while start < len(parameters):
             size = _choose_row_count(len(parameters) - start)
-            widened = _widen(statement, size)
+            widened = _widen(statement, size, len(shared))
             if widened is None:
+                assert not shared
                 connection.executemany(statement, parameters[start:])
                 return
-            connection.execute(widened, list(chain.from_iterable(parameters[start : start + size])))
+            connection.execute(widened, [*shared, *chain.from_iterable(parameters[start : start + size])])
             start += size
 
     def stream(self, statement: str) -> Iterator[Any]:
@@ -134,27 +146,16 @@ class Database:
                 with suppress(sqlite3.Error):
                     source.execute(_CONNECTION_SQL["commit"])
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Run the block as one transaction, durable at its end."""
-        with self.lock, self._errors():
-            connection = self._open()
-            connection.execute(_CONNECTION_SQL["begin_write"])
-            try:
-                before = connection.total_changes
-                yield
-                # Not if nothing was changed: the commit would be written and synced for the counter alone.
-                newest = self._count_commit(connection) if connection.total_changes != before else None
-                connection.execute(_CONNECTION_SQL["commit"])
-            except BaseException:
-                # After some errors SQLite has rolled back already.
-                if connection.in_transaction:
-                    with suppress(sqlite3.Error):
-                        connection.execute(_CONNECTION_SQL["rollback"])
-                raise
-            if newest is not None and self._mark is not None and self._commits is not None:
-                self._commits += 1
-                self._mark.write(self._commits, newest)  # after the commit, because the mark must never be ahead
+        return self._transaction
+
+    def set_newest(self, number: int) -> None:
+        """Set the newest number. Within a transaction."""
+        if self._mark is None:
+            self.execute(_SQL["set_newest_number"], [number])
+        else:
+            self._count_commit(number)  # it is in the same row: one statement for both
 
     def limit_statements(self, seconds: float) -> None:
         """Let each statement from now on fail with a StoreError if it takes longer."""
@@ -197,18 +198,57 @@ class Database:
         with self.lock, self._errors():
             commits, newest = self._open().execute(_CONNECTION_SQL["counted"]).fetchone()
             self._mark = MarkFile(self.folder / FILE_NAME)
-            self._commits = commits
+            self._counted = commits, newest
             self._mark.write(commits, newest)
             self._mark.sync()
             make_lasting(self.folder)
 
-    def _count_commit(self, connection: sqlite3.Connection) -> int | None:
-        if self._commits is None:
-            return None
-        newest = int(connection.execute(_SQL["newest_number"]).fetchone()[0])
-        commits = self._commits + 1
-        connection.execute(_CONNECTION_SQL["count_commit"], [commits, checksum_of(commits, newest)])
-        return newest
+    def _begin(self) -> None:
+        """Begin a transaction. If that succeeds, the lock is held until its end."""
+        self.lock.acquire()
+        try:
+            connection = self._open()
+            connection.execute(_BEGIN)
+            self._changes = connection.total_changes
+            self._counting = None
+        except BaseException as error:
+            self.lock.release()
+            if isinstance(error, _ERRORS):
+                raise self._translate_error(error) from error
+            raise
+
+    def _commit(self) -> None:
+        try:
+            connection = self._open()
+            # Not if nothing was changed: the commit would be written and synced for the counter alone.
+            if self._mark is not None and self._counting is None and connection.total_changes != self._changes:
+                self._count_commit(None)
+            connection.execute(_COMMIT)
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+        if self._mark is not None and self._counting is not None:
+            self._counted = self._counting
+            self._mark.write(*self._counted)  # after the commit, because the mark must never be ahead
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Roll back because of an error. Raises it with a message for operators if it is the database's."""
+        self._counted = None  # a commit that has failed may have taken place
+        # After some errors SQLite has rolled back already.
+        if self._connection is not None and self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute(_ROLLBACK)
+        if isinstance(error, _ERRORS):
+            raise self._translate_error(error) from error
+
+    def _count_commit(self, newest: int | None) -> None:
+        """Write that there is one more commit, and the newest number; None if it stays."""
+        connection = self._open()
+        if self._counted is None:
+            self._counted = connection.execute(_CONNECTION_SQL["counted"]).fetchone()
+        commits, last = self._counted
+        self._counting = commits, newest = commits + 1, last if newest is None else newest
+        connection.execute(_CONNECTION_SQL["count_commit"], [newest, commits, checksum_of(commits, newest)])
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -240,7 +280,7 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except _ERRORS as error:
             raise self._translate_error(error) from error
 
     def _translate_error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
@@ -331,17 +371,42 @@ class Database:
         return int(version)
 
 
+class _Transaction:
+    """A transaction of a database, as a context manager: a generator in its place takes longer, for each commit."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._database._commit()
+            else:
+                self._database._roll_back(error)
+        finally:
+            self._database.lock.release()
+
+
 def _choose_row_count(rows: int) -> int:
     return rows if rows <= ROWS_FEW else min(ROWS_MAX, 1 << (rows.bit_length() - 1))
 
 
 @cache
-def _widen(statement: str, rows: int) -> str | None:
-    """Return a statement with parameters for so many rows; None if it has no VALUES to repeat."""
+def _widen(statement: str, rows: int, shared: int) -> str | None:
+    """Return a statement with parameters for so many rows; None if it has no VALUES to repeat.
+
+    All rows share their first parameters, of which there are `shared`: each parameter takes time, None most of all.
+    """
     row = _ROW.search(statement)
     if row is None:
         return None
-    return f"{statement[: row.start()]}VALUES {', '.join([f'({row[1]})'] * rows)}{statement[row.end() :]}"
+    places = ", ".join([*[f"?{number}" for number in range(1, shared + 1)], *row[1].split(", ")[shared:]])
+    return f"{statement[: row.start()]}VALUES {', '.join([f'({places})'] * rows)}{statement[row.end() :]}"
 
 
 def _allow_interrupt(*_: int) -> None:

@@ -34,8 +34,14 @@ class Tables(Protocol):
     def execute(self, statement: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> None:
         """Run a statement without a result. Within a transaction."""
 
-    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """Run a statement for each row of parameters. Within a transaction."""
+    def execute_many(self, statement: str, parameters: Sequence[Sequence[Any]], shared: Sequence[Any] = ()) -> None:
+        """Run a statement for each row of parameters, before which it takes those that they share.
+
+        Within a transaction.
+        """
+
+    def set_newest(self, number: int) -> None:
+        """Set the newest number. Within a transaction."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block as one transaction, durable at its end."""

@@ -99,7 +99,7 @@ def test_a_difference_leaves_no_other_rule_of_the_queue_to_saxon(monkeypatch: py
     assert list(checked.evaluator.health.withdrawn) == ["r"]
     assert checked.run("<m>four</m>") == ["<o>4</o>", "<p/>"]
     assert checked.run("<m>four<x/></m>") == ["<o>4</o>", "<p/>", "<s>1</s>"]
-    native = checked.evaluator._native
+    native = checked.evaluator.native
     assert native is not None
     assert [rule.name for rule in native.queue("q").rules if rule.body is None] == ["r", "saxons"]
     while len(checked.check):
@@ -139,7 +139,7 @@ def test_a_rule_that_reads_other_state_than_saxon_differs(monkeypatch: pytest.Mo
     text = """create queue q create queue s create queue o
     create rule found for q if (/m) then do enqueue <o>{qs:queue("s")[/s/v = qs:message()/m/v]}</o> into o"""
     checked = Checked(text)
-    [rule] = checked.evaluator._native.queue("q").rules  # type: ignore[union-attr]
+    [rule] = checked.evaluator.native.queue("q").rules  # type: ignore[union-attr]
     monkeypatch.setattr(native_run.NativeRule, "keys", (lambda root, run: ["s-other"],))
     assert rule.keys[0](None, None) == ["s-other"]  # type: ignore[arg-type]
     checked.run("<m><v>1</v></m>")

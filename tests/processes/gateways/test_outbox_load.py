@@ -4,6 +4,7 @@ that is killed loses nothing."""
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -216,6 +217,7 @@ def test_a_node_that_is_killed_while_it_sends_loses_nothing_and_repeats_only_wha
                 node.start()
                 wait_for_requests(peer, (kill + 1) * count // 5)
                 node.kill()
+                wait_until_silent(peer)
                 noted = {f"{each.message}" for each in read_attempts(tmp_path / "store", count)}
                 names = {got.headers["idempotency-key"] for got in peer.got}
                 in_doubt |= {name for name in names if name.rpartition("/")[2] not in noted}
@@ -226,6 +228,14 @@ def test_a_node_that_is_killed_while_it_sends_loses_nothing_and_repeats_only_wha
     assert in_doubt
     assert {name for name, times in sent.items() if times > 1} <= in_doubt
     assert all([times <= 1 + kills for times in sent.values()])
+
+
+def wait_until_silent(peer: OtherSide) -> None:
+    """What a killed node has sent may still be on its way."""
+    before = -1
+    while before != len(peer.got):
+        before = len(peer.got)
+        time.sleep(0.3)
 
 
 def wait_for_requests(peer: OtherSide, count: int) -> None:

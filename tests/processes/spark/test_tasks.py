@@ -235,6 +235,19 @@ def test_one_of_several_tasks_is_for_arrivals(site: TaskSite) -> None:
     assert len(site.arrivals._waiting) == 1
 
 
+def test_a_task_that_comes_before_its_predecessor_is_known_to_be_lost_takes_its_place(site: TaskSite) -> None:
+    lost = site.start_task()
+    site.ask(site.evaluator, "<m>1</m>")
+    lost.kill()
+    lost.wait()
+    assert len(site.listener._workers) == 1, "the evaluator that has it notices when it asks next"
+    site.start_task()
+    assert not site.arrivals
+    assert [answer(each) for each in site.ask(site.evaluator, "<m>3</m>")] == ["<n>6</n>"]
+    assert [answer(each) for each in site.ask(site.evaluator, "<m>4</m>")] == ["<n>10</n>"]
+    assert site.evaluator.is_on_spark
+
+
 def test_a_pool_uses_all_tasks_and_returns_to_processes_without_them(site: TaskSite) -> None:
     counted: list[tuple[int, bool]] = []
     pool = EvaluatorPool(site.evaluator, 1, lambda messages, on_spark: counted.append((messages, on_spark)))

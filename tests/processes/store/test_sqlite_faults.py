@@ -20,8 +20,10 @@ import pytest
 
 from demaq.errors import StoreError
 from demaq.store import SqliteStore
+from demaq.store.mark import read_mark
 from demaq.store.protocol import Postponed, Step
 from demaq.store.sqlite_database import FILE_NAME
+from demaq.store.store_verification import verify_folder
 from tests.support.store.consistency import assert_consistent
 from tests.support.store.contract import FOREVER, MORNING, Clock, new
 from tests.support.store.faults import (
@@ -110,6 +112,45 @@ def test_a_store_that_cannot_write_can_still_be_read(tmp_path: Path):
         assert state(beside) == before
         beside.close()
     store.close()
+
+
+def test_a_commit_that_took_place_though_it_is_said_to_have_failed_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(tmp_path)
+    store.append([new()])
+    before = read_mark(tmp_path)
+    with monkeypatch.context() as fault:
+        fault.setattr(store._database, "_connection", _Forgetful(store._database._open()))
+        with pytest.raises(StoreError, match=REFUSED):
+            store.append([new()])
+    assert store.append([new()]) == [3]
+    mark = read_mark(tmp_path)
+    assert before is not None
+    assert mark is not None
+    assert (mark.commits, mark.newest) == (before.commits + 2, 3)
+    assert store._database.rows("SELECT commits, newest FROM numbers") == [(mark.commits, mark.newest)]
+    assert_consistent(store)
+    store.close()
+    assert verify_folder(tmp_path).findings == []
+
+
+class _Forgetful:
+    """A connection that commits and then says that it could not."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
+        done = self._connection.execute(statement, *parameters)
+        if statement == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+            raise error
+        return done
 
 
 def test_a_write_that_is_cut_short_anywhere_leaves_nothing(tmp_path: Path):

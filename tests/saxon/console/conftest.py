@@ -1,29 +1,21 @@
-"""Pages are made in threads, in a process in which other tests have used Saxon."""
+"""Pages are made in threads of a process in which the tests use Saxon."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
+import threading
 
 import pytest
 
-
-@pytest.fixture(autouse=True, scope="module")
-def only_this_thread_collects_garbage() -> Iterator[None]:
-    """Saxon ends the process when another thread frees what this one has made."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.collect()
-        if was_enabled:  # not in a run of many tests, which collects between them
-            gc.enable()
+from demaq.evaluation.saxon.processor import Saxon
 
 
 @pytest.fixture(autouse=True)
-def what_is_there_is_no_garbage() -> None:
-    """Actions collect garbage in their threads, and what other tests and fixtures have left may hold Saxon's."""
-    gc.collect()
-    gc.freeze()
+def only_this_thread_uses_saxon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that asks Saxon by itself, instead of the worker process, fails: it would end a console."""
+    own, make = threading.get_ident(), Saxon.__init__
+
+    def make_here(self: Saxon) -> None:
+        assert threading.get_ident() == own, "a thread of the console uses Saxon"
+        make(self)
+
+    monkeypatch.setattr(Saxon, "__init__", make_here)

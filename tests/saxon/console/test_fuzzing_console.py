@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +17,6 @@ from tests.saxon.console.test_hostile_content import HOSTILE, expect_harmless
 from tests.support.console.client import ConsoleClient
 from tests.support.console.shop import make_shop
 from tests.support.drawing import example_count
-
-WORKER = "PYTEST_XDIST_WORKER"
-shared = pytest.mark.skipif(WORKER in os.environ, reason="it runs in a process of its own, see below")
-"""Where other tests have used Saxon, threads of the console may free what it has made, which ends the process."""
 
 VALUES = (
     *("", " ", "0", "1", "-1", "17", "99999999999999999999", "1e3", "٣", "NaN", "\0", "\x1b[31m", "\ud7ff", "😀" * 50),
@@ -99,7 +92,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleClient]:
     made.close()
 
 
-@shared
 def test_no_parameter_and_no_form_makes_a_page_fail(client: ConsoleClient, chance: random.Random):
     csrf = client.get("/console/pause?kind=queue&name=orders").csrf()
     statuses: Counter[int] = Counter()
@@ -122,7 +114,6 @@ def test_no_parameter_and_no_form_makes_a_page_fail(client: ConsoleClient, chanc
     assert {200, 400, 404} <= set(statuses)
 
 
-@shared
 def test_bodies_that_are_no_forms_are_refused(client: ConsoleClient, chance: random.Random):
     kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml", "")
     pieces = (
@@ -141,13 +132,3 @@ def test_bodies_that_are_no_forms_are_refused(client: ConsoleClient, chance: ran
         path = page.path.replace("{id}", "1")
         found = client.send("POST", path, chance.choice(pieces), {"content-type": chance.choice(kinds)})
         assert 400 <= found.status < 500, (path, found.status)
-
-
-@pytest.mark.skipif(WORKER not in os.environ, reason="the tests above run in this process")
-def test_the_tests_above_pass_in_a_process_of_their_own():
-    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    said = subprocess.run(
-        [sys.executable, "-m", "pytest", __file__], env=others, capture_output=True, text=True, timeout=600
-    )
-    assert said.returncode == 0, said.stdout
-    assert "2 passed" in said.stdout

@@ -170,6 +170,8 @@ def test_messages_are_purged_after_a_dry_run(tmp_path: Path):
         assert "removed" in client.post("/console/purge", fields).text
         assert client.call("/api/purge", {"queue": "reports", "dry_run": True}).json["messages"] == 0
         assert client.call("/api/purge", {"why": "all of them"}).status == 409
+        assert client.call("/api/purge", {"xpath": "//report", "dry_run": True}).status == 400
+        assert client.call("/api/purge", {"xpath": "//report", "why": "some of them"}).status == 400
     finally:
         client.close()
 

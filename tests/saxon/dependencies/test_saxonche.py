@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -114,3 +116,27 @@ def test_settings_of_saxon_and_of_its_parser_are_configuration_properties():
         with pytest.raises(saxonche.PySaxonApiError):
             own.parse_xml(xml_text=refused)
     assert "FODC0005" in error_of(own, "doc('file:///etc/hostname')")
+
+
+def test_a_path_after_an_exclamation_mark_needs_brackets(processor: Any):
+    """Our emitter writes them. Otherwise `a ! .//*` is parsed as `(a ! .)//*`, and each node is there once."""
+    query = "document { <m><b><a/><b/></b></m> } ! count(//node() ! %s)"
+    counted = [evaluate(processor, query % path).head for path in (".//*", "(.//*)")]
+    assert [processor.get_string_value(each) for each in counted] == ["3", "5"]
+
+
+def test_a_second_thread_with_a_processor_ends_the_process():
+    """The console's worker process uses Saxon in its main thread only, and the console not at all."""
+    program = """
+import threading, saxonche
+def use():
+    processor = saxonche.PySaxonProcessor(license=False)
+    processor.new_xquery_processor().run_query_to_value(query_text="[1, 2]").head.get(1)
+    return processor
+kept = use()
+other = threading.Thread(target=use)
+other.start()
+other.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert done.returncode == 99

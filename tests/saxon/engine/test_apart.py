@@ -359,6 +359,38 @@ def test_a_message_whose_commit_failed_and_took_place_is_not_evaluated_again(
     assert not running.engine.slow_messages
 
 
+def test_a_message_that_a_failed_round_has_deferred_is_evaluated_once(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.engine.policy = RoundPolicy(exact=False, ahead=True)
+    running.engine.slow_messages.lanes = [running.lane] * 3
+    monkeypatch.setattr(running.engine.evaluator, "rounds_max", 2)
+    running.engine.round_messages_least = running.engine._round_messages = 2
+    for n in "12":  # a round of each two; the second one is evaluated before the first one has deferred a message
+        running.send("other", quick(f"quick {n}"))
+        running.send("in", slow(f"slow {n}", n))
+    running.engine.round_messages_max = 4
+    running.is_released = False
+    commit = running.store.commit
+    failed: list[Step] = []
+
+    def fail_once(steps: Sequence[Step], *given: Any) -> list[Committed]:
+        if not failed and any(["quick 2" in new.body for step in steps for new in step.created]):
+            failed.extend(steps)
+            raise RuntimeError("a mistake of ours")
+        return commit(steps, *given)
+
+    monkeypatch.setattr(running.store, "commit", fail_once)
+    running.drain()
+    assert failed
+    asked = [seq for seqs in (*running.lane.sifted, *running.lane.alone) for seq in seqs]
+    assert sorted(asked) == sorted(set(asked))
+    running.is_released = True
+    running.drain()
+    assert sorted(running.answers) == ["quick 1", "quick 2", "slow 1", "slow 2"]
+    assert not running.engine.slow_messages
+
+
 @pytest.mark.parametrize("losses", [0, LOSSES_MAX])
 def test_a_message_whose_evaluation_could_not_begin_is_evaluated_when_the_store_can_be_read(
     running: Running, monkeypatch: pytest.MonkeyPatch, losses: int

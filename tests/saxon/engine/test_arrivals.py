@@ -15,6 +15,9 @@ from demaq.engine.round import THROUGHPUT, RoundPolicy
 from demaq.errors import EvaluatorUnavailable, MessageError, StoreError
 from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult
 from demaq.evaluation.local_evaluator import LocalEvaluator
+from demaq.evaluation.native.ledger import NativeLedger
+from demaq.evaluation.native.native_settings import NativeSettings
+from demaq.evaluation.quick_evaluator import ASKING_MESSAGES, QuickEvaluator
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.language.program.program import SYSTEM_ERRORS
@@ -49,13 +52,21 @@ class Pool:
         self.is_late = False
         self.is_busy = False
 
+    @property
+    def rounds_max(self) -> int:
+        return 2
+
     def run_arrivals(
-        self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[ArrivalResult] | None:
         if self.is_busy:
             return []
         requests = divide(self.workers)
         self.asked += requests
+        meanwhile()
         if self.failure is not None:
             raise self.failure
         if self.is_late:
@@ -68,16 +79,24 @@ class Pool:
 
 
 class Running:
-    def __init__(self, text: str, policy: RoundPolicy = THROUGHPUT, is_idle: bool = True) -> None:
+    def __init__(
+        self, text: str, policy: RoundPolicy = THROUGHPUT, is_idle: bool = True, is_quick: bool = False
+    ) -> None:
+        """With `is_quick`, what can be evaluated without a worker is."""
         rules = SaxonEvaluator(compile_program(load_text(text)))
         self.store = MemoryStore(now=lambda: NOW)
         self.pool = Pool(rules, self.store)
+        quick = None
+        if is_quick:
+            settings = NativeSettings(check_every=0)
+            quick = QuickEvaluator(rules.plan, self.store, NativeLedger(), settings)
         self.commits: list[int] = []
         self.engine = Engine(
             *(rules.compiled.plan, self.pool.local, self.store, lambda: NOW),
             receiver=rules,
             policy=policy,
             arrivals=self.pool,
+            quick=quick,
         )
         if is_idle:
             self.drain()
@@ -106,6 +125,44 @@ def test_a_message_is_processed_with_the_commit_that_stores_it(policy: RoundPoli
     assert numbers == sorted(set(numbers))
     assert running.engine.arrivals.processed == 3
     assert not running.engine.run_round()
+
+
+@pytest.mark.parametrize("queue", ["in", "other"])
+def test_what_a_node_evaluates_without_a_worker_is_stored_like_what_a_worker_evaluates(policy: RoundPolicy, queue: str):
+    text = (
+        COPY
+        + """
+    create queue other create queue last create queue later kind echo
+    create property k as xs:string inherited queue other, last, out value /m
+    create rule first for other if (/m) then (
+      do enqueue <l>{qs:property("k")}</l> into last,
+      do enqueue <t/> into later with timeout value 60 with target value "in")
+    create rule second for last if (/l) then do enqueue <n>{string(/l)}</n> into out
+    """
+    )
+    stored: list[list[Any]] = []
+    asked: list[int] = []
+    for is_quick in (False, True):
+        running = Running(text, policy, is_quick=is_quick)
+        sent: list[list[str | bytes]] = [
+            [b"<m>1</m>"],
+            ["<x/>"],
+            ["<m>0</m>"],
+            ["<m>2</m>", "\ufeff<m>3</m>"],
+            ["<m>4</m>"] * 30,
+            ["<m>0</m>", *["<m>5</m>"] * 29],
+        ]
+        for bodies in sent:
+            running.engine.enqueue_all(queue, bodies)
+        asked.append(sum([len(request.messages) for request in running.pool.asked]))
+        queues = running.engine.program.queues
+        stored.append([message for name in queues for message in running.store.stored(name, 0, 100)])
+    assert stored[0] == stored[1]
+    assert len(stored[0]) > 10
+    # In the queue `in` the error of `<m>0</m>` is Saxon's: then workers are given the node's share as well.
+    share = (30 + ASKING_MESSAGES) // 2
+    left = 2 * (30 - share)
+    assert asked == [65, left + 1 + share if queue == "in" else left]
 
 
 def test_the_next_numbers_come_after_all_of_them(policy: RoundPolicy):
@@ -271,3 +328,86 @@ def test_while_they_are_excluded_messages_are_stored_first_and_those_begun_are_w
     assert order == ["evaluated", "excluded", "processed: 1"]
     running.drain()
     assert running.bodies("out") == ["<n>1</n>", "<n>2</n>"]
+
+
+def _ignore(seq: int) -> None:
+    """Make a function of a sender's call that returns nothing."""
+
+
+FORK = """
+create queue in create queue checks create queue out create queue log
+create property k as xs:string queue in value /*/@k
+create slicing s on k
+create rule fork for in if (/m) then do enqueue <c k="{/m/@k}"/> into checks
+create rule check for checks if (/c) then (do enqueue <r k="{/c/@k}"/> into in, do enqueue <l k="{/c/@k}"/> into log)
+create rule decide for s if (qs:slice()/m and qs:slice()/r) then (
+  do enqueue <d k="{qs:slicekey()}">{count(qs:slice())}</d> into out, do reset)
+"""
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_of_a_conversation_that_has_ended_only_the_effects_are_stored(is_quick: bool, workers: int):
+    running = Running(FORK, is_quick=is_quick)
+    running.pool.workers = workers
+    numbers = running.engine.enqueue_all("in", ['<m k="1"/>', '<m k="2"/>'])
+    assert running.bodies("in") == running.bodies("checks") == []
+    made = {message.body: message for queue in ("out", "log") for message in running.store.stored(queue, 0, 10)}
+    assert sorted(made) == ['<d k="1">2</d>', '<d k="2">2</d>', '<l k="1"/>', '<l k="2"/>']
+    decided, logged = made['<d k="1">2</d>'], made['<l k="1"/>']
+    assert (decided.origin, decided.hops, logged.origin, logged.hops) == (numbers[0], 3, numbers[0], 2)
+    assert numbers[0] < (logged.trigger or 0) < (decided.trigger or 0) < decided.seq
+    used = [*numbers, *[message.seq for message in made.values()], *[message.trigger for message in made.values()]]
+    assert len(set(used)) == len(used)
+    assert running.engine.arrivals.processed == 6
+    assert not running.engine.run_round()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_effects_follow_each_other_in_the_order_of_the_messages_whether_these_are_stored_or_not(workers: int):
+    text = FORK + 'create rule note for in if (/x) then do enqueue <n k="{/x/@k}"/> into log'
+    running = Running(text)
+    running.pool.workers = workers
+    numbers = running.engine.enqueue_all("in", ['<m k="1"/>', '<x k="2"/>', '<m k="3"/>', '<x k="1"/>'])
+    running.drain()
+    assert numbers == sorted(numbers)
+    logged = running.bodies("log")
+    assert logged.index('<n k="2"/>') < logged.index('<n k="1"/>')
+    # The last message is in the slice of the first one when that is processed: both have come at once.
+    assert sorted(running.bodies("out")) == ['<d k="1">3</d>', '<d k="3">2</d>']
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_a_conversation_whose_slice_has_a_stored_member_is_no_conversation_of_its_own(is_quick: bool):
+    running = Running(FORK, is_quick=is_quick)
+    running.engine.enqueue_all("in", ['<x k="1"/>'])
+    running.engine.enqueue_all("in", ['<m k="1"/>'])
+    running.drain()
+    assert running.bodies("out") == ['<d k="1">3</d>']
+    assert running.store.slice("s", "1", running.store.snapshot()) == []
+
+
+def test_what_joins_the_slice_of_a_conversation_meanwhile_is_seen_by_it():
+    running = Running(FORK)
+    running.pool.meanwhile = lambda: _ignore(running.engine.enqueue("in", '<x k="1"/>'))
+    running.engine.enqueue_all("in", ['<m k="1"/>', '<m k="2"/>'])
+    running.drain()
+    assert sorted(running.bodies("out")) == ['<d k="1">3</d>', '<d k="2">2</d>']
+    assert running.engine._rounds._views == []
+
+
+def test_what_a_look_up_finds_meanwhile_is_seen_by_the_message_that_looks_it_up():
+    text = """
+    create queue in create queue known create queue out
+    create rule ask for in
+      if (/m) then do enqueue <n>{count(qs:queue("known")[/k/@id = qs:message()/m/@id])}</n> into out
+    """
+    running = Running(text)
+    running.engine.enqueue("known", '<k id="1"/>')
+    running.engine.enqueue_all("in", ['<m id="1"/>', '<m id="2"/>'])
+    assert running.bodies("out") == ["<n>1</n>", "<n>0</n>"]
+    assert running.bodies("in") == []
+    running.pool.meanwhile = lambda: _ignore(running.engine.enqueue("known", '<k id="1"/>'))
+    running.engine.enqueue_all("in", ['<m id="1"/>', '<m id="3"/>'])
+    running.drain()
+    assert running.bodies("out") == ["<n>1</n>", "<n>0</n>", "<n>2</n>", "<n>0</n>"]

@@ -8,7 +8,7 @@ import pytest
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
-from demaq.evaluation.outcomes import SliceReset
+from demaq.evaluation.outcomes import Enqueued, SliceReset
 from demaq.evaluation.saxon.compiled import compile_program
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.evaluation.state.memory_state import MemoryState
@@ -697,3 +697,19 @@ def test_messages_of_a_batch_that_read_each_other_are_all_evaluated() -> None:
     messages = [state.add("q", Document(f"<m>{n}</m>")) for n in range(2)]
     evaluator.make_nodes(messages[:1])  # while it is evaluated, Saxon makes a node of the other one too
     assert [outcome.fired for outcome in evaluator.evaluate(messages, state, NOW)] == [["r"], ["r"]]
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [("//node() ! .//*", 5), ("//node() ! .//*[true()]", 5), ("//* ! .//* ! ..", 3), ("//b ! ./../*", 3)],
+)
+def test_a_path_after_an_exclamation_mark_is_one_for_each_item(path: str, count: int, is_native: bool) -> None:
+    # Saxon's parser takes it for a path of all of them, which has each node once.
+    rule = f"create rule r for q if (/m) then do enqueue <x>{{count({path})}}</x> into out"
+    evaluator = SaxonEvaluator(compile_program(load_text(f"create queue q create queue out {rule}")), native=is_native)
+    state = MemoryState(evaluator, {}, NOW)
+    [outcome] = evaluator.evaluate([state.add("q", parse_document("<m><b><a/><b>2</b></b></m>"))], state, NOW)
+    [action] = outcome.actions
+    assert isinstance(action, Enqueued)
+    assert action.document.text == f"<x>{count}</x>"

@@ -6,10 +6,13 @@ import math
 import random
 import struct
 
+import pytest
 import saxonche
 
+from demaq.documents import parse_document
 from demaq.evaluation.native.fallback import NeedsSaxon
 from demaq.evaluation.native.number_texts import double_text
+from tests.support.native import compare
 
 NUMBERS = 40_000
 QUERY = "declare variable $s external; string-join(tokenize($s, ' ') ! string(xs:double(.)), ' ')"
@@ -62,3 +65,12 @@ def test_sums_of_prices_are_not_left_to_saxon(chance: random.Random):
     assert any([len(repr(number)) > 15 for number in sums])
     for number in sums:
         assert float(double_text(number)) == number
+
+
+@pytest.mark.parametrize("text", ["NaN ", "INF\n", " -INF ", " NaN", "INF"])
+@pytest.mark.parametrize("cast", ["xs:double(/m)", "xs:float(/m)", "number(/m)", "/m castable as xs:double"])
+def test_special_numbers_with_white_space_are_what_saxon_takes_them_for(text: str, cast: str):
+    rule = f"if (/m) then do enqueue <o>{{ {cast} }}</o> into o"
+    found = compare([rule], [parse_document(f"<m>{text}</m>")])
+    assert not found.differences
+    assert found.native or text[-1] in " \n"

@@ -13,13 +13,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
+from demaq.engine.arrivals import _Passing
 from demaq.engine.engine import Engine
 from demaq.engine.round import RoundPolicy
 from demaq.engine.validation import Candidate, Validator, members_of
@@ -70,11 +70,18 @@ class Interrupted(LocalEvaluator):
             self.interrupt()
         return result
 
-    def run_arrivals(self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int) -> list[ArrivalResult]:
+    def run_arrivals(
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> list[ArrivalResult]:
         results: list[ArrivalResult] = []
-        for asked in divide(self.tasks):
-            # So that each message is followed, also one of which nothing but its effects would be stored.
-            request = replace(asked, messages=[message._replace(may_pass=False) for message in asked.messages])
+        requests = divide(self.tasks)
+        if self.interrupt is not None:
+            self.interrupt()
+        meanwhile()
+        for request in requests:
             reader = SnapshotReader(self._store, request.snapshot, self._documents)
             results.append(pickle.loads(pickle.dumps(self._arrivals.run(request, reader))))
             if self.interrupt is not None:
@@ -86,7 +93,7 @@ class Run:
     """An engine that runs a meeting in rounds, and the one that follows it."""
 
     def __init__(
-        self, model: ModelEvaluator, rules: SaxonEvaluator, history: History, rng: random.Random, counts: Counter[str]
+        self, model: SaxonEvaluator, rules: SaxonEvaluator, history: History, rng: random.Random, counts: Counter[str]
     ) -> None:
         self.now = START
         self.counts = counts
@@ -116,6 +123,8 @@ class Run:
         self.engine.round_messages_least = 1
         self.serial = SerialEngine(model, lambda: self.now, HOPS_MAX)
         self._is_taking = False
+        self._passing: dict[int, tuple[Step, Sequence[_Passing]]] = {}
+        """Messages of which only effects are stored, by the identity of the step that does so."""
         self._fused = 0
         self.steps = 0
         self._happened: list[Callable[[], None]] = []
@@ -176,16 +185,22 @@ class Run:
     def _follow_arrivals(self) -> None:
         """What is stored and processed at once arrives before its steps."""
         arrivals = self.engine.arrivals
-        commit = arrivals._commit_steps
+        commit, make_step, store_first = arrivals._commit_steps, arrivals._pass, arrivals._store_first
 
-        def follow(passed: Sequence[Step], messages: Sequence[NewMessage], steps: Sequence[Step]) -> list[int]:
+        def note_passing(passing: Sequence[_Passing], last: int, now: datetime) -> Step:
+            step = make_step(passing, last, now)
+            self._passing[id(step)] = (step, passing)
+            return step
+
+        def follow(first: Sequence[Step], messages: Sequence[NewMessage], steps: Sequence[Step]) -> list[int]:
             place = len(self._happened)
-            numbers = commit(passed, messages, steps)
+            numbers = commit(first, messages, steps)
             self._fused += 1
-            self._happened[place:place] = [
-                partial(self.serial.arrive, number, message.queue, message.body, {})
-                for number, message in zip(numbers, messages, strict=True)
-            ]
+            gone = sum([len(self._passing[id(step)][1]) for step in first])
+            stored = [(number, message.queue, message.body) for number, message in zip(numbers, messages, strict=True)]
+            place += gone + len(first)  # what has passed comes before the others
+            self._happened[place:place] = [partial(self.serial.arrive, *each, {}) for each in stored]
+            self.counts["passed before others"] += bool(gone and stored)
             waited = self.engine._rounds.has_backlog
             self.counts["fused"] += len(steps)
             self.counts["fused while others waited"] += len(steps) if waited else 0
@@ -193,7 +208,14 @@ class Run:
             self.counts["stored, not processed"] += len(messages) > len(steps)
             return numbers
 
+        def note_changed(result: Any, now: datetime) -> Any:
+            found = store_first(result, now)
+            self.counts["effects that did not hold"] += found is not result
+            return found
+
         arrivals._commit_steps = follow
+        arrivals._store_first = note_changed  # type: ignore[method-assign]
+        arrivals._pass = note_passing  # type: ignore[method-assign]
 
     def _take(self, queue: str, limit: int) -> None:
         if self.engine.factory.priority(queue) is not None:
@@ -213,6 +235,14 @@ class Run:
             return
         for step, done in zip(steps, committed, strict=True):
             self.steps += 1
+            if step.processed is None:
+                passing = self._passing[id(step)][1]
+                self.counts["passed"] += len(passing)
+                self.counts["conversations that passed"] += sum([each.processed > 1 for each in passing])
+                arrived = [(each.seq, each.queue, str(each.incoming.body)) for each in passing]
+                self._happened += [partial(self.serial.arrive, *each, {}) for each in arrived]
+                self._happened.append(partial(self.serial.follow_passed, step, done))
+                continue
             self.counts["folded"] += step.elided > 0
             self.counts["resets"] += bool(step.resets)
             self.counts["errors"] += any(["<error" in new.body for new in step.created])
@@ -342,6 +372,9 @@ NEEDED = (
 )
 """What must have happened for the run to say anything."""
 NEEDED_AMONG_MANY = (
+    "passed",
+    "conversations that passed",
+    "effects that did not hold",
     "folded",
     "taken meanwhile",
     "refused for members",

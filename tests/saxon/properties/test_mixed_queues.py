@@ -196,8 +196,8 @@ def described(outcomes: Any) -> list[Any]:
 
 
 def count(seen: Counter[str], mixed: Watched, message: Message, outcome: Outcome) -> None:
-    assert mixed._native is not None
-    queue = mixed._native.queue("q")
+    assert mixed.native is not None
+    queue = mixed.native.queue("q")
     native = {rule.name for rule in queue.rules if rule.body is not None}
     left = mixed.left.get(message.seq)
     if left is None:

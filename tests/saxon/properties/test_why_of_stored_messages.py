@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, note, settings
+from hypothesis import given, note, seed, settings
 from hypothesis import strategies as st
 
 from demaq.errors import MessageError, ProgramError, StillBusy
@@ -14,6 +14,7 @@ from demaq.store.memory_store import MemoryStore
 from demaq.system_properties import ERROR_LEVEL
 from demaq.testing import Lab
 from demaq.testing.lab import LabMessage
+from tests.support.drawing import run_seed
 from tests.support.properties.applications import HOPS_MAX, Application, applications, histories
 from tests.support.properties.small_rounds import in_small_rounds
 from tests.support.reference.comparing import Event
@@ -23,6 +24,8 @@ EXAMINED_MAX = 5
 """So many messages are examined after each phase: those that were processed last."""
 SEEN: Counter[str] = Counter()
 WANTED = ("fired", "not-fired")
+ATTEMPTS_MAX = 20
+"""Few examples are drawn in a short run, and then a wanted result is missing now and then: so often more are drawn."""
 
 
 def perform(lab: Lab, event: Event) -> None:
@@ -111,5 +114,8 @@ def run_examples(data: Any) -> None:
 
 def test_what_why_says_of_a_stored_message_is_what_was_done_with_it() -> None:
     SEEN.clear()
-    run_examples()
+    for attempt in range(ATTEMPTS_MAX):
+        seed(run_seed() + attempt)(run_examples)()
+        if all([SEEN[what] for what in WANTED]):
+            break
     assert {what: SEEN[what] for what in WANTED if not SEEN[what]} == {}

@@ -65,14 +65,26 @@ class ConsoleClient:
             "POST", address, json.dumps(value).encode(), {"content-type": "application/json", **_names(headers)}
         )
 
+    def get_at_once(self, *addresses: str) -> list[Page]:
+        """Ask for several pages at the same time."""
+
+        async def ask() -> list[Page]:
+            return await asyncio.gather(*[self._exchange(self._describe("GET", each, {}), b"") for each in addresses])
+
+        return self._loop.run_until_complete(ask())
+
     def send(self, method: str, address: str, body: bytes, headers: Mapping[str, str]) -> Page:
+        return self._loop.run_until_complete(self._exchange(self._describe(method, address, headers), body))
+
+    def _describe(self, method: str, address: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return a request as web servers describe it to applications."""
         parts = urlsplit(address)
         given = {"host": HOST, **_names(headers)}
         if self.cookies:
             given["cookie"] = "; ".join([f"{name}={value}" for name, value in self.cookies.items()])
         from urllib.parse import unquote_to_bytes
 
-        scope = {
+        return {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
@@ -85,7 +97,6 @@ class ConsoleClient:
             "client": ("127.0.0.1", 1234),
             "server": ("127.0.0.1", 8080),
         }
-        return self._loop.run_until_complete(self._exchange(scope, body))
 
     async def _exchange(self, scope: dict[str, Any], body: bytes) -> Page:
         sent: list[Any] = []

@@ -23,7 +23,6 @@ from demaq.evaluation.outcomes import (
     StateReader,
 )
 from demaq.evaluation.round_request import PropertyRequest, PropertyResult
-from demaq.evaluation.saxon.batch_document import RecordWriter
 from demaq.evaluation.saxon.saxon_evaluator import SaxonEvaluator
 from demaq.messages import Message, PropertyValue
 from demaq.testing.lab import load_text
@@ -40,7 +39,7 @@ class ModelEvaluator(SaxonEvaluator):
         self.compiled = compiled
         self.program = program
         self._meeting = meeting
-        self.records = RecordWriter(compiled)
+        self.native = self.self_check = None
         self.cascades = Cascades(self)
 
     def always_reads(self, queue: str) -> bool:

@@ -96,6 +96,8 @@ class SerialEngine:
             stored = self._stored(self._own[step.fired])
             made = self._engine.factory.make_echo(stored, Document(stored.body), self._clock())
             self._commit(Step(fired=stored.seq, created=tuple(made)), step, done)
+            # Like what senders send, it may come after messages that were evaluated before.
+            self._arrived += [self._own[number] for number in done.created]
 
     def follow(self, step: Step, done: Committed) -> None:
         """Do a step again. It may have been evaluated before the newest messages arrived."""
@@ -114,19 +116,24 @@ class SerialEngine:
         raise error
 
     def follow_passed(self, step: Step, done: Committed) -> None:
-        """Do again what messages have led to of which nothing but their effects was stored."""
-        made: list[NewMessage] = []
-        numbers: list[int] = []
-        for place in range(step.elided // SEQS_PER_MESSAGE):
-            number = self._own[done.number + 1 + place]
-            mine = self._evaluate(number, frozenset())
-            [committed] = self.store.commit([mine])
-            if self._is_visible(number) or mine.resets:
-                raise Differs(f"message {number} remains")
-            made += mine.created
-            numbers += committed.created
-        self._same(made, step)
-        self._own.update(zip(done.created, numbers, strict=True))
+        """Do again what messages have led to, and all that came and went, of which only the effects were stored."""
+        left: list[tuple[int, NewMessage]] = []
+        processed = 0
+        place = done.number + 1
+        while place in self._own and self._is_untouched(self._own[place]):
+            message = self._own[place]
+            made, went, resets = self._run_conversation(message, frozenset())
+            if any([self._is_visible(number) for number in (message, *went)]):
+                raise Differs(f"message {message} remains, or what it has led to")
+            if any([self.store.slice(*key, self.store.snapshot()) for key in resets]):
+                raise Differs(f"message {message} has reset a slice that is not empty")
+            left += made
+            processed += 1 + len(went)
+            place += 1
+        if processed * SEQS_PER_MESSAGE != step.elided:
+            raise Differs(f"{step.elided // SEQS_PER_MESSAGE} messages were not stored, and serially {processed}")
+        self._same([new for _, new in left], step)
+        self._own.update(zip(done.created, [number for number, _ in left], strict=True))
 
     def assert_same_state(self, store: MemoryStore) -> None:
         """All that is visible, and in slices, is the same."""
@@ -155,24 +162,7 @@ class SerialEngine:
         """A message, and all that came and went because of it."""
         kept = _copy_state(self.store)
         try:
-            left: list[tuple[int, NewMessage]] = []
-            resets: set[tuple[str, str]] = set()
-            waiting = [message]
-            went: list[int] = []
-            while waiting:
-                mine = self._evaluate(waiting.pop(0), hidden)
-                resets.update(mine.resets)
-                [committed] = self.store.commit([mine])
-                for new, number in zip(mine.created, committed.created, strict=True):
-                    if self._comes_and_goes(new.queue):
-                        waiting.append(number)
-                        went.append(number)
-                    else:
-                        left.append((number, new))
-                waiting.sort(key=self._place)
-                for gone in waiting:
-                    if not self._is_next(gone, [number for number, _ in left]):
-                        raise Differs("a message that is left comes before one that came and went")
+            left, went, resets = self._run_conversation(message, hidden)
             if len(went) * SEQS_PER_MESSAGE != step.elided or any([self._is_visible(number) for number in went]):
                 raise Differs(f"{step.elided // SEQS_PER_MESSAGE} messages were not stored, of {went}")
             self._same([new for _, new in left], step)
@@ -182,6 +172,30 @@ class SerialEngine:
         except Differs:
             vars(self.store).update(kept)
             raise
+
+    def _run_conversation(
+        self, message: int, hidden: frozenset[int]
+    ) -> tuple[list[tuple[int, NewMessage]], list[int], set[tuple[str, str]]]:
+        """Process a message and all that comes and goes because of it. Return what is left, what went, and resets."""
+        left: list[tuple[int, NewMessage]] = []
+        resets: set[tuple[str, str]] = set()
+        waiting = [message]
+        went: list[int] = []
+        while waiting:
+            mine = self._evaluate(waiting.pop(0), hidden)
+            resets.update(mine.resets)
+            [committed] = self.store.commit([mine])
+            for new, number in zip(mine.created, committed.created, strict=True):
+                if self._comes_and_goes(new.queue):
+                    waiting.append(number)
+                    went.append(number)
+                else:
+                    left.append((number, new))
+            waiting.sort(key=self._place)
+            for gone in waiting:
+                if not self._is_next(gone, [number for number, _ in left]):
+                    raise Differs("a message that is left comes before one that came and went")
+        return left, went, resets
 
     def _is_next(self, waiting: int, left: Sequence[int]) -> bool:
         processed = [number for number in left if self._engine.factory.priority(self._stored(number).queue) is not None]

@@ -7,6 +7,8 @@ knows nothing about which expressions are translated. What is rarely used in rul
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -98,6 +100,30 @@ TIMEOUTS = (
 KIND_TESTS = ("node()", "text()", "*", "element()", "comment()", "processing-instruction()", "element(a)", "element(*)")
 
 
+REPEATED_CHARACTERS_MAX = 200
+"""Nothing longer is repeated, or else rules would become long."""
+_VARIABLE = re.compile(r"\$\w+")
+_BOUND = re.compile(r"(?:for|let|some|every|at|by|count) (\$\w+)")
+
+
+def _repeatable(draw: Callable[[Grammar, int], str]) -> Callable[[Grammar, int], str]:
+    """A production that now and then repeats what it has drawn for the same rule."""
+
+    @functools.wraps(draw)
+    def draw_or_repeat(self: Grammar, depth: int) -> str:
+        drawn = self.drawn.setdefault(draw.__name__, [])
+        if drawn and self.chance(6):
+            repeated = self.pick(drawn)
+            if self.is_in_scope(repeated):
+                return repeated
+        made = draw(self, depth)
+        if len(made) <= REPEATED_CHARACTERS_MAX:
+            drawn.append(made)
+        return made
+
+    return draw_or_repeat
+
+
 class Grammar:
     """Draws expressions."""
 
@@ -105,6 +131,13 @@ class Grammar:
         self.random = random
         self._variables: list[tuple[str, str]] = []
         """Those in scope, and of what kind they are."""
+        self.drawn: dict[str, list[str]] = {}
+        """What was drawn for a rule, by production."""
+
+    def is_in_scope(self, expr: str) -> bool:
+        """Whether all variables of an expression are known here, or bound in it."""
+        known = {name for name, _ in self._variables} | set(_BOUND.findall(expr)) | {"$two", "$word", "$some", "$tree"}
+        return set(_VARIABLE.findall(expr)) <= known
 
     def pick(self, options: Sequence[str]) -> str:
         return self.random.choice(options)
@@ -133,6 +166,7 @@ class Grammar:
         """Mostly of a kind."""
         return self.any(depth) if self.chance(9) else kind(depth)
 
+    @_repeatable
     def elements(self, depth: int) -> str:
         if depth <= 0:
             return self.pick(("//", "/*/", "/r/", "", ".//", "/descendant::", "//*/")) + self.name()
@@ -161,6 +195,7 @@ class Grammar:
             ],
         )
 
+    @_repeatable
     def attributes(self, depth: int) -> str:
         separator = self.pick(("/@", "/@", "//@", "/attribute::"))
         name = self.pick(ATTRIBUTES) if not self.chance(6) else self.pick(("*", "p:n", "*:n", "p:*", "xml:lang"))
@@ -178,6 +213,7 @@ class Grammar:
         found = f"{self.in_path(self.elements(depth - 1))}/text()"
         return f"{found}[{self.predicate(depth - 1)}]" if self.chance(10) else found
 
+    @_repeatable
     def string(self, depth: int) -> str:
         if depth <= 0:
             return self.pick((self.pick(STRINGS), "string(.)", "string()"))
@@ -216,6 +252,7 @@ class Grammar:
         """A string, or something that is cast to one, or nothing."""
         return self.random.choice((self.string, self.string, self.optional_node))(depth)
 
+    @_repeatable
     def optional_node(self, depth: int) -> str:
         kind = self.random.choice((self.elements, self.attributes, self.elements))
         if self.chance(4):
@@ -230,6 +267,7 @@ class Grammar:
             depth
         )
 
+    @_repeatable
     def number(self, depth: int) -> str:
         if depth <= 0:
             usual = (self.pick(INTEGERS), self.pick(INTEGERS[:5]), self.pick(DECIMALS), self.pick(DOUBLES))
@@ -273,6 +311,7 @@ class Grammar:
             return f"({self.in_path(self.elements(depth - 1))}/(@k * @i))"
         return self.attributes(depth) if s == 4 else self.elements(depth)
 
+    @_repeatable
     def boolean(self, depth: int) -> str:
         if depth <= 0:
             return self.pick(("true()", "false()", f"@{self.pick(ATTRIBUTES)} = {self.pick(STRINGS)}"))
@@ -305,6 +344,7 @@ class Grammar:
         atomic = ("xs:string", "xs:integer", "xs:boolean", "xs:double", "xs:untypedAtomic", "xs:anyAtomicType")
         return f"{self.pick(kinds + atomic)}{self.pick(('', '?', '*', '+'))}"
 
+    @_repeatable
     def condition(self, depth: int) -> str:
         """Something that has an effective boolean value, mostly."""
         kinds = (self.boolean, self.boolean, self.elements, self.attributes, self.string, self.number, self.any)
@@ -562,6 +602,7 @@ class Grammar:
 
     def rule(self, depth: int) -> str:
         """What follows the name of a rule and of its queue."""
+        self.drawn = {}
         condition = "true()" if self.chance(2) else self.condition(depth - 1)
         made = self.element(depth) if self.chance(3) else f"<o>{{ {self.any(depth)} }}</o>"
         if self.chance(8):

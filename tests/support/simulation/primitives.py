@@ -51,7 +51,7 @@ class Clock:
     def monotonic(self) -> float:
         return self._scheduler.now
 
-    perf_counter = process_time = monotonic
+    perf_counter = process_time = thread_time = monotonic
 
 
 class SimulatedLock:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -28,6 +29,8 @@ from demaq.store.protocol import (
     Unsent,
 )
 from demaq.store.request_names import make_request
+from demaq.store.row_verification import verify_tables
+from demaq.store.sql_store import SqlStore
 
 MORNING = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 FOREVER = datetime(2999, 1, 1, tzinfo=UTC)
@@ -120,6 +123,43 @@ class StoreContract:
             transient=True,
             undelivered=True,
         )
+
+    @pytest.mark.parametrize("kinds", [1, 2, 30])
+    def test_many_messages_of_one_commit_come_back_as_they_were_whatever_they_share(
+        self, store: Store, chance: random.Random, kinds: int
+    ):
+        def draw() -> dict[str, Any]:
+            return {
+                "queue": chance.choice(("orders", "größe")),
+                "created": MORNING + timedelta(microseconds=chance.randrange(3)),
+                "rule": chance.choice((None, "confirm", "it's")),
+                "hops": chance.randrange(3),
+                "priority": chance.choice((None, 0, 5)),
+                "transient": chance.random() < 0.5,
+            }
+
+        alike = [draw() for _ in range(kinds)]
+        is_caused, is_requested = chance.random() < 0.5, chance.random() < 0.5
+        messages = [
+            new(
+                **alike[number * kinds // 100 if chance.random() < 0.9 else -1],
+                body=f"<order>{number}</order>",
+                trigger=number if is_caused else None,
+                origin=1 if is_caused else None,
+                request=f"r{number}" if is_requested else None,
+            )
+            for number in range(1, 100)
+        ]
+        numbers = store.append(messages)
+        store.commit([Step(processed=numbers[0], created=tuple(messages[:40]))])
+        assert numbers == list(range(1, 100))
+        for seq, message in [*zip(numbers, messages, strict=True)][1:]:
+            stored = store.message(seq)
+            assert stored is not None
+            expected = {f.name: getattr(message, f.name) for f in fields(NewMessage) if hasattr(stored, f.name)}
+            assert {name: getattr(stored, name) for name in expected} == {**expected, "origin": message.origin or seq}
+        if isinstance(store, SqlStore):
+            assert verify_tables(store._database).findings == []
 
     def test_a_message_without_an_origin_is_its_own(self, store: Store):
         store.append([new()])
@@ -320,6 +360,19 @@ class StoreContract:
         assert seqs(store.lookup("i", ["c"], store.snapshot())) == [2]
         assert seqs(store.lookup("i", [], store.snapshot())) == []
         assert seqs(store.lookup("i", ["A", "x"], store.snapshot())) == []
+
+    def test_what_would_be_read_is_counted_up_to_a_limit(self, store: Store):
+        members = [new(slices=(("s", "a"),)) for _ in range(3)] + [new(slices=(("s", "b"), ("t", "a")))]
+        entries = [new(entries=(("i", "a"),)), new(entries=(("i", "a"), ("i", "b"))), new(entries=(("j", "a"),))]
+        store.append([*members, *entries])
+        assert [store.count_members("s", ["a"], limit) for limit in (2, 3, 9)] == [2, 3, 3]
+        assert store.count_members("s", ["a", "b", "none"], 9) == 4
+        assert store.count_members("s", [], 9) == store.count_members("u", ["a"], 9) == 0
+        assert [store.count_found("i", ["a"], limit) for limit in (1, 9)] == [1, 2]
+        assert store.count_found("i", ["a", "b", "none"], 9) == 3
+        assert store.count_found("i", [], 9) == store.count_found("k", ["a"], 9) == 0
+        store.commit([Step(processed=1, resets=(("s", "a"),))])
+        assert store.count_members("s", ["a"], 9) == 0
 
     def test_what_is_found_in_an_index_is_what_a_lookup_returns(self, store: Store):
         store.append([new(entries=(("i", "b"), ("i", "a"))), new(entries=(("i", "c"),)), new(entries=(("i", "a"),))])

@@ -355,8 +355,8 @@ class DurableSequenceContract(SequenceContract):
         before = everything(store), store.stored(None, 0, 9), store.snapshot()
         execute = store._database.execute_many
 
-        def fail(text: str, parameters: Sequence[Sequence[Any]]) -> None:
-            execute(text, parameters)
+        def fail(text: str, parameters: Sequence[Sequence[Any]], *shared: Any) -> None:
+            execute(text, parameters, *shared)
             if text == store._database.sql[statement] and parameters:
                 store._database.rows(store._database.sql["newest_number"])  # so that all of it was sent
                 raise StoreError("a fault")

@@ -245,3 +245,31 @@ def test_a_server_takes_a_class_for_its_protocol_and_a_function_for_its_tls_cont
 def test_a_server_serves_on_given_sockets_until_should_exit_is_set():
     assert list(inspect.signature(uvicorn.Server.serve).parameters) == ["self", "sockets"]
     assert uvicorn.Server(uvicorn.Config(answer)).should_exit is False
+
+
+def test_a_request_is_begun_by_a_method_that_ours_overrides_and_can_be_answered_without_its_task():
+    """A request that is all there is answered by writing to the transport, and its cycle set to complete."""
+    begun: list[tuple[Any, Any]] = []
+
+    class Holding(HttpToolsProtocol):
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            begun.append((cycle, app))
+
+    async def serve_two() -> None:
+        protocol, transport = connect(Holding)
+        protocol.data_received(REQUEST)
+        [(cycle, app)] = begun
+        assert app is protocol.app
+        assert cycle is protocol.cycle
+        assert (bytes(cycle.body), cycle.scope["path"]) == (b"<a/>", "/orders")
+        assert (cycle.keep_alive, cycle.disconnected, cycle.flow.write_paused) == (True, False, False)
+        assert isinstance(cycle.default_headers, list)
+        assert isinstance(cycle.message_event, asyncio.Event)
+        assert cycle.transport is transport
+        protocol.data_received(REQUEST)
+        assert len(begun) == 1, "the next one waits for the end of the first"
+        cycle.response_started = cycle.response_complete = True
+        cycle.on_response()
+        assert len(begun) == 2
+
+    asyncio.run(serve_two())

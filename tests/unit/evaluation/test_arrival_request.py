@@ -10,7 +10,7 @@ import pytest
 
 from demaq.errors import MessageError
 from demaq.evaluation.arrival_request import ArrivalRequest, ArrivalResult, Arrived, Arriving, Created, Passed
-from demaq.evaluation.outcomes import Outcome
+from demaq.evaluation.outcomes import Outcome, Reads
 from demaq.messages import PropertyValue
 
 PROPERTIES = {"p": PropertyValue("integer", "01", "1")}
@@ -21,20 +21,22 @@ REQUEST = ArrivalRequest(
     fold=True,
     paused=frozenset({"s"}),
     whole=frozenset({1}),
+    check=True,
 )
 RESULT = ArrivalResult(
     [
-        Arrived("<m/>", PROPERTIES, ((1, "v"),), True),
+        Arrived("<m/>", PROPERTIES, ((1, "v"),), True, True),
         Passed((Created("rule", "o", "<o/>", PROPERTIES, ((2, "w"),)),), ("rule",)),
         Passed((), ()),
+        Passed((), ("rule",), Reads(queues=frozenset({"q"}))),
     ],
-    [Outcome(number=3), None, None],
+    [Outcome(number=3), None, None, None],
     [Outcome(number=4)],
     0.25,
 )
 
 
-@pytest.mark.parametrize("value", [REQUEST, RESULT, ArrivalResult(RESULT.arrived[1:], [None, None])])
+@pytest.mark.parametrize("value", [REQUEST, RESULT, ArrivalResult(RESULT.arrived[1:], [None] * 3)])
 def test_every_field_arrives(value: ArrivalRequest | ArrivalResult):
     if value in (REQUEST, RESULT):
         empty = [each.name for each in fields(value) if not getattr(value, each.name)]

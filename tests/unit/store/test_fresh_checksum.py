@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from demaq.store.checksums import fresh_checksum, message_checksum, state_checksum
+from demaq.store.checksums import message_checksum, prepare_fresh_checksum, state_checksum
 
 NAMES = ["in", "größe", "a'b", 'a"b', "back\\slash", "line\nbreak", "\U0001f600", ""]
 
@@ -18,5 +18,5 @@ def test_the_checksum_of_a_new_message_is_that_of_its_row(chance: random.Random)
         transient, priority = chance.randrange(2), chance.choice((None, 0, -3, 12))
         fixed = (seq, queue, created, rule, trigger, origin, hops, transient, None, None, request)
         state = state_checksum(seq, None, None, None, 0, None, None)
-        quick = fresh_checksum(seq, queue, created, rule, trigger, origin, hops, transient, request, priority)
-        assert quick == message_checksum(fixed, state, priority)
+        compute_checksum = prepare_fresh_checksum(queue, created, rule, hops, priority, transient)
+        assert compute_checksum(seq, trigger, origin, request) == message_checksum(fixed, state, priority)

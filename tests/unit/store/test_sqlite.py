@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from demaq.store import SqliteStore, sqlite_database
+from demaq.store.message_scan import Scan
 from demaq.store.protocol import Step
+from demaq.store.store_verification import verify_store
 from tests.support.store.contract import FOREVER, Clock, StoreContract, new
-from tests.support.store.operator_contract import DurableOperatorContract
+from tests.support.store.operator_contract import DurableOperatorContract, scan_all
 from tests.support.store.sequence_contract import DurableSequenceContract
 
 
@@ -47,6 +50,30 @@ class TestSqliteStore(StoreContract, DurableSequenceContract, DurableOperatorCon
     @pytest.fixture
     def old(self, tmp_path: Path) -> Path:
         return tmp_path / "old"
+
+    def test_a_store_from_before_the_index_of_kept_messages_gets_it(
+        self, old: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ):
+        with monkeypatch.context() as former:
+            former.setattr(sqlite_database, "MIGRATIONS", sqlite_database.MIGRATIONS[:6])
+            with closing(SqliteStore(old, now=clock)) as made:
+                made.append([new(slices=(("s", "k"),)), new(), new("other"), new()])
+                made.commit([Step(processed=1), Step(processed=2), Step(processed=3)])
+                expected = made.stored("orders", 0, 9), made.stored("other", 0, 9), made.stored(None, 0, 9)
+        with closing(SqliteStore(old, now=clock)) as upgraded:
+            assert (
+                upgraded.stored("orders", 0, 9),
+                upgraded.stored("other", 0, 9),
+                upgraded.stored(None, 0, 9),
+            ) == expected
+            assert [message.retired for message in expected[0]] == [None, 6, None]
+            upgraded.commit([Step(processed=4)])
+            assert scan_all(upgraded, Scan(queue="orders", rows_max=1)) == [1, 2, 4]
+            assert scan_all(upgraded, Scan(queue="orders", rows_max=2, backwards=True)) == [4, 2, 1]
+            assert upgraded._database.rows("SELECT seq FROM messages INDEXED BY messages_kept WHERE retired > 0") == [
+                (2,), (4,), (3,),
+            ]  # fmt: skip
+        assert verify_store(old).findings == []
 
     def test_a_removed_message_leaves_no_row(self, store: SqliteStore):
         slices = (("s", "k"), ("t", "k"))

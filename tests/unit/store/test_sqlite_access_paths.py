@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from demaq.store import SqliteStore
+from demaq.store.message_scan import Scan
 from demaq.store.protocol import Step, Timer
 from demaq.store.sql_statements import load_statements
 from demaq.store.sqlite_database import FILE_NAME
@@ -19,6 +20,7 @@ COMMIT = load_statements("sqlite", "commit")
 MIGRATION = load_statements("sqlite", "migration")
 SEQUENCES = load_statements("sqlite", "sequences")
 DELIVERIES = load_statements("sqlite", "deliveries")
+OPERATIONS = load_statements("sqlite", "operations")
 ONCE_PER_MIGRATION = {
     *("migration", "complete_indexes", "set_migration_done", "decide_migration"),
     *("delete_migration", "delete_complete_indexes", "clear_migrated"),
@@ -77,6 +79,11 @@ def plan(tables: sqlite3.Connection, statement: str) -> list[str]:
         "before",
         "until",
         "rows",
+        "from",
+        "first",
+        "last",
+        "since",
+        "states",
     }
     parameters = [None] * statement.count("?") if "?" in statement else dict.fromkeys(names)
     rows = tables.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
@@ -135,6 +142,16 @@ def test_a_page_of_what_is_to_be_sent_is_read_from_where_it_begins(tables: sqlit
         assert any(["outbox_due (queue=? AND due>? AND due<?)" in step for step in steps]), steps
 
 
+@pytest.mark.parametrize("name", sorted([name for name in OPERATIONS if name.endswith("_in_queue")]))
+def test_a_page_of_a_queue_is_read_by_two_indexes_in_order(tables: sqlite3.Connection, name: str):
+    steps = plan(tables, OPERATIONS[name])
+    assert [step for step in scans(steps) if step != "SCAN s"] == [], steps  # a limited number of rows
+    assert not [step for step in steps if "TEMP B-TREE" in step], steps
+    found = [step for step in steps if step.startswith("SEARCH messages")]
+    assert [step.partition("INDEX ")[2].split()[0] for step in found] == ["messages_visible", "messages_kept"]
+    assert name.startswith("scan_end") == all(["COVERING" in step for step in found]), steps
+
+
 def scans(steps: list[str]) -> list[str]:
     """Steps that read the whole of something other than the caller's own list."""
     ours = ("VIRTUAL TABLE", "CONSTANT ROW", "SCAN rows")  # parameters
@@ -158,6 +175,8 @@ def test_reads_cost_the_same_beside_a_hundred_times_as_many_messages(store: Sqli
         "message": lambda: store.message(2),
         "caused by": lambda: store.caused_by(2),
         "stored": lambda: store.stored("q", 0, 3),
+        "scan": lambda: store.scan(Scan(queue="q", rows_max=3)),
+        "scan back": lambda: store.scan(Scan(queue="q", rows_max=3, backwards=True)),
         "visible": lambda: store.visible("q", 0, 3),
         "members": lambda: store.members("s", "k", 0, 3),
         "timers": lambda: store.timers((MORNING, 0), 3),

@@ -20,8 +20,6 @@ from demaq.evaluation.cascade.queue_facts import find_queue_facts, find_read_sli
 from demaq.evaluation.cascade.versions import SliceKey, StateKeys, index_name
 from demaq.evaluation.outcomes import Enqueued, Outcome, StateKey, StateReader
 from demaq.evaluation.round_request import RoundResult
-from demaq.evaluation.saxon.batch_document import RecordWriter
-from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.messages import Message
 
 STEPS_PER_MESSAGE_MAX = 50
@@ -33,8 +31,7 @@ MERGES_MAX = 3
 class RuleEvaluator(Protocol):
     """Evaluates the rules of a program on messages, in the process of the cascade."""
 
-    compiled: CompiledProgram
-    records: RecordWriter
+    plan: Plan
 
     def outcomes(
         self,
@@ -43,6 +40,9 @@ class RuleEvaluator(Protocol):
         now: datetime,
         states: Sequence[StateReader] | None = None,
     ) -> list[Outcome]: ...
+
+    def outcome(self, message: Message, reader: StateReader, now: datetime, state: StateReader) -> Outcome:
+        """Return the same for one message, which sees this state."""
 
     def make_nodes(self, messages: Sequence[Message]) -> None: ...
 
@@ -54,9 +54,9 @@ class Cascades:
 
     def __init__(self, evaluator: RuleEvaluator) -> None:
         self._evaluator = evaluator
-        plan: Plan = evaluator.compiled.plan
+        plan = evaluator.plan
         self._keys = StateKeys(plan)
-        self._queues = find_queue_facts(plan, self._keys, evaluator.records.asked_for)
+        self._queues = find_queue_facts(plan, self._keys)
         self._read_slicings = find_read_slicings(plan)
         self._shared_slicings = find_shared_slicings(plan)
         self._indexes = plan.indexes
@@ -67,6 +67,11 @@ class Cascades:
         """Return whether the outcome of a message depends on no other message, and no other on it."""
         queue = self._queues[message.queue]
         return queue.is_silent and not queue.reads_others and not message.slices
+
+    def may_pass(self, name: str) -> bool:
+        """Return whether messages from outside of a queue only lead to others, and no rule reads any of them."""
+        queue = self._queues[name]
+        return queue.is_silent and not queue.slicings and queue.is_possible_on_arrival and not queue.system_asked
 
     def is_possible_on_arrival(self, queue: str) -> bool:
         """Return whether messages from outside can be evaluated before they are stored in this queue."""
@@ -184,6 +189,9 @@ class Cascades:
     def _run_all(self, conversations: Sequence[Conversation], settings: CascadeSettings) -> None:
         """Run conversations to their ends."""
         steps_left = STEPS_PER_MESSAGE_MAX * sum([len(conversation.messages) for conversation in conversations])
+        if len(conversations) == 1:
+            self._run_one(conversations[0], settings, steps_left)
+            return
         turns = _next_turns(conversations, steps_left)
         while turns:
             steps_left -= len(turns)
@@ -193,6 +201,15 @@ class Cascades:
             for (conversation, _), outcome in zip(turns, outcomes, strict=True):
                 conversation.apply(outcome)
             turns = _next_turns([conversation for conversation, _ in turns], steps_left)
+
+    def _run_one(self, conversation: Conversation, settings: CascadeSettings, steps_left: int) -> None:
+        """Run one conversation to its end: the usual case where messages arrive one by one."""
+        reader, now, state, evaluate = settings.reader, settings.now, conversation.state, self._evaluator.outcome
+        for _ in range(steps_left):
+            message = conversation.next()
+            if message is None:
+                return
+            conversation.apply(evaluate(message, reader, now, state))
 
 
 def _next_turns(conversations: Sequence[Conversation], limit: int) -> list[tuple[Conversation, Message]]:

@@ -15,8 +15,6 @@ _UNKNOWN_ON_ARRIVAL = (*_UNKNOWN_YET, "demaq:origin")
 """The same for a message from outside, and all that it leads to."""
 
 _DependsOn = Callable[[str, Sequence[str]], bool]
-AskedProperties = Callable[[str], AbstractSet[str] | None]
-"""Returns the properties that the rules of a queue read; None if names are computed."""
 
 
 @record
@@ -46,7 +44,7 @@ class QueueFacts:
     """The slicings of the queue, each with its property."""
 
 
-def find_queue_facts(plan: Plan, keys: StateKeys, asked: AskedProperties) -> Mapping[str, QueueFacts]:
+def find_queue_facts(plan: Plan, keys: StateKeys) -> Mapping[str, QueueFacts]:
     """Return the facts about each queue."""
     slicings = {
         queue: tuple([(s.name, s.property) for s in plan.program.slicings_of(queue)]) for queue in plan.program.queues
@@ -54,7 +52,7 @@ def find_queue_facts(plan: Plan, keys: StateKeys, asked: AskedProperties) -> Map
 
     def depends_on(queue: str, properties: Sequence[str]) -> bool:
         """Return whether rules or slicings of a queue depend on one of these properties."""
-        names = asked(queue)
+        names = plan.properties_asked_by(queue)
         if names is None or not names.isdisjoint(properties):
             return True
         return any([prop in properties for _, prop in slicings[queue]])
@@ -64,7 +62,7 @@ def find_queue_facts(plan: Plan, keys: StateKeys, asked: AskedProperties) -> Map
     for name, queue in plan.program.queues.items():
         rules = plan.queues[name].rules
         targets = {write.queue for rule in rules for write in rule.enqueues}
-        names = asked(name)
+        names = plan.properties_asked_by(name)
         found[name] = QueueFacts(
             name=name,
             order=-queue.priority,

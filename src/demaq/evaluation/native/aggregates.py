@@ -21,6 +21,8 @@ from demaq.evaluation.native.fallback import NeedsSaxon
 from demaq.evaluation.native.number_texts import is_negative_zero
 from demaq.evaluation.native.operations import to_operand
 
+_ZERO = Decimal(0)
+
 
 def sum_of(values: Sequence[Any], zero: Any = 0) -> Any:
     """Return the sum of numbers or of durations, added one by one, or what the sum of none is."""
@@ -37,7 +39,7 @@ def sum_of(values: Sequence[Any], zero: Any = 0) -> Any:
 
 def decimal_total(values: Sequence[int | Decimal]) -> Decimal:
     """Return the sum of decimals."""
-    return functools.reduce(decimal_add, values, Decimal(0))
+    return functools.reduce(decimal_add, values, _ZERO)
 
 
 def average(values: Sequence[Any]) -> list[Any]:

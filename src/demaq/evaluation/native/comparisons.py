@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -135,24 +135,30 @@ def are_deep_equal(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and keys[: len(some)] == keys[len(some) :]
 
 
-def sort_keys(values: Sequence[Sequence[Any]], empty_is_greatest: bool = False) -> list[Any]:
-    """Return a key for each value of an `order by` or of `sort`, each of which is a sequence of at most one item.
+_PLAIN_KEYS = frozenset({str, Untyped, Decimal})
+"""Types of which Python orders the values of each as Saxon does."""
+
+
+def are_plain(kinds: Set[type]) -> bool:
+    """Return whether Python orders all values of these types as Saxon does. None is the value that is missing."""
+    return len(kinds) == 1 and kinds <= _PLAIN_KEYS
+
+
+def sort_keys(values: Sequence[Any], empty_is_greatest: bool = False) -> list[Any]:
+    """Return a key for each value of an `order by` or of `sort`, of which None stands for no value.
 
     The keys are compared with each other by Python. Raises NeedsSaxon if the values cannot be compared.
     """
-    kinds = {_family(items[0]) for items in values if items}
+    there = [value for value in values if value is not None]
+    kinds = {_family(value) for value in there}
     if len(kinds) > 1:
         raise NeedsSaxon("values that cannot be compared")
     empty = (1,) if empty_is_greatest else (-1,)
     [kind] = kinds or {""}
-    found: list[Any] = []
-    for items in values:
-        if len(items) > 1:
-            raise NeedsSaxon("more than one item")
-        found.append((0, _sort_key(items[0], kind)) if items else empty)
+    found: list[Any] = [empty if value is None else (0, _sort_key(value, kind)) for value in values]
     if kind not in ("string", "number", "boolean", "dayTimeDuration", "yearMonthDuration"):
-        _refuse_mixed([("", 0, items[0].tzinfo is None) for items in values if items])
-    if kind == "number" and {float, Decimal} <= {type(items[0]) for items in values if items}:
+        _refuse_mixed([("", 0, value.tzinfo is None) for value in there])
+    if kind == "number" and {float, Decimal} <= {type(value) for value in there}:
         raise NeedsSaxon("doubles among decimals")
     return found
 

@@ -49,6 +49,8 @@ def add_to_moment(moment: Moment, duration: DayTimes | YearMonths) -> Moment:
         later = moment + duration
     except OverflowError:
         raise NeedsSaxon("a year beyond 9999, or before 1") from None
+    if type(moment) is Date and not duration.seconds and not duration.microseconds:
+        return later  # whole days: it is the first moment of a day, too
     return _fit(moment, later)  # type: ignore[no-any-return]
 
 

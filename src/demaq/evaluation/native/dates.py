@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from demaq.evaluation.native.atomic_values import Date, DateTime, DayTimes, Time, YearMonths
@@ -30,6 +31,8 @@ _PART_DIGITS_MAX = 8
 """A duration with a longer part is left to Saxon."""
 TIME_DAY = 1972, 12, 31
 """The day that every time is on (Functions and Operators 3.1, 9.4)."""
+DATES_MAX = 1024
+"""So many dates are kept that have been read from text."""
 _MONTHS_MAX = 12 * 10_000
 ZONES = {minutes: datetime.timezone(datetime.timedelta(minutes=minutes)) for minutes in range(-14 * 60, 14 * 60 + 1)}
 
@@ -37,11 +40,24 @@ ZONES = {minutes: datetime.timezone(datetime.timedelta(minutes=minutes)) for min
 
 
 def date(text: str) -> Date:
+    if len(text) == 10:
+        try:
+            return _plain_date(text)
+        except ValueError:
+            pass
     found = _DATE_FORM.fullmatch(text.strip(XML_SPACE))
     if found is None:
         raise InvalidValue("no date")
     year, month, day, zone = found.groups()
     return _make(Date, _year(year), int(month), int(day), 0, 0, 0, 0, _zone(zone))
+
+
+@lru_cache(DATES_MAX)
+def _plain_date(text: str) -> Date:
+    """Return the date of the usual form. Messages have few different ones. Raises ValueError for any other text."""
+    if text[4] != "-" or text[7] != "-":
+        raise ValueError("another form of ISO 8601")
+    return Date.fromisoformat(text)
 
 
 def time(text: str) -> Time:
@@ -55,6 +71,12 @@ def time(text: str) -> Time:
 
 
 def date_time(text: str) -> DateTime:
+    if len(text) == 19 or (len(text) == 20 and text[19] == "Z"):
+        try:
+            if text[4] == text[7] == "-" and text[10] == "T" and text[13] == text[16] == ":":
+                return DateTime.fromisoformat(text)  # the usual case, fast
+        except ValueError:
+            pass
     found = _DATE_TIME_FORM.fullmatch(text.strip(XML_SPACE))
     if found is None:
         raise InvalidValue("no date and time")
@@ -168,7 +190,12 @@ def make_months(months: int) -> YearMonths:
 # --- as text
 
 
+_date_text = datetime.date.isoformat
+
+
 def moment_text(value: DateTime | Date | Time) -> str:
+    if type(value) is Date and value.tzinfo is None:
+        return _date_text(value)  # the usual case, fast
     text = value.isoformat()
     zone = ""
     if value.tzinfo is not None:

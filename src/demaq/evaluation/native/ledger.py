@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 from demaq.evaluation.native.health import NativeReport, log_report
@@ -43,6 +44,7 @@ class NativeLedger:
         self._withdrawn: dict[str, str] = {}
         self._asked: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
+        self._sources: list[Callable[[], NativeNotes]] = []
         self.checks_failed = False
         """Whether a check did not return, so that there are no more."""
 
@@ -60,6 +62,14 @@ class NativeLedger:
         for report in notes.reports:
             log_report(report)
 
+    def add_source(self, take_notes: Callable[[], NativeNotes]) -> None:
+        """Ask for notes whenever a user reads the counts, instead of getting some with each message."""
+        self._sources.append(take_notes)
+
+    def _ask_sources(self) -> None:
+        for take_notes in self._sources:
+            self.add(take_notes())
+
     @property
     def withdrawn(self) -> dict[str, str]:
         """Rules that are left to Saxon in every process, each with the reason."""
@@ -67,13 +77,20 @@ class NativeLedger:
             return dict(self._withdrawn)
 
     @property
+    def has_withdrawn(self) -> bool:
+        """Whether any rule is left to Saxon."""
+        return bool(self._withdrawn)
+
+    @property
     def work(self) -> dict[str, tuple[int, float]]:
         """How often each rule was asked, in all processes, and for how many seconds."""
+        self._ask_sources()
         with self._lock:
             return {rule: (asked, self._seconds[rule]) for rule, asked in self._asked.items()}
 
     @property
     def counts(self) -> dict[str, int]:
+        self._ask_sources()
         with self._lock:
             names = ("answers", "fallbacks", "exceptions", "checked", "skipped", "differences")
             return {name: self._counts[name] for name in names}

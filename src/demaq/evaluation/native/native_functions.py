@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from decimal import Decimal
 from types import FunctionType, ModuleType
@@ -31,6 +32,10 @@ from demaq.evaluation.native import (
     tuples,
     values,
 )
+from demaq.evaluation.native.constant_calls import fold_constant_calls
+from demaq.evaluation.native.known_conditions import drop_known_conditions
+from demaq.evaluation.native.repeated_bindings import merge_bindings
+from demaq.evaluation.native.shared_values import share_values
 
 CHARACTERS_MAX = 50_000
 """Compiling a longer text would take longer than it saves."""
@@ -53,6 +58,8 @@ CALLED: dict[str, Any] = {
     "decimal_add": arithmetic.decimal_add,
     "decimal_subtract": arithmetic.decimal_subtract,
     "decimal_multiply": arithmetic.decimal_multiply,
+    "children": nodes.children,
+    "self_and_below": nodes.self_and_below,
     "AnyUri": atomic_values.AnyUri,
     "Comment": Comment,
     "Decimal": Decimal,
@@ -70,8 +77,25 @@ def load_function(text: str, name: str) -> Callable[..., Any]:
         raise NotTranslatable("expressions that are too long", "native.nesting")
     made: dict[str, Any] = {}
     try:
-        exec(compile(text, f"<{name}>", "exec"), dict(CALLED), made)
+        code, constants = rewrite(text)
+        exec(compile(code, f"<{name}>", "exec"), {**CALLED, **constants}, made)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise NotTranslatable("expressions that are nested too deeply", "native.nesting") from error
     found: Callable[..., Any] = made["function"]
     return found
+
+
+def rewrite(text: str) -> tuple[ast.Module, dict[str, Any]]:
+    """Return a function that does the same with less work, and the values of its constants."""
+    tree = ast.parse(text)
+    [function] = tree.body
+    assert isinstance(function, ast.FunctionDef), "a translated text is a function"
+    constants = fold_constant_calls(tree, CALLED)
+    try:
+        merge_bindings(function)
+        drop_known_conditions(function)
+        share_values(function)
+    except RecursionError:  # deep, but perhaps not too deep for Python itself
+        tree = ast.parse(text)
+        constants = fold_constant_calls(tree, CALLED)
+    return ast.fix_missing_locations(tree), constants

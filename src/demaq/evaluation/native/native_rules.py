@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from lxml.etree import _Element
 
@@ -14,11 +14,13 @@ from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.queue_code import NativeEmitter, QueueText, SaxonRuleText
 from demaq.compiler.emit.python.rule_code import RuleText
 from demaq.compiler.plan import Plan, QueuePlan, RulePlan
-from demaq.errors import StoreError
+from demaq.errors import MessageError, StoreError
+from demaq.evaluation.arrival_request import Arriving, Passed
 from demaq.evaluation.native.health import NativeHealth
 from demaq.evaluation.native.native_functions import load_function
 from demaq.evaluation.native.native_properties import NativeProperties, compile_properties
-from demaq.evaluation.native.native_run import NativeRule, NativeRun
+from demaq.evaluation.native.native_run import NativeRule, NativeRun, find_root
+from demaq.evaluation.native.passing_run import PassingRun, read_passing
 from demaq.evaluation.native.rule_picker import RulePicker
 from demaq.evaluation.native.self_check import SelfCheck
 from demaq.evaluation.native.values import NeedsSaxon
@@ -32,6 +34,8 @@ from demaq.messages import Message
 
 T = TypeVar("T")
 
+_Waiting: TypeAlias = tuple[NativeRule, list[list[str]]]
+"""A rule that reads state, with the keys that it looks up."""
 Picks = dict[tuple[int, ...], int]
 """Positions of rules, with the number of messages that were given to exactly these."""
 
@@ -55,6 +59,8 @@ class NativeQueue:
         self.times = TimedShare()
         self.timed_rules = [_time_rule(rule, self.times) for rule in self.rules]
         """The same rules, measuring how long they take."""
+        self.may_pass = all([rule.body is not None and rule.slicing is None for rule in self.rules])
+        """Whether all rules are native, and on the queue itself."""
 
     def _load_intakes(self, text: QueueText) -> None:
         """Load the properties of new messages. Rules that make messages whose properties are not loaded are Saxon's."""
@@ -166,14 +172,17 @@ class NativeRules:
 
     def compute_properties(self, arrival: PropertyRequest) -> PropertyResult | None:
         """Return properties and index entries of a message from outside; None if it needs Saxon."""
-        if arrival.queue not in self._intakes:
-            self._intakes[arrival.queue] = compile_properties(arrival.queue, self._plan, self.health)
-        intake = self._intakes[arrival.queue]
+        intake = self._intake(arrival.queue)
         found = None if intake is None or arrival.explicit else intake.compute(arrival.document, arrival.inherited)
         if found is None:
             return None
         properties, entries = found
         return PropertyResult(queue=arrival.queue, document=arrival.document, properties=properties, entries=entries)
+
+    def _intake(self, queue: str) -> NativeProperties | None:
+        if queue not in self._intakes:
+            self._intakes[queue] = compile_properties(queue, self._plan, self.health)
+        return self._intakes[queue]
 
     def queue(self, name: str) -> NativeQueue:
         if len(self.health.withdrawn) != self._withdrawn:  # nothing is ever removed from it
@@ -219,10 +228,7 @@ class NativeRules:
             expect_reads(self._plan, reader, reads, may_count=True)
             for run, root, rules in waiting:
                 self._run_with_state(queue, run, root, rules)
-        queue.note_asked(self._work, len(runs), picks)
-        if is_timed:
-            for rule, seconds in queue.times.take_scaled(len(asked)).items():
-                self._work.add_seconds(rule, seconds)
+        self._note_work(queue, len(runs), len(asked), picks, is_timed)
         for number, run in runs:
             if run.left:
                 left[number] = run.left
@@ -237,6 +243,131 @@ class NativeRules:
             if not message.slices:  # otherwise it will be read again
                 message.document.forget_tree()
         return left
+
+    def run_one(self, queue: NativeQueue, asked: AskedMessage, reader: StateReader, now: datetime) -> bool:
+        """Run the rules on one message, without a check of the result. Return whether none is left to Saxon."""
+        message, outcome, state = asked
+        root = message.document.native_root
+        if root is None:  # it is too large
+            return False
+        run = NativeRun(message, outcome, state, queue.intakes, self._schemas, now)
+        picks: Picks = {}
+        is_timed = queue.times.is_next_timed(1)
+        run.candidates = queue.candidates(root, queue.timed_rules if is_timed else queue.rules, picks)
+        with_state = self._run_without_state(run, root)
+        if with_state:
+            expect_reads(self._plan, reader, [(message, rule.plan, keys) for rule, keys in with_state], may_count=True)
+            self._run_with_state(queue, run, root, with_state)
+        self._note_work(queue, 1, 1, picks, is_timed)
+        if run.left:
+            return False
+        self.health.answers += 1
+        if not message.slices:  # otherwise it will be read again
+            message.document.forget_tree()
+        return True
+
+    def _note_work(self, queue: NativeQueue, asked: int, batch: int, picks: Picks, is_timed: bool) -> None:
+        """Count rules that messages of a batch were given to, and how long they have taken."""
+        queue.note_asked(self._work, asked, picks)
+        if is_timed:
+            for rule, seconds in queue.times.take_scaled(batch).items():
+                self._work.add_seconds(rule, seconds)
+
+    def pass_all(
+        self, name: str, sent: Sequence[Arriving], reader: StateReader, now: datetime
+    ) -> list[Passed | MessageError | None]:
+        """Return the effects of messages that only lead to others, or why they are refused.
+
+        None for a message that cannot be evaluated in this way.
+        """
+        queue, intake = self.queue(name), self._intake(name)
+        if intake is None or not queue.may_pass or name in self._schemas:
+            return [None] * len(sent)
+        found: list[Passed | MessageError | None] = [None] * len(sent)
+        runs: dict[int, PassingRun] = {}
+        waiting: dict[int, list[_Waiting]] = {}
+        picks: Picks = {}
+        is_timed = queue.times.is_next_timed(len(sent))
+        rules = queue.timed_rules if is_timed else queue.rules
+        for number, each in enumerate(sent):
+            try:
+                message = read_passing(each, intake, now)
+            except MessageError as error:
+                found[number] = error
+                continue
+            root = None if message is None else message.document.native_root
+            if message is None or root is None:
+                continue
+            run = PassingRun(message, reader, queue.intakes, self._schemas, now)
+            run.candidates = queue.candidates(root, rules, picks)
+            with_state = self._pass(run, root)
+            if with_state is not None:
+                runs[number] = run
+                if with_state:
+                    waiting[number] = with_state
+        if waiting:
+            self._pass_with_state(runs, waiting, reader)
+        for number, run in runs.items():
+            found[number] = passed = run.take_effects(queue.order)
+            if self._self_check is not None:
+                self._keep_passed(self._self_check, queue, run, passed, waiting.get(number, ()))
+        self.health.answers += len(runs)
+        self._note_work(queue, len(runs), len(sent), picks, is_timed)
+        return found
+
+    def _pass(self, run: PassingRun, root: _Element) -> list[_Waiting] | None:
+        """Run the rules that need only the message. Return the others with their keys; None if one needs Saxon."""
+        found: list[_Waiting] = []
+        for rule in run.candidates:
+            assert rule.body is not None, "all rules are native"
+            try:
+                if rule.first is None:
+                    rule.body(root, run)
+                elif rule.first(root, run):
+                    found.append((rule, [keys(root, run) for keys in rule.keys]))
+            except NeedsSaxon:
+                return None
+            except Exception as error:
+                self._report_fault(rule, run, error)
+                return None
+        return found
+
+    def _pass_with_state(
+        self, runs: dict[int, PassingRun], waiting: Mapping[int, list[_Waiting]], reader: StateReader
+    ) -> None:
+        """Run the rules that read state. Remove the runs that need Saxon."""
+        reads = [(runs[n].message, rule.plan, keys) for n, rules in waiting.items() for rule, keys in rules]
+        expect_reads(self._plan, reader, reads, may_count=True)
+        for number, rules in waiting.items():
+            run = runs[number]
+            for rule, keys in rules:
+                assert rule.body is not None, "all rules are native"
+                run.begin(rule, keys)
+                try:
+                    rule.body(find_root(run.message.document), run)
+                except NeedsSaxon:
+                    runs.pop(number, None)
+                except StoreError:
+                    raise
+                except Exception as error:
+                    self._report_fault(rule, run, error)
+                    runs.pop(number, None)
+
+    def _keep_passed(
+        self,
+        self_check: SelfCheck,
+        queue: NativeQueue,
+        run: PassingRun,
+        passed: Passed,
+        with_state: Sequence[_Waiting],
+    ) -> None:
+        """Keep the effects of a message if they are due for a check, with the state that its rules may read."""
+        rules = [rule.name for rule in run.candidates]
+        if rules and self_check.is_due(rules):
+            wanted = [Wanted(0, run.message, rule.plan, keys, run.state) for rule, keys in with_state]
+            read = list(zip(wanted, StateBuilder(self._plan, run.state).jobs(wanted), strict=True))
+            chosen = None if queue.picker is None else tuple(rules)
+            self_check.keep(run.message, passed.make_outcome(), run.now, read, chosen)
 
     def _keep(
         self,
@@ -287,9 +418,12 @@ class NativeRules:
 
     def _note_fault(self, rule: NativeRule, run: NativeRun, error: Exception) -> None:
         """Count an exception of a native rule. Saxon evaluates it instead."""
+        self._report_fault(rule, run, error)
+        run.leave(rule)
+
+    def _report_fault(self, rule: NativeRule, run: NativeRun, error: Exception) -> None:
         declared = rule.plan.rule
         self.health.note_fault(run.message.queue, declared.name, Location.of(declared.decl.at), error)
-        run.leave(rule)
 
     def _is_in(self, message: Message, slicing: str) -> bool:
         if message.slices is not None:

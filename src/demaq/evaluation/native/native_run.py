@@ -96,20 +96,27 @@ class NativeRun:
         self.fired.append(rule)
 
     def enqueue(self, rule: str, queue: str, text: str, given: Sequence[tuple[str, Explicit]]) -> tuple[()]:
-        intake = self._intakes[queue]
         document = Document(text)
+        properties, entries = self._compute_properties(queue, document, given)
+        self.actions.append(Enqueued(rule=rule, queue=queue, document=document, properties=properties, entries=entries))
+        return ()
+
+    def _compute_properties(
+        self, queue: str, document: Document, given: Sequence[tuple[str, Explicit]]
+    ) -> tuple[Properties, Entries]:
+        """Return properties and index entries of a new message. Raises NeedsSaxon if its queue refuses it."""
+        intake = self._intakes[queue]
         properties: Properties = {}
         entries: Entries = ()
         if intake.computes:
-            root = _root(document)
+            root = find_root(document)
             properties = intake.properties(root, dict(given), self.message.properties)
             entries = intake.entries(root)
         elif given or intake.is_timer:
             properties = intake.properties(None, dict(given), self.message.properties)
         if self._schemas.violation(queue, document) is not None:
             raise NeedsSaxon("a message that the queue refuses")
-        self.actions.append(Enqueued(rule=rule, queue=queue, document=document, properties=properties, entries=entries))
-        return ()
+        return properties, entries
 
     def reset(self, rule: str, slicing: str, key: str) -> tuple[()]:
         self.actions.append(SliceReset(rule=rule, slicing=slicing, key=key))
@@ -180,7 +187,7 @@ class NativeRun:
 
     def collection(self, name: str) -> list[_Element]:
         self._collections.append(name)
-        return [_root(document) for document in self.state.collection(name)]
+        return [find_root(document) for document in self.state.collection(name)]
 
     # called by NativeRules
 
@@ -220,10 +227,11 @@ class NativeRun:
 
     def _roots_of(self, messages: Sequence[Message]) -> list[_Element]:
         self._messages += messages
-        return [_root(message.document) for message in messages]
+        return [find_root(message.document) for message in messages]
 
 
-def _root(document: Document) -> _Element:
+def find_root(document: Document) -> _Element:
+    """Raises NeedsSaxon if there is none for native rules."""
     root = document.native_root
     if root is None:
         raise NeedsSaxon("a document that is too large")

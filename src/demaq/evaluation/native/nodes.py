@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from lxml.etree import _Comment, _Element, _ProcessingInstruction
+from lxml.etree import (  # type: ignore[attr-defined]  # its types lack the iterators
+    ElementChildIterator,
+    ElementDepthFirstIterator,
+    _Comment,
+    _Element,
+    _ProcessingInstruction,
+)
 
 from demaq.evaluation.native.values import NeedsSaxon
 
@@ -31,6 +37,11 @@ class Attribute(NamedTuple):
 
 
 # --- axes ---
+
+children = ElementChildIterator
+"""Iterates over the children of an element that a name test matches, like its method, which takes longer to begin."""
+self_and_below = ElementDepthFirstIterator
+"""The same for an element and all elements in it."""
 
 
 def root_of(element: _Element) -> _Element:
@@ -117,6 +128,11 @@ def attribute(element: _Element, name: str) -> list[str]:
     return [] if value is None else [value]
 
 
+def listed(item: T | None) -> list[T]:
+    """Return the list of an item that may be missing."""
+    return [] if item is None else [item]
+
+
 def attributes_of(element: _Element, tag: str) -> list[Attribute]:
     """Return the attributes that a name test matches."""
     found = [Attribute(element, name, value) for name, value in element.items()]
@@ -134,7 +150,7 @@ def attributes_of(element: _Element, tag: str) -> list[Attribute]:
 
 
 def ordered(elements: list[_Element]) -> list[_Element]:
-    """Return elements in document order, each once. Documents are in order already."""
+    """Return elements in document order, each once. Those of different documents are in order already."""
     wanted = set(elements)
     if len(wanted) <= 1:
         return elements[:1]

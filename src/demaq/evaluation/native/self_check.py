@@ -130,6 +130,8 @@ class SelfCheck:
         self.checked = 0
         self.skipped = 0
         """Results that were due for a check, and for which there was no room."""
+        self.is_asked_for = False
+        """Whether each message is due: the node has chosen them among those that it evaluates itself."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -138,7 +140,7 @@ class SelfCheck:
         """Return whether the next message of these rules is due for a check, and count it."""
         if not self._every:
             return False
-        due = False
+        due = self.is_asked_for
         for rule in rules:
             self._seen[rule] = count = self._seen[rule] + 1
             due = due or count <= FIRST_CHECKS or count % self._every == 0

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
-from demaq.evaluation.native.comparisons import equality_keys, sort_keys
+from demaq.evaluation.native.comparisons import are_plain, equality_keys, sort_keys
 from demaq.evaluation.native.fallback import NeedsSaxon
 
 Row = tuple[Any, ...]
 Keys = tuple[Sequence[Any], ...]
 """Lists of at most one value each."""
 
+_ITEMS = [operator.itemgetter(number) for number in range(8)]
 
-def order_by(rows: list[tuple[Row, Keys]], how: Sequence[tuple[bool, bool]]) -> list[Row]:
-    """Return tuples in the order of their keys.
 
-    `how` has for each key whether it is descending, and whether no value is the greatest.
+def order_by(rows: Sequence[Row], how: Sequence[tuple[int, bool, bool, bool]]) -> Sequence[Row]:
+    """Return tuples in the order of their keys, which are among their items; None stands for no value.
+
+    `how` has the keys, from the last one to the first: the number of the item, whether it is descending, whether no
+    value is the greatest, and whether it is always a text.
     """
-    if len(rows) > 1:
-        for number in range(len(how) - 1, -1, -1):  # sorting is stable
-            is_descending, empty_is_greatest = how[number]
-            ranks = sort_keys([keys[number] for _, keys in rows], empty_is_greatest)
-            places = sorted(range(len(rows)), key=ranks.__getitem__, reverse=is_descending)
-            rows = [rows[place] for place in places]
-    return [row for row, _ in rows]
+    if len(rows) < 2:
+        return rows
+    for number, is_descending, empty_is_greatest, is_text in how:  # sorting is stable
+        if is_text or are_plain({type(row[number]) for row in rows}):
+            item = _ITEMS[number] if number < len(_ITEMS) else operator.itemgetter(number)
+            try:
+                rows = sorted(rows, key=item, reverse=is_descending)
+                continue
+            except TypeError:  # None is not compared with texts
+                pass
+        ranks = sort_keys([row[number] for row in rows], empty_is_greatest)
+        rows = [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__, reverse=is_descending)]
+    return rows
 
 
 def group_by(rows: list[tuple[Keys, Row]], is_ordered: bool) -> list[Row]:
@@ -63,5 +73,5 @@ def is_case(operand: Sequence[Any], value: Sequence[Any]) -> bool:
 
 def sorted_items(items: list[Any], values: list[Any]) -> list[Any]:
     """Return items in the order of their values."""
-    ranks = sort_keys([(value,) for value in values])
+    ranks = values if are_plain({type(value) for value in values}) else sort_keys(values)
     return [items[place] for place in sorted(range(len(items)), key=ranks.__getitem__)]

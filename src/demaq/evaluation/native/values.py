@@ -37,6 +37,11 @@ def only(items: Sequence[T]) -> T:
     return items[0]
 
 
+def one_or_none(items: Sequence[T]) -> T | None:
+    """Return the item of a sequence of at most one."""
+    return items[0] if items else None
+
+
 def at_least_one(items: Sequence[T]) -> Sequence[T]:
     if not items:
         raise NeedsSaxon("no item")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from demaq.compiler.plan import Plan
 from demaq.evaluation.round_request import PropertyRequest
-from demaq.evaluation.saxon.compiled import CompiledProgram
 from demaq.evaluation.state.state_builder import property_element
 from demaq.language import ast
 from demaq.messages import Message, PropertyValue, transport_properties
@@ -16,11 +16,11 @@ from demaq.xml_escaping import quoteattr
 class RecordWriter:
     """Writes messages as elements: queue, time, slices and the properties that rules may read."""
 
-    def __init__(self, compiled: CompiledProgram) -> None:
-        self.program = compiled.plan.program
-        self.plan = compiled.plan
+    def __init__(self, plan: Plan) -> None:
+        self.program = plan.program
+        self.plan = plan
         self._slicings = {name: number for number, name in enumerate(self.program.slicings)}
-        self._asked: dict[str, frozenset[str] | None] = {}
+        self._asked = {queue: plan.properties_asked_by(queue) for queue in plan.queues}
         self._transporting: dict[str, bool] = {}
         self._quoted = {name: quoteattr(name) for name in self.program.queues}
 
@@ -64,7 +64,7 @@ class RecordWriter:
         return f"{head}{''.join(written + inherited)}<m>{arrival.document.text}</m></r>"
 
     def _relevant(self, message: Message) -> Mapping[str, PropertyValue]:
-        asked = self.asked_for(message.queue)
+        asked = self._asked[message.queue]
         if asked is None:
             return message.properties
         handed_on = transport_properties(message.properties) if self._hands_transport_on(message.queue) else {}
@@ -86,20 +86,6 @@ class RecordWriter:
                 ]
             )
         return self._transporting[queue]
-
-    def asked_for(self, queue: str) -> frozenset[str] | None:
-        """Return the properties that rules of the queue read or pass on; None for all."""
-        if queue not in self._asked:
-            found: set[str] = set()
-            for plan in self.plan.queues[queue].rules:
-                found.update(plan.properties)
-                if plan.rule.on_slicing:
-                    found.add(self.program.slicings[plan.rule.target].property)
-                for write in plan.enqueues:
-                    inherited = [p.name for p in self.program.properties_of(write.queue) if p.variant == "inherited"]
-                    found.update(inherited)
-            self._asked[queue] = None if "*" in found else frozenset(found)
-        return self._asked[queue]
 
     def _slices(self, message: Message) -> str:
         if not self._slicings:

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import saxonche
-
 from demaq.compiler.emit.xquery.vocabulary import SEPARATOR
 from demaq.errors import OperatorError
 from demaq.xml_name_count import NameCount
@@ -67,9 +65,15 @@ _APART = "function($all as document-node()) as array(*) { array { for $m in $all
 
 
 class Saxon:
-    """One processor. Not to be shared between threads."""
+    """One processor. While a thread has one, another that makes its own, or uses or frees this one, ends the process.
+
+    The library is loaded for the first one, so that a console and other processes do without it.
+    """
 
     def __init__(self) -> None:
+        import saxonche
+
+        self._error: type[Exception] = saxonche.PySaxonApiError
         try:
             self._processor = saxonche.PySaxonProcessor(license=False)
         except UnicodeEncodeError as error:  # it reads the current folder
@@ -89,7 +93,7 @@ class Saxon:
         compiler.set_query_base_uri(uri)
         try:
             value = compiler.run_query_to_value(query_text=query)
-        except saxonche.PySaxonApiError as error:
+        except self._error as error:
             raise _static_error(str(error)) from None
         array = value.head
         return [array.get(position).head for position in range(array.array_length)]
@@ -98,7 +102,7 @@ class Saxon:
         """Call a function whose value is one string."""
         try:
             value = function.call(list(args))
-        except saxonche.PySaxonApiError as error:
+        except self._error as error:
             raise EvaluationError(str(error).strip()) from None
         return "" if value is None else str(self._processor.get_string_value(value.head))
 
@@ -107,7 +111,7 @@ class Saxon:
         try:
             first, *others = [member.head for member in function.call(list(args)).head.as_list()]
             text, documents = str(self._processor.get_string_value(first)), others
-        except saxonche.PySaxonApiError as error:
+        except self._error as error:
             raise EvaluationError(str(error).strip()) from None
         self.parsed += len(documents)
         return text, documents
@@ -124,7 +128,7 @@ class Saxon:
                 node = self._processor.parse_xml(xml_text=text)
                 self.parsed += 1
                 return node
-            except saxonche.PySaxonApiError as error:
+            except self._error as error:
                 raise ValueError(str(error).strip()) from None
 
     def documents(self, texts: Sequence[str]) -> list[Any]:
@@ -147,7 +151,7 @@ class Saxon:
             all_together = self.parse(f"<b><m>{'</m><m>'.join(part)}</m></b>")
             try:
                 found += [value.head for value in self._apart.call([all_together]).head.as_list()]
-            except saxonche.PySaxonApiError as error:
+            except self._error as error:
                 raise EvaluationError(str(error).strip()) from None
             self.parsed += len(part)
         return found

@@ -64,18 +64,19 @@ class SaxonEvaluator:
         """
         self._progress = progress
         self.compiled = compiled
-        self.program = compiled.plan.program
+        self.plan = compiled.plan
+        self.program = self.plan.program
         self.schemas = QueueSchemas(self.program)
-        self.records = RecordWriter(compiled)
+        self._records = RecordWriter(self.plan)
         self._results = SaxonResultReader(compiled, self.schemas)
         self.health = NativeHealth()
         self.work = RuleWork()
         """How often rules were asked, and for how long."""
         self.self_check = self_check
-        self._native: NativeRules | None = None
+        self.native: NativeRules | None = None
         if native:
-            self._native = NativeRules(compiled.plan, self.schemas, self.health, self_check, self.work)
-        self._saxon_properties = SaxonProperties(compiled, self.records, self._results, self._native)
+            self.native = NativeRules(compiled.plan, self.schemas, self.health, self_check, self.work)
+        self._saxon_properties = SaxonProperties(compiled, self._records, self._results, self.native)
         self.cascades = Cascades(self)
         empty = compiled.saxon.map({})
         self._nothing = compiled.saxon.map(
@@ -131,6 +132,10 @@ class SaxonEvaluator:
                 outcome.keep_only(message.only_rule)
         return outcomes
 
+    def outcome(self, message: Message, reader: StateReader, now: datetime, state: StateReader) -> Outcome:
+        """Return that of one message, which sees this state; the reader is its base."""
+        return self.outcomes([message], reader, now, [state])[0]
+
     def evaluate_natively(
         self, message: Message, reader: StateReader, now: datetime
     ) -> tuple[Outcome, list[str] | None]:
@@ -152,13 +157,13 @@ class SaxonEvaluator:
         self, name: str, asked: Sequence[AskedMessage], reader: StateReader, now: datetime
     ) -> LeftRules | None:
         """Run the native rules on messages of one queue. Return what is left to Saxon; None if that is everything."""
-        if self._native is None:
+        if self.native is None:
             return None
-        queue = self._native.queue(name)
+        queue = self.native.queue(name)
         if not queue.decides:
             return None
         self._note(name, [each.message for each in asked])
-        left = self._native.run(queue, asked, reader, now)
+        left = self.native.run(queue, asked, reader, now)
         self._note_end()
         return left
 
@@ -245,13 +250,13 @@ class SaxonEvaluator:
 
     def is_native(self, queue: str) -> bool:
         """Return whether no rule of a queue is left to Saxon."""
-        return self._native is not None and self._native.queue(queue).is_native
+        return self.native is not None and self.native.queue(queue).is_native
 
     def always_reads(self, queue: str) -> bool:
         """Return whether Saxon evaluates a rule that reads other messages on every message of a queue."""
         rules = self.compiled.plan.queues[queue].rules
-        if self._native is not None:
-            rules = tuple([r.plan for r in self._native.queue(queue).rules if r.body is None and r.first is None])
+        if self.native is not None:
+            rules = tuple([r.plan for r in self.native.queue(queue).rules if r.body is None and r.first is None])
         return any([rule.reads_other_messages for rule in rules])
 
     def make_nodes(self, messages: Sequence[Message]) -> None:
@@ -342,7 +347,7 @@ class SaxonEvaluator:
         kept = [message.document.node(saxon) for message in messages]
         nodes = [node for node in kept if node is not None]
         is_inside = len(nodes) < len(messages)
-        records = saxon.parse(self.records.batch(messages, now, is_inside))
+        records = saxon.parse(self._records.batch(messages, now, is_inside))
         return _Batch(records, saxon.array([] if is_inside else [node for node, _ in nodes]))
 
     def _call(self, function: Any, *args: Any) -> SaxonResult:

@@ -22,17 +22,27 @@ class SliceKeys:
 
     def __init__(self, program: Program, saxon: Saxon | None = None) -> None:
         self._program = program
-        self._saxon = saxon or Saxon()
+        self._saxon = saxon
         self._function: Any = None
 
     def key(self, slicing: str, text: str) -> str:
         """Return the key of a slice of this slicing. Raises a MessageError if the text is no value of its property."""
-        prop = self._program.properties[self._program.slicings[slicing].property]
-        if prop.type == "string":
+        if has_text_keys(self._program, slicing):
             return text
+        saxon = self._saxon = self._saxon or Saxon()
         if self._function is None:
-            self._function = self._saxon.functions(make_runtime_query(_QUERY))[0]
-        found = self._saxon.call(self._function, self._saxon.string(prop.type), self._saxon.string(text))
+            self._function = saxon.functions(make_runtime_query(_QUERY))[0]
+        kind = _key_type(self._program, slicing)
+        found = saxon.call(self._function, saxon.string(kind), saxon.string(text))
         if found == _FAILED:
-            raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{prop.type}")
+            raise MessageError("propertyError", f"{text} is no key of slicing {slicing}: its keys are xs:{kind}")
         return found[1:]
+
+
+def has_text_keys(program: Program, slicing: str) -> bool:
+    """Return whether the keys of a slicing are texts, which the store has as they are written."""
+    return _key_type(program, slicing) == "string"
+
+
+def _key_type(program: Program, slicing: str) -> str:
+    return program.properties[program.slicings[slicing].property].type

@@ -136,17 +136,25 @@ class SnapshotReader:
 
     def expect(self, reads: ExpectedReads) -> None:
         for slicing, keys in reads.slices.items():
-            wanted = [key for key in keys if (slicing, key) not in self._slices]
-            for key, stored in self._store.slices(slicing, wanted, self.snapshot).items():
-                self._slices[(slicing, key)] = self._messages(stored)
+            if wanted := [key for key in keys if (slicing, key) not in self._slices]:
+                for key, stored in self._read_slices(slicing, wanted).items():
+                    self._slices[(slicing, key)] = self._messages(stored)
         for number, (index, values) in reads.lookups.items():
-            wanted = [value for value in values if (number, value) not in self._entries]
-            for value, stored in self._store.lookups(index_name(index), wanted, self.snapshot).items():
-                self._entries[(number, value)] = self._messages(stored)
+            if wanted := [value for value in values if (number, value) not in self._entries]:
+                for value, stored in self._read_lookups(index, wanted).items():
+                    self._entries[(number, value)] = self._messages(stored)
         for number, (index, values) in reads.found.items():
-            wanted = [value for value in values if (number, value) not in self._found]
-            for value, seqs in self._store.find(index_name(index), wanted, self.snapshot).items():
-                self._found[(number, value)] = seqs
+            if wanted := [value for value in values if (number, value) not in self._found]:
+                self._found |= {(number, value): seqs for value, seqs in self._read_seqs(index, wanted).items()}
+
+    def _read_slices(self, slicing: str, keys: Sequence[str]) -> dict[str, list[StoredMessage]]:
+        return self._store.slices(slicing, keys, self.snapshot)
+
+    def _read_lookups(self, index: Index, values: Sequence[str]) -> dict[str, list[StoredMessage]]:
+        return self._store.lookups(index_name(index), values, self.snapshot)
+
+    def _read_seqs(self, index: Index, values: Sequence[str]) -> dict[str, list[int]]:
+        return self._store.find(index_name(index), values, self.snapshot)
 
     def queue(self, name: str) -> Sequence[Message]:
         if name not in self._queues:

@@ -104,7 +104,10 @@ class EvaluatorPool:
                 return result
 
     def run_arrivals(
-        self, divide: Callable[[int], Sequence[ArrivalRequest]], workers_max: int
+        self,
+        divide: Callable[[int], Sequence[ArrivalRequest]],
+        workers_max: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[ArrivalResult] | None:
         """See ArrivalPool."""
         evaluators = self._take_free(workers_max)
@@ -117,6 +120,7 @@ class EvaluatorPool:
                 for evaluator, request in zip(evaluators, divide(len(evaluators)), strict=True):
                     receiving.append(evaluator.send_arrivals(request))
                     self._observe(len(request.messages), evaluator.is_on_spark)
+                meanwhile()
             finally:
                 results = [receive() for receive in receiving]
         except (EvaluatorGone, NoWorker):

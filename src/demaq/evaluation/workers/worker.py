@@ -201,7 +201,8 @@ class Worker:
 
     def _message(self, seq: int) -> Message:
         stored = self._store.message(seq)
-        assert stored is not None, "an unprocessed message is in the store"
+        if stored is None:  # the node was killed, and the next one has processed it
+            raise StoreError(f"message {seq} is no longer in the store")
         return self._documents.message(stored)
 
     def _reader(self, snapshot: int) -> SnapshotReader:

@@ -1,15 +1,17 @@
 """How a connection behaves before a request has begun: what it may send, and for how long.
 
-uvicorn by itself limits neither the number of headers nor the time that they take.
+uvicorn by itself limits neither the number of headers nor the time that they take. An application that has a function
+`take` gets requests that are all there first, and may answer them without a task and in one piece.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NoReturn, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from demaq.gateways.http.request_head import (
     TARGET_BYTES_MAX,
@@ -33,7 +35,8 @@ class CarefulProtocol(HttpToolsProtocol):
     """A connection of a sender."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast(asyncio.Transport, CoalescingTransport(transport, self.loop)))
+        self._coalescing = CoalescingTransport(transport, self.loop)
+        super().connection_made(cast(asyncio.Transport, self._coalescing))
         self.access_log = False  # uvicorn's own has whole addresses, with what senders write into the query
         self._fruitless_bytes = 0
         """What came since there was a whole head or a piece of a body."""
@@ -48,6 +51,11 @@ class CarefulProtocol(HttpToolsProtocol):
         self._asks_for_upgrade = False
         """Whether the head that was read asks for another protocol, so that it is read again without that."""
         self.parser = UpgradesIgnored(self)  # type: ignore[assignment]
+        self._take: Callable[[WholeRequest], bool] | None = getattr(self.app, "take", None)
+        self._is_head_complete = False
+        """Whether the head of a request has just been read."""
+        self._begun: RequestResponseCycle | None = None
+        """A request whose head is there, and its body may be soon."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._expect_head()
         ssl_object = transport.get_extra_info("ssl_object")
@@ -66,6 +74,8 @@ class CarefulProtocol(HttpToolsProtocol):
             self._refuse(431, f"the headers of a request have at most {HEAD_BYTES_MAX:,} bytes")
             return
         super().data_received(data)
+        if self._begun is not None:
+            self._serve_begun()
         if self._in_head and self._fruitless_bytes and self._head_timer is None:
             self._expect_head()  # most heads come in one piece, and need no watch
 
@@ -118,8 +128,20 @@ class CarefulProtocol(HttpToolsProtocol):
             self.headers[:] = [(b"host", host), *remove_host(self.headers)]
         if version == "1.0":
             self.expect_100_continue = False  # RFC 9110, 10.1.1
+        self._is_head_complete = True
         super().on_headers_complete()
-        self._in_head = False
+        self._is_head_complete = self._in_head = False
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._take is not None and self._is_head_complete and app is self.app and not self.expect_100_continue:
+            self._begun = cycle  # its body may have come with it
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _serve_begun(self) -> None:
+        cycle, self._begun = self._begun, None
+        assert cycle is not None, "one has begun"
+        super()._start_asgi_task(cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._fruitless_bytes = 0
@@ -131,6 +153,23 @@ class CarefulProtocol(HttpToolsProtocol):
         self._in_head = True
         self.scope["state"][WHOLE] = True
         super().on_message_complete()
+        cycle = self._begun
+        if cycle is None:
+            return
+        assert self._take is not None, "otherwise it is served at once"
+        if self._take(WholeRequest(self, cycle)):
+            self._begun = None
+            cycle.body = bytearray()  # connections that stay open do not keep it
+        else:
+            self._serve_begun()
+
+    def serve_taken(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Let an application answer a request that was taken."""
+        super()._start_asgi_task(cycle, app)
+
+    def write_at_once(self, data: bytes) -> None:
+        """Write without waiting for more."""
+        self._coalescing.write_at_once(data)
 
     def head_without_upgrade(self) -> bytes:
         """Return the head that was read, without asking for another protocol."""
@@ -181,6 +220,46 @@ class CarefulProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+class WholeRequest:
+    """A request that is all there."""
+
+    __slots__ = ("_cycle", "_protocol", "body", "scope")
+
+    def __init__(self, protocol: CarefulProtocol, cycle: RequestResponseCycle) -> None:
+        self._protocol = protocol
+        self._cycle = cycle
+        self.scope = cast(MutableMapping[str, Any], cycle.scope)
+        self.body = bytes(cycle.body)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its sender reads the answers to earlier requests, so that another one can be written."""
+        return not self._cycle.flow.write_paused
+
+    def serve(self, app: Any) -> None:
+        """Let an ASGI application answer it."""
+        self._protocol.serve_taken(self._cycle, app)
+
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """Answer it in one piece. The headers are correct, and say nothing about the connection."""
+        cycle = self._cycle
+        if cycle.disconnected:
+            return
+        lines = [b"%s: %s\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        cycle.response_started = cycle.response_complete = True
+        self._protocol.write_at_once(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        on_response, cycle.on_response = cycle.on_response, _do_nothing  # the connection and it would hold each other
+        on_response()
+
+
+def _do_nothing() -> None: ...
+
+
 def _is_upgrade(name: bytes) -> bool:
     """Return whether a header, or a word of `Connection`, is about another protocol."""
     return name.lower() in (b"upgrade", b"http2-settings")
@@ -194,7 +273,12 @@ class UpgradesIgnored:
 
     def __init__(self, protocol: CarefulProtocol) -> None:
         self._protocol = protocol
-        self._parser = httptools.HttpRequestParser(protocol)
+        self._begin()
+
+    def _begin(self) -> None:
+        parser = self._parser = httptools.HttpRequestParser(self._protocol)
+        self.get_method, self.get_http_version = parser.get_method, parser.get_http_version
+        self.should_upgrade, self.should_keep_alive = parser.should_upgrade, parser.should_keep_alive
 
     def feed_data(self, data: bytes) -> None:
         while data:
@@ -203,11 +287,8 @@ class UpgradesIgnored:
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 again = self._protocol.head_without_upgrade()
-                self._parser = httptools.HttpRequestParser(self._protocol)
+                self._begin()
                 data = again + data[upgrade.args[0] :]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._parser, name)
 
 
 class CoalescingTransport:
@@ -217,11 +298,19 @@ class CoalescingTransport:
         self._transport = transport
         self._loop = loop
         self._held: list[bytes] = []
+        self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
         if not self._held:
             self._loop.call_soon(self._send)
         self._held.append(data)
+
+    def write_at_once(self, data: bytes) -> None:
+        if self._held:
+            self._held.append(data)
+            self._send()
+        else:
+            self._transport.write(data)
 
     def close(self) -> None:
         self._send()

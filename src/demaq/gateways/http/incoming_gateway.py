@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Scope
 
 from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
@@ -23,7 +24,7 @@ from demaq.gateways.connections import Connections, Reply, connection_name
 from demaq.gateways.http.headers import HOPS_HEADER, MESSAGE_HEADER, SENDER_HEADER, hops_of
 from demaq.gateways.http.http_protocol import HALF_CLOSED
 from demaq.gateways.http.received_envelope import ReceivedEnvelope
-from demaq.gateways.http.request import address_of, identify_sender
+from demaq.gateways.http.request import QuickHeaders, address_of, identify_sender
 from demaq.gateways.http.request_body import (
     Held,
     Reservation,
@@ -49,11 +50,13 @@ from demaq.gateways.http.responses import (
 )
 from demaq.gateways.http.soap_service import SoapService
 from demaq.gateways.idempotency import request_of
-from demaq.gateways.message_intake import Intake, Receipt
+from demaq.gateways.message_intake import Intake, Receipt, Submitted, as_properties
 from demaq.gateways.received_spans import trace_properties
 from demaq.gateways.reliability.sequence_requests import SequencedArrival, SequenceOutcome
 from demaq.gateways.security.authentication import ANONYMOUS, Authenticator, Identity
 from demaq.gateways.settings import IncomingSettings
+from demaq.messages import PropertyValue
+from demaq.records import record
 from demaq.soap import (
     Interface,
     SoapRefusal,
@@ -74,8 +77,13 @@ FAULT_STATUSES = (400, 422, 504)
 """What is refused with them is answered with a fault where SOAP came in; all others are HTTP's own, before SOAP."""
 KEPT_STATUSES = (400, 413, 415)
 """What is refused with them becomes an error message."""
-PARSE_BESIDE_BYTES = 32 * 1024
-"""A larger body is read in a thread, so that others do not wait; one of this size takes a few milliseconds."""
+PARSE_BESIDE_BYTES = 64 * 1024
+"""A larger body is read in a thread, so that others do not wait; one of this size takes a few milliseconds, and most
+take less than one. To hand one over costs as much as to parse it, where threads contend for the interpreter."""
+HEADS_MAX = 1_000
+"""So many heads are remembered: clients repeat theirs, and to read one takes as long as to parse 1 KB."""
+HEAD_BYTES_MAX = 1_000
+"""A longer one is not remembered."""
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _NODE_MESSAGE = re.compile(r"[0-9a-f]{32}/[1-9][0-9]{0,18}")
 
@@ -95,6 +103,26 @@ class ParsedRequest:
     properties: Mapping[str, str]
     received: ReceivedEnvelope | None = None
     """The envelope that it came in."""
+
+
+@record
+class PlainHead:
+    """What the head of a request says that is for nothing but to store a message, and may be repeated."""
+
+    content_type: str | None
+    transport: Mapping[str, PropertyValue]
+    """Properties of how a message came here."""
+    properties: Mapping[str, str]
+    """Properties that the sender sets."""
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRequest:
+    """A plain request whose message is being stored."""
+
+    submitted: Submitted
+    reservation: Reservation
 
 
 class IncomingGateway:
@@ -130,6 +158,107 @@ class IncomingGateway:
         self._served = served or {}
         self._spans = spans
         self._allowed = "POST" if interface is None else "GET, HEAD, POST"
+        is_plain = not settings.auth and interface is None and not soap.reader.needs_envelope
+        self._may_take = is_plain and not may_answer and spans is None
+        """Whether requests may be for nothing but to store a message."""
+        self._heads: dict[tuple[Any, ...], PlainHead] = {}
+        """By address and headers without the length."""
+
+    # requests that need nothing but to be stored
+
+    def take(self, scope: Scope, body: bytes) -> TakenRequest | None:
+        """Begin to store the message of a request that is all there, without a task and without waiting.
+
+        Return None if that is not possible, whatever the reason: then nothing has happened, and `answer` finds out.
+        """
+        if not self._may_take or scope["method"] != "POST" or not self._intake.is_open(self.queue):
+            return None
+        if len(body) > min(PARSE_BESIDE_BYTES, self._settings.body_bytes_max):
+            return None
+        head = self._find_head(scope)
+        if head is None:
+            return None
+        try:
+            self._held.pass_through(len(body))
+            reservation = self._held.reserve(body)
+        except Refusal:
+            return None
+        submitted = None
+        try:
+            submitted = self._begin_to_store(head, body, reservation)
+        except (MessageError, Refusal, Overloaded):
+            return None
+        finally:
+            if submitted is None:
+                reservation.keep(0)
+        return None if submitted is None else TakenRequest(submitted, reservation)
+
+    def _find_head(self, scope: Scope) -> PlainHead | None:
+        """Return what the head of a plain request says; None if the request is another one, or may be repeated."""
+        address = address_of(scope)
+        known = (address, *[header for header in scope["headers"] if header[0] != b"content-length"])
+        head = self._heads.get(known)
+        if head is None:
+            head = self._read_head(address, QuickHeaders(scope["headers"]))
+            if head is not None and sum([len(name) + len(value) for name, value in known[1:]]) <= HEAD_BYTES_MAX:
+                if len(self._heads) >= HEADS_MAX:
+                    self._heads.clear()
+                self._heads[known] = head
+        return head
+
+    def _read_head(self, address: str, headers: Headers) -> PlainHead | None:
+        if "idempotency-key" in headers or _MESSAGE_HEADER in headers or self._find_soap_version(headers) is not None:
+            return None
+        try:
+            expect_xml(headers)
+        except Refusal:
+            return None
+        transport = _make_transport(headers, header_properties(headers.items()), address)
+        return PlainHead(
+            content_type=headers.get("content-type"),
+            transport=as_properties(transport),
+            properties=_said_properties(headers),
+            hops=hops_of(headers.get(_HOPS_HEADER)),
+        )
+
+    def _begin_to_store(self, head: PlainHead, body: bytes, reservation: Reservation) -> Submitted | None:
+        """Return None for what is no plain message. Raises a MessageError or a Refusal for what is none at all."""
+        document = _parse(body, head.content_type, reservation)
+        if detect_version(document.tree) is not None:
+            return None
+        return self._intake.begin(
+            self.queue,
+            body,
+            transport=head.transport,
+            properties=head.properties,
+            request=None,
+            document=document,
+            hops=head.hops,
+        )
+
+    def find_answer(self, taken: TakenRequest) -> HttpAnswer | None:
+        """Return the answer to a request that was taken if its message is stored; otherwise `finish` returns one."""
+        receipt = taken.submitted.find_receipt()
+        if receipt is None or receipt.message is None:
+            return None
+        taken.reservation.keep(0)
+        _log.debug("gateway %s has received message %s", self.queue, receipt.message)
+        return make_accepted(receipt.message)
+
+    async def finish(self, taken: TakenRequest) -> HttpAnswer:
+        """Return the answer to a request that was taken."""
+        try:
+            receipt = await self._intake.finish(taken.submitted)
+        except MessageError as error:
+            return respond_to_error(error)
+        except Overloaded as error:
+            return _respond_overloaded(error)
+        finally:
+            taken.reservation.keep(0)
+        assert receipt.message is not None, "only a message in a sequence may be held back"
+        return make_accepted(receipt.message)
+
+    # all requests
 
     async def answer(self, request: Request) -> HttpAnswer:
         """Return what to answer. Raises a Refusal if the request is none for this gateway."""
@@ -154,7 +283,7 @@ class IncomingGateway:
             return _respond_overloaded(error)
         came_as = self._find_soap_version(request.headers)
         try:
-            expect_xml(request)
+            expect_xml(request.headers)
             key = idempotency_key(request.headers)
             settings = self._settings
             body = await read_body(request, settings.body_bytes_max, settings.body_seconds_max, self._held)
@@ -213,21 +342,24 @@ class IncomingGateway:
         reservation: Reservation,
     ) -> HttpAnswer:
         received: ReceivedEnvelope | None = None
-        text: bytes | str = body
+        headers = request.headers
         is_large = len(body) > PARSE_BESIDE_BYTES
-        name = await _run_in_thread(is_large, lambda: self._request_name(request.headers, identity, key, body))
+        name = await _run_in_thread(
+            is_large and _may_be_named(headers, key), lambda: self._request_name(headers, identity, key, body)
+        )
         try:
             try:
-                kind = request.headers.get("content-type")
-                text = await _run_in_thread(is_large, lambda: text_of(body, kind))
-                document = await _run_in_thread(is_large, lambda: parse_document(text))
+                document = await _run_in_thread(
+                    is_large, lambda: _parse(body, headers.get("content-type"), reservation)
+                )
                 version = detect_version(document.tree)
                 if version is None and (came_as == SOAP_1_2 or self._soap.reader.needs_envelope):
                     version = came_as or SOAP_1_1  # a sender that declares an envelope gets what is wrong with it
-                if version is None and "soapaction" not in request.headers:
+                if version is None and "soapaction" not in headers:
                     came_as = None  # it is no envelope, and none was declared
                 if version is None:
-                    parsed = await _run_in_thread(is_large, lambda: self._parse_plain(request, document))
+                    is_checked = is_large and self._interface is not None
+                    parsed = await _run_in_thread(is_checked, lambda: self._parse_plain(headers, document))
                 else:
                     received = ReceivedEnvelope(version=version)
                     taken = reservation.double()  # what is inside gets a tree of its own
@@ -238,6 +370,7 @@ class IncomingGateway:
                         return await self._change_sequences(received, identity)
                     parsed = parsed_or_none
             except MessageError as error:
+                text = await _run_in_thread(is_large, lambda: text_of(body, headers.get("content-type")))
                 return await self._refuse(request, identity, text, error, received, name, came_as)
             return await self._store_and_answer(request, identity, parsed, name, body, reservation)
         except MessageError as error:
@@ -248,10 +381,10 @@ class IncomingGateway:
         except Overloaded as error:
             return _respond_overloaded(error)
 
-    def _parse_plain(self, request: Request, document: Document) -> ParsedRequest:
+    def _parse_plain(self, headers: Headers, document: Document) -> ParsedRequest:
         if self._interface is not None:
             self._interface.check_input(document.tree)
-        return ParsedRequest(document=document, properties=header_properties(request.headers.items()))
+        return ParsedRequest(document=document, properties=header_properties(headers.items()))
 
     async def _parse_envelope(
         self, request: Request, received: ReceivedEnvelope, document: Document, is_large: bool
@@ -353,11 +486,9 @@ class IncomingGateway:
         arrival = self._soap.find_arrival(received, _peer(received, identity)) if received is not None else None
         if received is not None and arrival is not None:
             name = self._sequence_request_name(request, identity, received, arrival)
-        transport = self._make_transport(request, identity, parsed)
-        properties = {}
-        said = headers.get(_SENDER_HEADER)
-        if said is not None and said.isprintable():
-            properties["Sender"] = said
+        verified = received.sender if received is not None else None
+        sender = verified or identity.name or address_of(request.scope)
+        transport = _make_transport(headers, parsed.properties, sender)
         waits = self._wants_reply(parsed, headers)
         connection = ""
         if self._may_answer:
@@ -371,7 +502,7 @@ class IncomingGateway:
                 self.queue,
                 self._conceal(body) if received is not None else body,
                 transport=transport,
-                properties=properties,
+                properties=_said_properties(headers),
                 request=name,
                 document=parsed.document,
                 hops=hops_of(headers.get(_HOPS_HEADER)),
@@ -399,17 +530,6 @@ class IncomingGateway:
         finally:
             if reply is not None:
                 self._connections.leave(connection, reply)
-
-    def _make_transport(self, request: Request, identity: Identity, parsed: ParsedRequest) -> dict[str, str]:
-        """Return the properties of how a message came here."""
-        transport = dict(parsed.properties)
-        verified = parsed.received.sender if parsed.received is not None else None
-        transport["demaq:sender"] = verified or identity.name or address_of(request)
-        kind = request.headers.get("content-type")
-        if kind is not None and kind.isprintable():
-            transport["demaq:contentType"] = kind
-        transport.update(trace_properties())
-        return transport
 
     def _check_of(self, parsed: ParsedRequest) -> Callable[[str], None]:
         """Return what an answer to a request must be."""
@@ -479,6 +599,33 @@ class IncomingGateway:
         if kind == "application/soap+xml":
             return SOAP_1_2
         return SOAP_1_1 if "soapaction" in headers or (self._interface is not None and kind == "text/xml") else None
+
+
+def _parse(body: bytes, content_type: str | None, reservation: Reservation) -> Document:
+    """Return the document in a body. Raises a MessageError, or a Refusal if it is not even text."""
+    text = text_of(body, content_type)
+    return parse_document(text, reservation.marks if text is body else None)
+
+
+def _make_transport(headers: Headers, read: Mapping[str, str], sender: str) -> dict[str, str]:
+    """Return the properties of how a message came here: those that were read, and who it is from."""
+    transport = {**read, "demaq:sender": sender}
+    kind = headers.get("content-type")
+    if kind is not None and kind.isprintable():
+        transport["demaq:contentType"] = kind
+    transport.update(trace_properties())
+    return transport
+
+
+def _said_properties(headers: Headers) -> dict[str, str]:
+    """Return the properties that the sender sets."""
+    said = headers.get(_SENDER_HEADER)
+    return {"Sender": said} if said is not None and said.isprintable() else {}
+
+
+def _may_be_named(headers: Headers, key: str | None) -> bool:
+    """Return whether a request may have a name, for which its body is read."""
+    return key is not None or _MESSAGE_HEADER in headers
 
 
 def _respond_refused(version: str | None, error: Refusal) -> HttpAnswer:

@@ -16,20 +16,20 @@ from demaq.gateways.security.client_certificates import PeerCertificate
 class QuickRequest(Request):
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
-        self._quick_headers = _QuickHeaders(scope["headers"])
+        self._quick_headers = QuickHeaders(scope["headers"])
 
     @property
     def headers(self) -> Headers:
         return self._quick_headers
 
 
-def address_of(request: Request) -> str:
+def address_of(scope: Scope) -> str:
     """Return the address of the client."""
-    client = request.scope["client"]
+    client = scope["client"]
     return client[0] if client else ""
 
 
-class _QuickHeaders(Headers):
+class QuickHeaders(Headers):
     """Starlette scans all headers for each look-up. Names are looked up in lower case."""
 
     def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
@@ -53,7 +53,7 @@ async def identify_sender(authenticator: Authenticator, place: str, request: Req
     """Return the identity of the sender, or the answer if it is refused. `place` is a gateway or a page."""
     certificate = PeerCertificate.of(request.scope["state"].get("certificate"))
     shown = request.headers.get("authorization")
-    found = await authenticator.decide(place, shown, certificate, address_of(request))
+    found = await authenticator.decide(place, shown, certificate, address_of(request.scope))
     if not isinstance(found, Denied):
         return found
     await authenticator.hold(found)

@@ -15,7 +15,7 @@ from demaq.gateways.http.http_protocol import WHOLE
 from demaq.gateways.http.responses import Refusal
 from demaq.gc_tuning import note_received_bytes
 from demaq.system_properties import HEADER
-from demaq.xml_bounds import tree_bytes
+from demaq.xml_bounds import Marks, count_marks, tree_bytes
 
 HEADER_CHARACTERS_MAX = 1000
 """A longer header is no property."""
@@ -81,9 +81,16 @@ class Held:
 
         A large one has to fit, unless it is the only one. Small ones may take as much again: they do not wait for it.
         """
-        count = tree_bytes(body) + TEXTS * len(body)
+        marks = count_marks(body)
+        count = tree_bytes(marks) + TEXTS * len(body)
         self.expect_room(count)
-        return Reservation(self, count)
+        return Reservation(self, count, marks)
+
+    def pass_through(self, count: int) -> None:
+        """Let so much come that is all there at once. Raises a Refusal if that is too much."""
+        self.add(count)
+        self.bytes -= count
+        note_received_bytes(count)
 
     def expect_room(self, count: int, own: int = 0) -> None:
         """Raise a Refusal if there is no room for so much, of which the caller has some already."""
@@ -95,7 +102,9 @@ class Held:
 class Reservation:
     """Memory for one body. Must be given back."""
 
-    def __init__(self, held: Held, count: int) -> None:
+    def __init__(self, held: Held, count: int, marks: Marks) -> None:
+        self.marks = marks
+        """Those of the body."""
         self._held = held
         self._count = count
         held.trees += count
@@ -166,18 +175,20 @@ def media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 
-def expect_xml(request: Request) -> None:
+def expect_xml(headers: Mapping[str, str]) -> None:
     """Raises a Refusal for a body that says it is something else than XML, or is packed."""
-    kind = media_type(request.headers.get("content-type"))
+    kind = media_type(headers.get("content-type"))
     if kind and kind not in ("application/xml", "text/xml") and not kind.endswith("+xml"):
         raise Refusal(415, f"the body is {kind}, and messages are XML; send it as application/xml")
-    packed = request.headers.get("content-encoding", "identity").strip().lower()
+    packed = headers.get("content-encoding", "identity").strip().lower()
     if packed not in ("", "identity"):
         raise Refusal(415, f"the body is packed with {packed}; send it plain", {"Accept-Encoding": "identity"})
 
 
 def text_of(body: bytes, content_type: str | None) -> bytes | str:
     """Return the body, as text if its content type names an encoding, which overrides that of the document."""
+    if content_type is None or ";" not in content_type:
+        return body
     charset = _parameters(content_type).get("charset")
     if charset is None or body.startswith(_BOMS) or charset.lower() in ("utf-8", "utf8"):
         return body
@@ -228,6 +239,6 @@ def _preferences(headers: Headers) -> list[str]:
     return [word.strip().lower() for line in headers.getlist("prefer") for word in re.split("[,;]", line)]
 
 
-def _parameters(content_type: str | None) -> dict[str, str]:
-    found = _PARAMETER.findall(content_type or "")
+def _parameters(content_type: str) -> dict[str, str]:
+    found = _PARAMETER.findall(content_type)
     return {name.lower(): value.strip('"') for name, value in found}

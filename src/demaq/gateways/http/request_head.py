@@ -64,11 +64,9 @@ def expect_sound(method: bytes, target: bytes, version: str, headers: Sequence[H
     """Raise a BadHead if a head must be refused; return the host that an absolute target names, if it does."""
     if version not in VERSIONS:
         raise BadHead(505, "HTTP 1.0 and 1.1 are spoken here")
-    counts = Counter([name for name, _ in headers])
-    twice = next(iter([name.decode() for name, count in counts.items() if count > 1 and name in SINGLE]), None)
-    if twice is not None:
-        raise BadHead(400, f"the header {twice} is there more than once")
     found = dict(headers)
+    if len(found) < len(headers):
+        _expect_single(headers)
     _expect_framing(version, found)
     if found.get(b"expect", CONTINUE).strip().lower() != CONTINUE:
         raise BadHead(417, "nothing but 100-continue can be expected")
@@ -77,6 +75,13 @@ def expect_sound(method: bytes, target: bytes, version: str, headers: Sequence[H
     if not _HOST.fullmatch(found.get(b"host", b"").strip()):
         raise BadHead(400, "the header host names no host")
     return _expect_target(method, target)
+
+
+def _expect_single(headers: Sequence[Header]) -> None:
+    counts = Counter([name for name, _ in headers])
+    twice = next(iter([name.decode() for name, count in counts.items() if count > 1 and name in SINGLE]), None)
+    if twice is not None:
+        raise BadHead(400, f"the header {twice} is there more than once")
 
 
 def remove_host(headers: Iterable[Header]) -> list[Header]:

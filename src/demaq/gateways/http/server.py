@@ -8,6 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -15,7 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from demaq.errors import OperatorError
 from demaq.gateways.counters import ResultCounts
-from demaq.gateways.http.incoming_gateway import IncomingGateway
+from demaq.gateways.http.http_protocol import WholeRequest
+from demaq.gateways.http.incoming_gateway import IncomingGateway, TakenRequest
 from demaq.gateways.http.request import QuickRequest
 from demaq.gateways.http.responses import HttpAnswer, Refusal, make_refusal
 from demaq.gateways.http.web_server import make_web_server
@@ -58,7 +60,7 @@ class HttpServer:
         self._listener = listener
         self._requests = requests
         self._server = make_web_server(
-            self._serve,
+            self,
             tls,
             connections_max=CONNECTIONS_MAX,
             keep_alive_seconds=KEEP_ALIVE_SECONDS,
@@ -72,32 +74,72 @@ class HttpServer:
     def stop(self) -> None:
         self._server.should_exit = True
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as an application of ASGI."""
         assert scope["type"] == "http", "nothing else is served"
         began = time.perf_counter()
         body = _Receiving(receive)
         request = QuickRequest(scope, body.receive)
         path = scope["path"]
-        gateway = self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
-        try:
-            if gateway is not None:
-                answer = await gateway.answer(request)
-            elif path in self._pages or path in self._posted_pages:
-                answer = await self._page(request, path)
-            elif (page := self._find_page_above(path)) is not None:
-                answer = await page(request)
-            else:
-                answer = make_refusal(404, "refused", "no gateway listens at this path")
-        except Refusal as error:
-            answer = make_refusal(error.status, "refused", error.reason, error.headers)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            _log.exception("a request at %s failed", path)
-            answer = make_refusal(500, "systemError", "the node has failed; nothing is known about the message")
+        gateway = self._find_gateway(path)
         if gateway is not None:
+            answer = await _answer(path, gateway.answer(request))
             self._requests.add(gateway.queue, str(answer.status), time.perf_counter() - began)
+        else:
+            answer = await _answer(path, self._answer_elsewhere(request, path))
         await _send(answer, request, body, send)
+
+    def take(self, whole: WholeRequest) -> bool:
+        """Begin to answer a request that needs nothing but to be stored. Return False if it is none, or may be none."""
+        path = whole.scope["path"]
+        gateway = self._find_gateway(path)
+        if gateway is None:
+            return False
+        began = time.perf_counter()
+        try:
+            taken = gateway.take(whole.scope, whole.body)
+        except Exception:
+            _log.exception("a request at %s failed, and is tried again", path)
+            return False
+        if taken is None:
+            return False
+        taken.submitted.result.add_done_callback(lambda _: self._answer_taken(whole, gateway, taken, began))
+        return True
+
+    def _answer_taken(self, whole: WholeRequest, gateway: IncomingGateway, taken: TakenRequest, began: float) -> None:
+        answer = gateway.find_answer(taken) if whole.is_read else None
+        if answer is None:
+            whole.serve(partial(self._finish, gateway, taken, began))
+            return
+        self._requests.add(gateway.queue, str(answer.status), time.perf_counter() - began)
+        whole.answer(answer.status, _header_lines(answer), answer.body)
+
+    async def _finish(
+        self,
+        gateway: IncomingGateway,
+        taken: TakenRequest,
+        began: float,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Answer a request that was taken, if that takes longer."""
+        answer = await _answer(scope["path"], gateway.finish(taken))
+        self._requests.add(gateway.queue, str(answer.status), time.perf_counter() - began)
+        body = _Receiving(receive, is_over=True)
+        await _send(answer, QuickRequest(scope, body.receive), body, send)
+
+    def _find_gateway(self, path: str) -> IncomingGateway | None:
+        return self._gateways.get(path) or self._gateways.get(path.rstrip("/") or "/")
+
+    async def _answer_elsewhere(self, request: Request, path: str) -> HttpAnswer:
+        """Return the answer to a request that is not for a gateway."""
+        if path in self._pages or path in self._posted_pages:
+            return await self._page(request, path)
+        page = self._find_page_above(path)
+        if page is not None:
+            return await page(request)
+        return make_refusal(404, "refused", "no gateway listens at this path")
 
     def _find_page_above(self, path: str) -> Page | None:
         for above, page in self._below.items():
@@ -118,9 +160,9 @@ class HttpServer:
 class _Receiving:
     """A request as it comes in: knows whether all of it is there."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, is_over: bool = False) -> None:
         self._receive = receive
-        self.is_over = False
+        self.is_over = is_over
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -138,11 +180,29 @@ class _Receiving:
             return
 
 
-async def _send(answer: HttpAnswer, request: Request, body: _Receiving, send: Send) -> None:
+async def _answer(path: str, answering: Awaitable[HttpAnswer]) -> HttpAnswer:
+    """Return an answer, whatever goes wrong."""
+    try:
+        return await answering
+    except Refusal as error:
+        return make_refusal(error.status, "refused", error.reason, error.headers)
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        _log.exception("a request at %s failed", path)
+        return make_refusal(500, "systemError", "the node has failed; nothing is known about the message")
+
+
+def _header_lines(answer: HttpAnswer) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-length", str(len(answer.body)).encode())]
     if answer.content_type is not None:
         headers.append((b"content-type", answer.content_type.encode()))
     headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    return headers
+
+
+async def _send(answer: HttpAnswer, request: Request, body: _Receiving, send: Send) -> None:
+    headers = _header_lines(answer)
     is_last = "Connection" in answer.headers
     if not body.is_over and not is_last and _has_short_body(request):
         await body.listen_on()  # it is there already, or nearly; the connection can go on

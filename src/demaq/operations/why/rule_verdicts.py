@@ -194,7 +194,9 @@ class RuleExaminer:
         node, failing = plan.rule.body, None
         try:
             while failing is None:
-                if examination.value((), node.condition).truth is False:
+                truth = examination.value((), node.condition).truth
+                # Of an `and` Saxon may evaluate either side first: here one that fails, in the rule one that is false.
+                if truth is False or (truth is None and not has_fired):
                     failing = node.condition
                 elif isinstance(node.then, ast.If) and has_no_else(node) and has_no_else(node.then):
                     node = node.then

@@ -144,7 +144,7 @@ def test_elements_are_selected_by_paths(order):
         order=order,
     )
     data = send(requirements)
-    assert b"4711" not in data
+    assert b">4711" not in data
     assert b">17<" in data
     received = receive(data, requirements)
     assert canonical(received.data) == canonical(make_envelope())

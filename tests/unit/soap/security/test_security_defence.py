@@ -737,7 +737,7 @@ def test_data_that_nothing_refers_to_stays_encrypted_and_does_not_count():
 # Faults
 
 
-SECRETS = (b"pass <", b"PRIVATE", b"4711", b"Traceback")
+SECRETS = (b"pass <", b"PRIVATE", b"4711 0815", b"Traceback")
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])

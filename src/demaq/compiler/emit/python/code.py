@@ -110,6 +110,32 @@ def new_name() -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Maybe:
+    """An item that is there or not, as one Python value, which is cheaper than a list."""
+
+    name: str
+    """The variable that it is bound to."""
+    value: str
+    """A Python expression for the item, or None."""
+    test: str
+    """A Python condition for whether it is there."""
+    sure: str
+    """A Python expression for the item if it is there."""
+    listed: str
+    """A Python expression for the list of it."""
+
+    @property
+    def binding(self) -> str:
+        """Return the clause of a comprehension that binds the variable, to None if the item is not there."""
+        return f"for {self.name} in ({self.value},)"
+
+    @property
+    def clauses(self) -> str:
+        """Return the clauses of a comprehension over it."""
+        return f"{self.binding} if {self.name} is not None"
+
+
+@dataclass(frozen=True, slots=True)
 class PythonCode:
     """Python text for one item, or for a list of any number of items, with its static type.
 
@@ -138,6 +164,31 @@ class PythonCode:
     """For attributes: their name."""
     is_own: bool = False
     """For nodes: whether they are all of the message itself."""
+    made_of: Maybe | None = None
+    """For a list whose clauses were once those of this; see `maybe`."""
+    any_of: tuple[str, str] = ("", "")
+    """For a condition that was once `any([…])` of these, with at most one iteration; see `filter`."""
+
+    @property
+    def maybe(self) -> Maybe | None:
+        """Return what the item is computed from, if the list is of nothing but that."""
+        return self.made_of if self.made_of is not None and self.clauses == self.made_of.clauses else None
+
+    @property
+    def bare(self) -> Maybe | None:
+        """Return what the item is, if it is there or not, and not computed."""
+        maybe = self.maybe
+        return maybe if maybe is not None and self.item == maybe.name else None
+
+    @property
+    def filter(self) -> str:
+        """Return a condition as clauses of a comprehension, which are passed once if it holds, and not otherwise."""
+        item, clauses = self.any_of
+        if item and self.item == f"any([{item} {clauses}])":
+            return f"{clauses} if {item}"
+        if self.type is Type.BOOLEAN and self.is_list and self.is_single and self.clauses:
+            return f"{self.clauses} if {self.item}"
+        return f"if {to_condition(self)}"
 
     @property
     def is_optional(self) -> bool:
@@ -158,7 +209,7 @@ class PythonCode:
     def text(self) -> str:
         """Return the expression for the item or for the list."""
         if self.clauses:
-            return f"[{self.item} {self.clauses}]"
+            return self.bare.listed if self.bare is not None else f"[{self.item} {self.clauses}]"
         return f"list({self.item})" if self.is_iterator else self.item
 
     @property
@@ -178,8 +229,26 @@ def make_list(text: str, type_: Type, order: Order = Order.UNKNOWN) -> PythonCod
     return PythonCode(text, type_, is_list=True, order=order)
 
 
-def sort_nodes(code: PythonCode) -> PythonCode:
+def make_maybe(maybe: Maybe, type_: Type, name: str = "", is_own: bool = False) -> PythonCode:
+    """Return the code of a list of at most one item."""
+    return PythonCode(
+        maybe.name,
+        type_,
+        is_list=True,
+        clauses=maybe.clauses,
+        order=Order.FLAT,
+        is_single=True,
+        name=name,
+        is_own=is_own,
+        made_of=maybe,
+    )
+
+
+def sort_nodes(code: PythonCode, are_documents_sorted: bool = False) -> PythonCode:
     """Return the nodes in document order without duplicates.
+
+    `are_documents_sorted` says that nodes of different documents are in order, as after a step from sorted nodes.
+    Otherwise nodes of several documents are left to Saxon at run time: only it knows their order.
 
     Raises NotTranslatable for attributes and texts, which have no identity here.
     """
@@ -187,7 +256,8 @@ def sort_nodes(code: PythonCode) -> PythonCode:
         return code
     if code.type not in (Type.ELEMENT, Type.DOCUMENT):
         raise NotTranslatable(f"the document order of {code.type.value} nodes")
-    return replace(make_list(f"ordered({code.text})", code.type, Order.SORTED), is_own=code.is_own)
+    function = "ordered" if code.is_own or are_documents_sorted else "united"
+    return replace(make_list(f"{function}({code.text})", code.type, Order.SORTED), is_own=code.is_own)
 
 
 def make_loop(code: PythonCode, name: str | None = None) -> PythonCode:
@@ -290,14 +360,25 @@ def lift(codes: Sequence[PythonCode], template: str, type_: Type) -> PythonCode:
         return map_items(require_at_most_one(codes[0]), template, type_)
     lists, loops, items = "", "", []
     for code in codes:
-        if not code.is_list and is_simple(code.item):
-            items.append(code.item)
+        if not code.is_list:
+            item = code.item if is_simple(code.item) else new_name()
+            lists += "" if item == code.item else f"for {item} in ({code.item},) "
+            items.append(item)
             continue
         found = require_at_most_one(code)
         if not loops:  # it may be evaluated last, after all others
             loop = make_loop(found)
             loops = f"{loop.clauses} "
             items.append(loop.item)
+            continue
+        maybe = found.maybe
+        if maybe is not None:
+            item = maybe.name if found.bare is not None else new_name()
+            lists += f"{maybe.binding} "
+            if item != maybe.name:
+                lists += f"for {item} in ((None if {maybe.name} is None else {found.item}),) "
+            loops += f"if {item} is not None "
+            items.append(item)
             continue
         values, item = new_name(), new_name()
         lists += f"for {values} in ({found.text},) "
@@ -334,6 +415,11 @@ def to_strings(code: PythonCode) -> PythonCode:
     raise NotTranslatable(f"the text of {found.type.value}")
 
 
+def needs_escape(code: PythonCode) -> bool:
+    """Return whether the text of a value may have characters that are escaped in XML."""
+    return code.type not in _TEXTS or code.type is Type.ATOMIC
+
+
 def write_item(type_: Type) -> str:
     """Return how an atomic value is written; `{}` in it stands for the value."""
     return _TEXTS.get(type_, "{}")
@@ -364,7 +450,8 @@ def to_string(code: PythonCode) -> str:
         return _TEXTS[code.type].format(code.item)
     if not code.is_list and code.type in (Type.DOCUMENT, Type.ELEMENT):
         return f"string_of({code.item})"
-    return f"one_text({to_strings(code).text})"
+    found = to_strings(code)
+    return f"one_text({found.text})" if found.bare is None else f"({found.bare.value} or '')"
 
 
 def to_string_argument(code: PythonCode) -> str:
@@ -385,7 +472,7 @@ def join_strings(code: PythonCode, separator: str) -> str:
     if not code.is_list and code.type not in NODES:
         return to_string(code)
     found = to_strings(code)
-    return f"{separator!r}.join({found.text})"
+    return f"{separator!r}.join({found.text})" if found.bare is None else f"({found.bare.value} or '')"
 
 
 def require_at_most_one(code: PythonCode) -> PythonCode:
@@ -419,4 +506,6 @@ def to_existence_test(code: PythonCode) -> str:
     """Return a Python expression for whether there is any item."""
     if not code.is_list:  # evaluating the item may fail even though it exists
         return "True" if code.item.isidentifier() else f"bool([{code.item}])"
+    if code.bare is not None:
+        return code.bare.test
     return f"has({code.item})" if code.is_iterator and not code.clauses else code.text

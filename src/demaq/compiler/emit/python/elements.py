@@ -24,6 +24,7 @@ from demaq.compiler.emit.python.code import (
     make_list,
     map_items,
     map_values,
+    needs_escape,
     to_list,
     to_string_argument,
     to_strings,
@@ -182,8 +183,9 @@ class ElementEmitter:
             if isinstance(part, ast.RawText):
                 markup.add(_escape_value(_unescape(part.raw.translate(_AS_SPACE))))
             elif part.content is not None:
-                joined = join_strings(self._translate(part.content, scope.stand_alone()), " ")
-                markup.add_code(f"escape_value({joined})")
+                code = self._translate(part.content, scope.stand_alone())
+                joined = join_strings(code, " ")
+                markup.add_code(f"escape_value({joined})" if needs_escape(code) else joined)
 
     def _add_attributes(self, start: _Start, codes: list[PythonCode]) -> None:
         """Add attributes that are content."""
@@ -296,9 +298,11 @@ class ElementEmitter:
             elif code.type is Type.DONE:
                 raise NotTranslatable("an action in a constructor")
             elif code.type is Type.ERROR:
-                found.markup.add_code(code.item)
+                found.markup.add_code(f"''.join({code.text})" if code.clauses else code.item)
             else:
-                found.markup.add_code(f"escape({join_strings(code, ' ')})")
+                joined = join_strings(code, " ")
+                is_filled = not code.is_list and not needs_escape(code)
+                found.markup.add_code(f"escape({joined})" if needs_escape(code) else joined, is_filled)
         return found
 
     def _choice(self, node: ast.If | ast.Switch | ast.Typeswitch, scope: FocusAndVariables) -> _EnclosedContent:
@@ -310,7 +314,7 @@ class ElementEmitter:
         made = _EnclosedContent()
         if any([each.attributes for each in found]):
             made.attributes.append(_choose_attributes(choice, [each.attributes for each in found]))
-        if not all([each.markup.is_empty for each in found]):
+        if not made.attributes or not all([each.markup.is_empty for each in found]):  # conditions may fail
             text = found[-1].markup.text
             for branch, each in zip(choice.branches[-2::-1], found[-2::-1], strict=True):
                 text = f"({each.markup.text} if {branch.condition} else {text})"

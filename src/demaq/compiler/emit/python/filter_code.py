@@ -96,5 +96,5 @@ def _emit_feature(feature: Feature) -> str:
     if feature.kind == "root":
         return f"{MESSAGE}.tag == {tag!r}"
     if feature.kind == "element":
-        return f"has({MESSAGE}.iter({tag!r}))"
+        return f"has(self_and_below({MESSAGE}, {tag!r}))"
     return f"any([e.get({tag!r}) is not None for e in {MESSAGE}.iter()])"

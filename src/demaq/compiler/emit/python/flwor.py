@@ -12,19 +12,21 @@ from dataclasses import dataclass, field, replace
 from demaq.compiler.emit.python.code import (
     ATOMIC_TYPES,
     NO_VALUES,
+    STRINGS,
     NotTranslatable,
     PythonCode,
     Type,
     atomize,
+    atomize_item,
     make_loop,
     new_name,
     require_at_most_one,
 )
 from demaq.compiler.emit.python.focus import FocusAndVariables
-from demaq.compiler.emit.python.loop_conditions import translate_condition
+from demaq.compiler.emit.python.loop_conditions import LoopCondition, translate_condition
 from demaq.compiler.emit.python.paths import is_navigated, nest_in_loop, to_tree
 from demaq.compiler.emit.python.sequence_types import SequenceTypes
-from demaq.compiler.trees import find_variables
+from demaq.compiler.trees import find_variables, has_no_else
 from demaq.language import ast
 from demaq.language.resolving.names import Names
 
@@ -41,16 +43,27 @@ class _Tuples:
     bound: dict[ast.Node, PythonCode] = field(default_factory=dict)
     """All variables; each is a Python variable."""
     is_single: bool = True
+    first_for: int = -1
+    """The position of the outermost loop; -1 if there is none."""
     last_for: int = -1
     """The position of the innermost loop."""
 
     def add(self, text: str, *binders: ast.Node) -> None:
         self.clauses.append((set(binders), text))
 
+    def add_loop(self, text: str, *binders: ast.Node) -> None:
+        self.is_single = False
+        self.last_for = len(self.clauses)
+        if self.first_for < 0:
+            self.first_for = self.last_for
+        self.add(text, *binders)
+
     def insert(self, place: int, text: str, *binders: ast.Node) -> None:
         """Add a clause before the innermost loop."""
         self.clauses.insert(place, (set(binders), text))
         self.last_for += 1
+        if place <= self.first_for:
+            self.first_for += 1
 
     def bind(self, binder: ast.Node, code: PythonCode) -> None:
         self.bound[binder] = code
@@ -60,16 +73,21 @@ class _Tuples:
     def text(self) -> str:
         return " ".join([text for _, text in self.clauses])
 
-    def restart(self, make: Callable[[str, str], str]) -> None:
+    def restart(self, make: Callable[[str, str], str], keys: str = "") -> None:
         """End the comprehension with a list of tuples, and begin another one over what is made of it.
 
-        `make` is given the tuple of all variables and the clauses.
+        `make` is given the tuple of all variables of loops, after the keys if there are any, and the clauses from the
+        first loop on. What is before it is the same for all tuples, and what depends only on that is evaluated before
+        the new loop, too.
         """
-        names = "".join([f"{code.item}, " for code in self.bound.values()])
-        text = make(f"({names})", self.text)
-        self.clauses = [(set(self.bound), text)]
-        self.last_for = 0
-        self.is_single = False
+        first = self.first_for if self.first_for >= 0 else len(self.clauses)
+        outside, inside = self.clauses[:first], self.clauses[first:]
+        binders = {binder for each, _ in inside for binder in each}
+        names = "".join([f"{code.item}, " for binder, code in self.bound.items() if binder in binders])
+        text = make(f"({keys}{names})", " ".join([text for _, text in inside]))
+        self.clauses = outside
+        self.first_for = -1
+        self.add_loop(text, *binders)
 
 
 class FlworEmitter:
@@ -80,7 +98,8 @@ class FlworEmitter:
 
     def flwor(self, node: ast.Flwor, scope: FocusAndVariables) -> PythonCode:
         tuples = _Tuples(scope.stand_alone())
-        for clause in node.clauses:
+        clauses, returned = _merge_result(node)
+        for clause in clauses:
             match clause:
                 case ast.LetClause():
                     for let in clause.bindings:
@@ -93,12 +112,12 @@ class FlworEmitter:
                 case ast.OrderByClause():
                     self._order_by(clause, tuples)
                 case ast.GroupByClause():
-                    self._group_by(clause, tuples, self._is_ordered(node.clauses, clause))
+                    self._group_by(clause, tuples, self._is_ordered(clauses, clause))
                 case ast.CountClause():
                     self._count(clause, tuples)
                 case _:
                     raise NotTranslatable("a clause that makes windows", node=clause)
-        result = self._translate(node.result, replace(tuples.scope, inherited=scope.inherited))
+        result = self._translate(returned, replace(tuples.scope, inherited=scope.inherited))
         if result.type is Type.DONE:
             return PythonCode(f"[{result.item} {tuples.text}]", Type.DONE)
         if result.type is Type.EMPTY:
@@ -129,17 +148,15 @@ class FlworEmitter:
         found = self._translate(binding.expr, tuples.scope)
         if binding.type is not None and found.type not in NO_VALUES:
             found = self._types.expect(found, ast.SequenceType(binding.type.at, binding.type.item, "*"))
-        tuples.is_single = False
-        tuples.last_for = len(tuples.clauses)
         if found.type in NO_VALUES:
             raise NotTranslatable("a loop over nothing", node=binding.expr)
         if binding.position is None:
             each = make_loop(found)
-            tuples.add(each.clauses, binding)
+            tuples.add_loop(each.clauses, binding)
             tuples.bind(binding, PythonCode(each.item, found.type, name=found.name, is_own=found.is_own))
             return
         item, position = new_name(), new_name()
-        tuples.add(f"for {position}, {item} in enumerate({found.list_text}, 1)", binding, binding.position)
+        tuples.add_loop(f"for {position}, {item} in enumerate({found.list_text}, 1)", binding, binding.position)
         tuples.bind(binding, PythonCode(item, found.type, name=found.name, is_own=found.is_own))
         tuples.bind(binding.position, PythonCode(position, Type.INTEGER))
 
@@ -150,41 +167,56 @@ class FlworEmitter:
             lambda part: self._translate(part, tuples.scope),
             lambda part: tuples.last_for < 0 or self._last_binder(part, tuples) >= tuples.last_for,
         )
-        if condition.before:
-            place = self._last_binder(clause.condition, tuples, tuples.last_for) + 1
-            tuples.insert(place, condition.before)
-        tuples.add(f"if {condition.text}")
+        self._insert_lifted(condition, tuples)
+        tuples.add(condition.filter)
 
-    def _last_binder(self, expr: ast.Expr, tuples: _Tuples, before: int | None = None) -> int:
-        """Return the position of the last clause, before a position, that binds a variable of an expression; or -1."""
+    def _insert_lifted(self, condition: LoopCondition, tuples: _Tuples) -> None:
+        """Evaluate each conjunct that does not depend on the innermost loop as soon as its variables are bound."""
+        for conjunct, clause in condition.lifted:
+            tuples.insert(self._last_binder(conjunct, tuples) + 1, clause)
+
+    def _last_binder(self, expr: ast.Expr, tuples: _Tuples) -> int:
+        """Return the position of the last clause that binds a variable of an expression; or -1."""
         used = {self._names.variables.get(node) for node in find_variables(expr)}
-        found = [number for number, (binders, _) in enumerate(tuples.clauses[:before]) if binders & used]
+        found = [number for number, (binders, _) in enumerate(tuples.clauses) if binders & used]
         return max(found, default=-1)
 
     def _order_by(self, clause: ast.OrderByClause, tuples: _Tuples) -> None:
         keys: list[str] = []
-        how: list[tuple[bool, bool]] = []
-        for spec in clause.specs:
+        how: list[tuple[int, bool, bool, bool]] = []
+        for number, spec in enumerate(clause.specs):
             if spec.collation is not None:
                 raise NotTranslatable("an order with a collation", node=spec)
-            keys.append(self._key(spec.expr, tuples, spec))
-            how.append((spec.direction == "descending", spec.empty == "greatest"))
+            key, is_text = self._key(spec.expr, tuples, spec)
+            keys.append(key)
+            how.insert(0, (number, spec.direction == "descending", spec.empty == "greatest", is_text))
         tuples.restart(
-            lambda row, text: f"for {row} in order_by([({row}, ({', '.join(keys)},)) {text}], {tuple(how)!r})"
+            lambda row, text: f"for {row} in order_by([{row} {text}], {tuple(how)!r})",
+            "".join([f"{key}, " for key in keys]),
         )
 
-    def _key(self, expr: ast.Expr, tuples: _Tuples, node: ast.Node) -> str:
-        """Return a list of at most one value, that tuples are ordered or grouped by."""
-        key = require_at_most_one(atomize(self._value(expr, tuples.scope)))
+    def _key(self, expr: ast.Expr, tuples: _Tuples, node: ast.Node) -> tuple[str, bool]:
+        """Return a variable for a value that tuples are ordered by, None if there is none; and whether it is a text."""
+        code = atomize_item(self._value(expr, tuples.scope))
+        key = code if not code.is_list else require_at_most_one(code)
         if key.type is not Type.EMPTY and key.type not in ATOMIC_TYPES:
             raise NotTranslatable(f"an order by {key.type.value}", node=node)
-        return key.text
+        value = key.item if not key.is_list else f"one_or_none({key.text})"
+        name = new_name()
+        if key.maybe is not None:
+            tuples.add(key.maybe.binding)
+            value = f"(None if {key.maybe.name} is None else {key.item})"
+        if key.bare is not None:
+            name = key.bare.name
+        else:
+            tuples.add(f"for {name} in ({value},)")
+        return name, key.type in STRINGS
 
     def _count(self, clause: ast.CountClause, tuples: _Tuples) -> None:
         number = new_name()
         tuples.restart(lambda row, text: f"for {number}, {row} in enumerate([{row} {text}], 1)")
         tuples.bind(clause, PythonCode(number, Type.INTEGER))
-        tuples.clauses[0][0].add(clause)
+        tuples.clauses[-1][0].add(clause)
 
     def _group_by(self, clause: ast.GroupByClause, tuples: _Tuples, is_ordered: bool) -> None:
         """Translate a grouping. Saxon's groups are in no particular order: so they are ordered later, or only one."""
@@ -210,9 +242,9 @@ class FlworEmitter:
             tuples.bind(spec, PythonCode(names.pop(0), key.type, is_list=True, is_single=True))
         for binder, code in others.items():
             tuples.bind(binder, PythonCode(names.pop(0), code.type, is_list=True, name=code.name))
-        tuples.clauses = [(set(tuples.bound), text)]
-        tuples.last_for = 0
-        tuples.is_single = False
+        tuples.clauses = []
+        tuples.first_for = -1
+        tuples.add_loop(text, *tuples.bound)
 
     def _is_ordered(self, clauses: Sequence[ast.Clause], group: ast.GroupByClause) -> bool:
         """Return whether a clause after a grouping orders the groups by all that distinguishes them."""
@@ -233,17 +265,14 @@ class FlworEmitter:
             if binding.type is not None:
                 found = self._types.expect(found, ast.SequenceType(binding.type.at, binding.type.item, "*"))
             each = make_loop(found)
-            tuples.last_for = len(tuples.clauses)
-            tuples.add(each.clauses, binding)
+            tuples.add_loop(each.clauses, binding)
             tuples.bind(binding, PythonCode(each.item, each.type, name=each.name))
         condition = translate_condition(
             node.condition,
             lambda part: self._translate(part, tuples.scope),
             lambda part: self._last_binder(part, tuples) >= tuples.last_for,
         )
-        if condition.before:
-            place = self._last_binder(node.condition, tuples, tuples.last_for) + 1
-            tuples.insert(place, condition.before)
+        self._insert_lifted(condition, tuples)
         how = "any" if node.kind == "some" else "all"
         return PythonCode(f"{how}([{condition.text} {tuples.text}])", Type.BOOLEAN)
 
@@ -252,6 +281,29 @@ class FlworEmitter:
         if found.type is Type.DONE:
             raise NotTranslatable("the value of an action", node=expr)
         return found
+
+
+def _merge_result(node: ast.Flwor) -> tuple[Sequence[ast.Clause], ast.Expr]:
+    """Return clauses and result, with a loop in the result as clauses, and a condition on the result as `where`.
+
+    Saxon does the same, and evaluates conditions before a loop whichever way they are written:
+
+        for $x in //a return for $y in $x/b return if ($z) then $y else ()
+        for $x in //a for $y in $x/b where $z return $y
+    """
+    clauses, result = list(node.clauses), node.result
+    while isinstance(result, ast.Flwor) and all([isinstance(clause, _PLAIN_CLAUSES) for clause in result.clauses]):
+        clauses.extend(result.clauses)
+        result = result.result
+    has_loop = not all([isinstance(clause, (ast.LetClause, ast.WhereClause)) for clause in clauses])
+    if has_loop and isinstance(result, ast.If) and has_no_else(result):
+        clauses.append(ast.WhereClause(result.at, result.condition))
+        result = result.then
+    return clauses, result
+
+
+_PLAIN_CLAUSES = (ast.LetClause, ast.ForClause, ast.WhereClause)
+"""Clauses that treat each tuple by itself, not all of them together."""
 
 
 def _is_bound_by(binder: ast.Node, name: ast.Name) -> bool:

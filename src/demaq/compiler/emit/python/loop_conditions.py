@@ -6,10 +6,10 @@ iteration (XQuery 3.1, 2.3.4, allows it). So they are evaluated there: what woul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from demaq.compiler.emit.python.code import PythonCode, Type, new_name, to_condition
+from demaq.compiler.emit.python.code import NUMERIC_TYPES, PythonCode, Type, new_name, to_condition
 from demaq.compiler.trees import split_conjuncts
 from demaq.language import ast
 
@@ -18,34 +18,53 @@ from demaq.language import ast
 class LoopCondition:
     """A condition in a loop."""
 
-    before: str
-    """Clauses of a comprehension to evaluate before the loop."""
     code: PythonCode
+    conjuncts: Sequence[PythonCode]
+    lifted: Sequence[tuple[ast.Expr, str]]
+    """Conjuncts that do not depend on the loop, each with the clause of a comprehension that evaluates it."""
+
+    @property
+    def before(self) -> str:
+        """Return the clauses to evaluate before the loop."""
+        return " ".join([clause for _, clause in self.lifted])
 
     @property
     def text(self) -> str:
         return to_condition(self.code)
+
+    @property
+    def filter(self) -> str:
+        """Return the clauses of a comprehension that are passed once if the condition holds, and not otherwise."""
+        return " ".join([conjunct.filter for conjunct in self.conjuncts])
 
 
 def translate_condition(
     condition: ast.Expr,
     translate: Callable[[ast.Expr], PythonCode],
     depends: Callable[[ast.Expr], bool],
+    may_be_position: bool = False,
 ) -> LoopCondition:
-    """Return a condition; `depends` says whether a conjunct depends on the loop."""
-    before: list[str] = []
+    """Return a condition; `depends` says whether a conjunct depends on the loop.
+
+    What is lifted is the effective boolean value, which may be an error, unless the condition may be a position.
+    """
+    lifted: list[tuple[ast.Expr, str]] = []
     codes: list[PythonCode] = []
     conjuncts = split_conjuncts(condition)
     for conjunct in conjuncts:
         code = translate(conjunct)
         if not depends(conjunct) and not isinstance(conjunct, (ast.NumericLiteral, ast.StringLiteral)):
             name = new_name()
-            if len(conjuncts) > 1:
+            if len(conjuncts) > 1 or not may_be_position or code.type not in _POSITIONS:
                 code = PythonCode(to_condition(code), Type.BOOLEAN)
-            before.append(f"for {name} in ({code.text},)")
+            lifted.append((conjunct, f"for {name} in ({code.text},)"))
             code = replace(code, item=name, clauses="", is_iterator=False)
         codes.append(code)
     if len(codes) == 1:
-        return LoopCondition(" ".join(before), codes[0])
+        return LoopCondition(codes[0], codes, lifted)
     joined = " and ".join([to_condition(code) for code in codes])
-    return LoopCondition(" ".join(before), PythonCode(f"({joined})", Type.BOOLEAN))
+    return LoopCondition(PythonCode(f"({joined})", Type.BOOLEAN), codes, lifted)
+
+
+_POSITIONS = NUMERIC_TYPES | {Type.ATOMIC, Type.ITEM}
+"""The types of predicates that are positions, or may be."""

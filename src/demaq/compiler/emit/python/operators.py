@@ -62,7 +62,9 @@ def compare(operator: str, left: PythonCode, right: PythonCode) -> PythonCode:
     if not one.is_list and not other.is_list:
         return PythonCode(compared.format(one.item, other.item), Type.BOOLEAN)
     items, clauses = _loop_over_pairs(one, other)
-    return PythonCode(f"any([{compared.format(*items)} {clauses}])", Type.BOOLEAN)
+    item = compared.format(*items)
+    any_of = (item, clauses) if one.is_optional and other.is_optional else ("", "")
+    return PythonCode(f"any([{item} {clauses}])", Type.BOOLEAN, any_of=any_of)
 
 
 def _loop_over_pairs(one: PythonCode, other: PythonCode) -> tuple[list[str], str]:
@@ -84,6 +86,9 @@ def _compare_strings(operator: str, left: PythonCode, right: PythonCode) -> Pyth
     one, other = atomize(left), atomize(right)
     if operator == "!=":
         return PythonCode(f"any_unequal({one.text}, {other.text})", Type.BOOLEAN)
+    for code, text in ((one, right), (other, left)):
+        if code.bare is not None and not text.is_list and text.type in STRINGS:
+            return PythonCode(f"({code.bare.value} == {text.item})", Type.BOOLEAN)
     if not right.is_list and right.type in STRINGS:
         return PythonCode(f"({right.item} in {one.text})", Type.BOOLEAN)
     if not left.is_list and left.type in STRINGS:

@@ -10,12 +10,14 @@ from demaq.compiler.emit.python.code import (
     EMPTY,
     NO_VALUES,
     NODES,
+    Maybe,
     NotTranslatable,
     Order,
     PythonCode,
     Type,
     make_list,
     make_loop,
+    make_maybe,
     map_values,
     new_name,
     sort_nodes,
@@ -24,6 +26,7 @@ from demaq.compiler.emit.python.code import (
 from demaq.compiler.emit.python.focus import MESSAGE, FocusAndVariables
 from demaq.compiler.emit.python.predicates import PredicateCode, Predicates
 from demaq.compiler.emit.python.steps import ALL_BELOW, BELOW, Selection, select, select_groups
+from demaq.compiler.trees import uses_focus
 from demaq.language import ast
 from demaq.language.resolving.names import Names
 
@@ -85,11 +88,19 @@ class Paths:
                 raise NotTranslatable("a step that has values")
             return made
         if made.type is Type.MADE and is_last:
+            if any([self._is_hoisted(node) for node in ast.walk(expr)]):
+                raise NotTranslatable("a step that makes nodes and does not depend on the one before it", node=expr)
             return made  # new trees are in the order in which they are made
         if made.type is Type.ELEMENT:
             united = make_list(f"united({made.list_text})", Type.ELEMENT, Order.SORTED)
             return replace(united, is_own=made.is_own, is_single=made.is_optional)
         raise NotTranslatable(f"a step that is an expression with {made.type.value} nodes as its value")
+
+    def _is_hoisted(self, node: ast.Node) -> bool:
+        """Return whether Saxon evaluates a path once, before the loop it is in, even if it makes nodes."""
+        if not isinstance(node, ast.Path) or isinstance(node.steps[-1], ast.AxisStep):
+            return False
+        return not uses_focus(node, self._names)
 
     def filter(self, found: PythonCode, predicate: ast.Predicate, scope: FocusAndVariables) -> PythonCode:
         """Return the items of a list for which a predicate holds."""
@@ -180,7 +191,12 @@ def root_of(scope: FocusAndVariables) -> PythonCode:
 
 def _apply(found: PythonCode, selection: Selection) -> PythonCode:
     """Return what a step selects from elements, in document order."""
+    maybe = _find_maybe(found, selection)
+    if maybe is not None:
+        return make_maybe(maybe, selection.type, selection.name, found.is_own)
     if not found.is_list:
+        if selection.condition is not None and selection.condition(found.item) == "True":
+            return found
         code = selection.code(found.item)
         if selection.is_reverse:
             code = f"list({code})[::-1]"
@@ -194,7 +210,7 @@ def _apply(found: PythonCode, selection: Selection) -> PythonCode:
             name=selection.name,
             is_own=found.is_own,
         )
-    found = _set_apart(found, selection)
+    found = _set_apart_for(selection, found)
     loop = make_loop(found)
     if selection.condition is not None:
         condition = selection.condition(loop.item)
@@ -203,6 +219,8 @@ def _apply(found: PythonCode, selection: Selection) -> PythonCode:
     code = selection.code(loop.item)
     if selection.name:
         clauses = f"{loop.clauses} for {each} in ({loop.item}.get({selection.name!r}),) if {each} is not None"
+    elif found.bare is not None and found.bare.sure.isidentifier() and not selection.is_reverse:
+        clauses = f"for {each} in ({selection.code(found.bare.sure)} if {found.bare.test} else ())"
     elif selection.is_reverse and found.is_optional:
         clauses = f"{loop.clauses} for {each} in list({code})[::-1]"
     else:
@@ -217,7 +235,25 @@ def _apply(found: PythonCode, selection: Selection) -> PythonCode:
         name=selection.name,
         is_own=found.is_own,
     )
-    return sort_nodes(made)
+    return sort_nodes(made, are_documents_sorted=True)
+
+
+def _find_maybe(found: PythonCode, selection: Selection) -> Maybe | None:
+    """Return what a step selects if it is one item that is there or not: an attribute, or the element itself."""
+    if found.is_list and (found.bare is None or not found.bare.sure.isidentifier() or not selection.name):
+        return None
+    node, name = found.item if found.bare is None else found.bare.sure, new_name()
+    if selection.name:
+        value, listed = f"{node}.get({selection.name!r})", f"attribute({node}, {selection.name!r})"
+        if found.bare is not None:
+            value = f"({value} if {found.bare.test} else None)"
+            listed = f"listed({value})"
+        return Maybe(name, value, f"({value} is not None)", value, listed)
+    condition = "" if selection.condition is None else selection.condition(node)
+    if not condition or condition == "True" or not node.isidentifier():
+        return None
+    listed = selection.code(node)
+    return Maybe(name, f"({node} if {condition} else None)", f"({condition})", node, listed)
 
 
 def _by_position(
@@ -228,7 +264,7 @@ def _by_position(
     Positions count what one step selects from one node: after `//`, the children of one parent.
     """
     group = new_name()
-    found = _set_apart(found, selection)
+    found = _set_apart_for(selection, found)
     loop = make_loop(found)
     code = selection.code(loop.item)
     groups = f"{loop.clauses} for {group} in {code}" if is_grouped else f"{loop.clauses} for {group} in (list({code}),)"
@@ -252,13 +288,19 @@ def _by_position(
             is_single=found.is_optional and made.is_single,
             name=selection.name,
             is_own=found.is_own,
-        )
+        ),
+        are_documents_sorted=True,
     )
 
 
-def _set_apart(found: PythonCode, selection: Selection) -> PythonCode:
+def _set_apart_for(selection: Selection, found: PythonCode) -> PythonCode:
     """Return nodes none of which is inside another if nodes are selected that cannot be sorted."""
-    if selection.type not in (Type.TEXT, Type.NODE) or found.is_flat:
+    return set_apart(found) if selection.type in (Type.TEXT, Type.NODE) else found
+
+
+def set_apart(found: PythonCode) -> PythonCode:
+    """Return elements that are in document order, none of which is inside another."""
+    if found.is_flat:
         return found
     return replace(make_list(f"side_by_side({found.text})", Type.ELEMENT, Order.FLAT), is_own=found.is_own)
 

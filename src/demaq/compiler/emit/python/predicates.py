@@ -46,7 +46,7 @@ class PredicateCode:
         before = self.condition.before
         if not self.is_by_position:
             loop = make_loop(found, self.item)
-            return replace(loop, clauses=f"{before} {loop.clauses} if {self.condition.text}".lstrip())
+            return replace(loop, clauses=f"{before} {loop.clauses} {self.condition.filter}".lstrip())
         code = self.condition.code
         if code.type in NUMERIC_TYPES:
             value = require_at_most_one(code)
@@ -85,7 +85,10 @@ class Predicates:
             PythonCode(f"len({whole})", Type.INTEGER),
         )
         found = translate_condition(
-            condition, lambda part: self._translate(part, inner), lambda part: uses_focus(part, self._names)
+            condition,
+            lambda part: self._translate(part, inner),
+            lambda part: uses_focus(part, self._names),
+            may_be_position=True,
         )
         if found.code.type in (Type.ATOMIC, Type.ITEM):
             raise NotTranslatable("a predicate that may be a position", node=condition)

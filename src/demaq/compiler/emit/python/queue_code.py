@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from demaq.compiler.emit.python.code import NotTranslatable
 from demaq.compiler.emit.python.filter_code import emit_filter
 from demaq.compiler.emit.python.reasons import Reason, describe_reason
-from demaq.compiler.emit.python.rule_code import RuleText, emit_index, emit_property, emit_rule, is_linear
+from demaq.compiler.emit.python.rule_code import RuleText, emit_index, emit_property, emit_rule
+from demaq.compiler.loop_nesting import is_linear
 from demaq.compiler.plan import Plan, RulePlan
 from demaq.language import ast
 from demaq.language.program.program import Property
@@ -120,13 +121,19 @@ def emit_intake(queue: str, plan: Plan) -> IntakeText:
             entries.append((index.number, emit_index(index, plan.modules[index.module])))
         except (NotTranslatable, RecursionError) as error:
             raise _name_part(error, f"the index over {index.path} of queue {queue}", index.expr) from None
-    expressions = [*[prop.values[queue] for prop in declared], *[index.expr for index in plan.indexes_of(queue)]]
     return IntakeText(
         properties=tuple(properties),
         indexes=tuple(entries),
         timer_targets=_find_timer_targets(plan) if plan.program.queues[queue].kind == "echo" else None,
-        is_linear=all([is_linear(expr) for expr in expressions if expr is not None]),
+        is_linear=all([is_linear(expr, plan.modules[module].names) for expr, module in _find_expressions(queue, plan)]),
     )
+
+
+def _find_expressions(queue: str, plan: Plan) -> list[tuple[ast.Expr, int]]:
+    """Return the expressions of properties and indexes of a queue, each with its module."""
+    values = [(prop.values.get(queue), prop.module) for prop in plan.program.properties_of(queue)]
+    found = [(value, module) for value, module in values if value is not None and module is not None]
+    return found + [(index.expr, index.module) for index in plan.indexes_of(queue)]
 
 
 def _find_timer_targets(plan: Plan) -> frozenset[str]:

@@ -107,31 +107,6 @@ def _translate_alone(expr: ast.Expr, context: CompilerContext) -> PythonCode:
     return translation.code(expr, FocusAndVariables(PythonCode(MESSAGE, Type.DOCUMENT, is_own=True)))
 
 
-def is_linear(expr: ast.Expr) -> bool:
-    """Return whether the expression is linear in the size of the message: nothing in it may be a loop inside a loop."""
-    return all([_is_linear(node) for node in ast.walk(expr)])
-
-
-_LOOPS = (ast.Predicate, ast.Flwor, ast.Quantified, ast.VarRef, ast.Arrow)
-_LINEAR_AXES = ("child", "descendant", "descendant-or-self", "attribute", "self", "parent")
-_LINEAR_PREFIXES = (None, "fn", "xs", "qs")
-"""Of functions that are not declared."""
-_OTHER_CALLS = ("matches", "replace", "tokenize", "sort", "deep-equal")
-
-
-def _is_linear(node: ast.Node) -> bool:
-    match node:
-        case ast.AxisStep():
-            return node.axis in _LINEAR_AXES
-        case ast.FunctionCall():
-            return node.name.prefix in _LINEAR_PREFIXES and node.name.local not in _OTHER_CALLS
-        case ast.OperatorChain():
-            return node.operators[0] not in ("!", "is", "<<", ">>", "to")
-        case ast.Path():
-            return all([isinstance(step, ast.AxisStep) for step in node.steps[1:]])
-    return not isinstance(node, _LOOPS)
-
-
 def refuse_setters(context: CompilerContext) -> None:
     """Raises NotTranslatable if the prolog has settings, which change what expressions mean."""
     for item in context.module.tree.prolog:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from demaq.compiler.emit.python.code import (
     ATOMIC_TYPES,
+    NODES,
     NotTranslatable,
     PythonCode,
     Type,
@@ -69,6 +71,17 @@ def _position(code: PythonCode) -> str:
     return code.item
 
 
+_SORTED = re.compile(r"\b(?:ordered|united|merged)\(")
+
+
+def _zero_or_one(args: list[PythonCode]) -> PythonCode:
+    """Return at most one item. Saxon counts a node as often as a path leads to it where only existence matters."""
+    [found] = args
+    if found.type in NODES and _SORTED.search(found.text):
+        raise NotTranslatable("zero-or-one of nodes to which several ways lead")
+    return require_at_most_one(found)
+
+
 def _exactly_one(args: list[PythonCode]) -> PythonCode:
     [found] = args
     if not found.is_list:
@@ -110,7 +123,7 @@ SEQUENCE_CALLS: Mapping[tuple[str, int], Call] = {
     ("subsequence", 3): _subsequence,
     ("remove", 2): _remove,
     ("insert-before", 3): _insert_before,
-    ("zero-or-one", 1): lambda args: require_at_most_one(args[0]),
+    ("zero-or-one", 1): _zero_or_one,
     ("one-or-more", 1): _one_or_more,
     ("exactly-one", 1): _exactly_one,
 }

@@ -57,17 +57,17 @@ def select_groups(step: ast.AxisStep, names: Names, from_document: bool) -> Call
     """Return a function that returns an expression for the groups of what a step after `//` selects from each node."""
     if step.axis != "child":
         raise NotTranslatable("positions after // on such an axis", node=step)
-    method = "iter" if from_document else "iterdescendants"
+    template = "self_and_below({}, {})" if from_document else "{}.iterdescendants({})"
     tag = element_test(step.test, names, step)
-    return lambda node: f"siblings({node}.{method}({tag!r}))"
+    return lambda node: f"siblings({template.format(node, repr(tag))})"
 
 
 def _iterate(
-    method: str, order: Order, is_reverse: bool = False, stays_apart: bool = False
+    template: str, order: Order, is_reverse: bool = False, stays_apart: bool = False
 ) -> Callable[[str], Selection]:
     return lambda tag: Selection(
         Type.ELEMENT,
-        lambda node: f"{node}.{method.format(repr(tag))}",
+        lambda node: template.format(node, repr(tag)),
         order,
         is_reverse=is_reverse,
         stays_apart=stays_apart,
@@ -101,15 +101,15 @@ def _select_self(tag: str) -> Selection:
 
 
 _AXES: Mapping[str, Callable[[str], Selection]] = {
-    "child": _iterate("iterchildren({})", Order.FLAT, stays_apart=True),
-    "descendant": _iterate("iterdescendants({})", Order.SORTED, stays_apart=True),
-    "descendant-or-self": _iterate("iter({})", Order.SORTED, stays_apart=True),
+    "child": _iterate("children({}, {})", Order.FLAT, stays_apart=True),
+    "descendant": _iterate("{}.iterdescendants({})", Order.SORTED, stays_apart=True),
+    "descendant-or-self": _iterate("self_and_below({}, {})", Order.SORTED, stays_apart=True),
     "self": _select_self,
     "parent": _call("parent", Order.FLAT, is_single=True),
-    "ancestor": _iterate("iterancestors({})", Order.SORTED, is_reverse=True),
+    "ancestor": _iterate("{}.iterancestors({})", Order.SORTED, is_reverse=True),
     "ancestor-or-self": _call("ancestors_or_self", Order.SORTED, is_reverse=True),
-    "following-sibling": _iterate("itersiblings({})", Order.FLAT),
-    "preceding-sibling": _iterate("itersiblings({}, preceding=True)", Order.FLAT, is_reverse=True),
+    "following-sibling": _iterate("{}.itersiblings({})", Order.FLAT),
+    "preceding-sibling": _iterate("{}.itersiblings({}, preceding=True)", Order.FLAT, is_reverse=True),
     "following": _call("following", Order.SORTED),
     "preceding": _call("preceding", Order.SORTED, is_reverse=True),
 }

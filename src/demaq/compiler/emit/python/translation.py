@@ -39,7 +39,7 @@ from demaq.compiler.emit.python.node_functions import (
     find_root,
 )
 from demaq.compiler.emit.python.operators import GENERAL, SINGLE, compare, compute, negate
-from demaq.compiler.emit.python.paths import Paths, root_of
+from demaq.compiler.emit.python.paths import Paths, root_of, set_apart
 from demaq.compiler.emit.python.sequence_calls import make_range
 from demaq.compiler.emit.python.sequence_types import SequenceTypes
 from demaq.compiler.emit.python.string_calls import call_string, concat
@@ -160,6 +160,9 @@ class Translation:
                 if isinstance(operand, ast.Path) and not all([isinstance(s, ast.AxisStep) for s in operand.steps]):
                     # Saxon treats A ! (B, C)/D as A/(B, C)/D, without duplicates.
                     raise NotTranslatable("a path with such steps after `!`")
+                if isinstance(operand, ast.Path) and found.type is Type.ELEMENT and found.is_sorted:
+                    # Saxon may treat A ! B/C as A/B/C, which is the same if no A is inside another.
+                    found = set_apart(found)
                 found = self._paths.map_each(found, operand, scope)
             return found
         codes = [self.code(operand, scope) for operand in node.operands]

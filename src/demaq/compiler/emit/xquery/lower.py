@@ -5,6 +5,7 @@
     current-dateTime()          the message's own time
     do enqueue E into q …       d:enqueue(…, E, …): the fields of one record of the result
     try { E } catch …           try { array { E }?* } catch …: Saxon cannot retract what E has already emitted
+    where try … return R        return if (try …) then R else (): Saxon's optimizer would never end
     local:f(x)                  local:f(record, message, state, x), if f depends on the message
 
 Everything else stays as it is, with its source location.
@@ -335,6 +336,24 @@ class Lowering:
         need = ast.CatchClause(at, (ast.NameTest(at, "*", None, RUNTIME),), self._rethrow(at))
         return ast.TryCatch(at, body, (need, *lowered.catches))
 
+    def flwor(self, node: ast.Flwor) -> ast.Node:
+        """Return the expression without `try` in a `where`, as far as the clauses after it are about single tuples.
+
+        Where the variables of a catch are used in a `where` that does not depend on the loop, Saxon's optimizer moves
+        it out of the loop again and again, until the stack overflows and its process ends.
+        """
+        clauses, after, result = list(node.clauses), list[ast.Clause](), node.result
+        while clauses and isinstance(clauses[-1], ast.ForClause | ast.LetClause | ast.WhereClause):
+            clause = clauses.pop()
+            if isinstance(clause, ast.WhereClause) and _has_try(clause.condition):
+                inner = ast.Flwor(node.at, tuple(after), result) if after else result
+                result, after = ast.If(clause.at, clause.condition, inner, ast.Sequence(clause.at, ())), []
+            else:
+                after.insert(0, clause)
+        if result is node.result:
+            return self.rebuild(node)
+        return self.rebuild(ast.Flwor(node.at, (*clauses, *after), result))
+
     def _rethrow(self, at: SourceLocation) -> ast.Expr:
         err = "$Q{http://www.w3.org/2005/xqt-errors}"
         return self.template(at, f"{fn('error')}({err}code, {err}description, {err}value)")
@@ -406,6 +425,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
     ast.Enqueue: Lowering.enqueue,
     ast.Reset: Lowering.reset,
     ast.If: Lowering.if_expr,
+    ast.Flwor: Lowering.flwor,
     ast.TryCatch: Lowering.try_catch,
     ast.Extension: Lowering.extension,
     ast.OrderSpec: Lowering.with_collation,
@@ -418,3 +438,7 @@ _HANDLERS: dict[type[ast.Node], Callable[[Lowering, Any], ast.Node]] = {
     ast.Replace: update_calls.replace,
     ast.Rename: update_calls.rename,
 }
+
+
+def _has_try(expr: ast.Expr) -> bool:
+    return any([isinstance(node, ast.TryCatch) for node in ast.walk(expr)])

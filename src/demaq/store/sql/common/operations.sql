@@ -20,37 +20,15 @@ WHERE number < :before ORDER BY number DESC LIMIT :limit
 -- name: scan_end
 SELECT count(*), max(seq) FROM (SELECT seq FROM messages WHERE seq > :from ORDER BY seq LIMIT :rows) AS s
 
--- name: scan_end_in_queue
-SELECT count(*), max(seq) FROM (
-    SELECT seq FROM messages WHERE queue = :queue AND seq > :from ORDER BY seq LIMIT :rows
-) AS s
-
 -- name: scan_end_back
 SELECT count(*), min(seq) FROM (SELECT seq FROM messages WHERE seq < :from ORDER BY seq DESC LIMIT :rows) AS s
-
--- name: scan_end_back_in_queue
-SELECT count(*), min(seq) FROM (
-    SELECT seq FROM messages WHERE queue = :queue AND seq < :from ORDER BY seq DESC LIMIT :rows
-) AS s
 
 -- name: scan
 SELECT * FROM message_heads
 WHERE seq BETWEEN :first AND :last AND created >= :since AND created < :until AND (state & :states) <> 0
 ORDER BY seq LIMIT :limit
 
--- name: scan_in_queue
-SELECT * FROM message_heads
-WHERE queue = :queue AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
-  AND (state & :states) <> 0
-ORDER BY seq LIMIT :limit
-
 -- name: scan_back
 SELECT * FROM message_heads
 WHERE seq BETWEEN :first AND :last AND created >= :since AND created < :until AND (state & :states) <> 0
-ORDER BY seq DESC LIMIT :limit
-
--- name: scan_back_in_queue
-SELECT * FROM message_heads
-WHERE queue = :queue AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
-  AND (state & :states) <> 0
 ORDER BY seq DESC LIMIT :limit

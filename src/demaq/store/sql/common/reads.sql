@@ -46,9 +46,6 @@ SELECT request FROM requests WHERE seq = ?
 -- name: stored
 SELECT * FROM stored_messages WHERE seq > :after ORDER BY seq LIMIT :limit
 
--- name: stored_in_queue
-SELECT * FROM stored_messages WHERE queue = :queue AND seq > :after ORDER BY seq LIMIT :limit
-
 -- name: visible
 SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND seq > :after ORDER BY seq LIMIT :limit
 

@@ -1,16 +1,18 @@
 -- A statement for many rows takes each parameter as an array with one element for each row: one round trip for all of
 -- them. Where bulk.sql has a COPY of the same name, many rows are sent by that instead.
 
--- The state of messages that steps change.
+-- The state of messages that steps change, and whether they are in the outbox.
 -- name: states
-SELECT seq, queue, processed, undelivered, request, slices, entries FROM messages
-WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries, o.seq IS NOT NULL
+FROM messages AS m LEFT JOIN outbox AS o ON o.seq = m.seq
+WHERE m.seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
 
 -- name: states_in_slice
-SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries, o.seq IS NOT NULL
 FROM (VALUES (?, ?)) AS n (slicing, key)
 JOIN slice_members AS s ON s.slicing = n.slicing AND s.ended = 0 AND left(s.key, 200) = left(n.key, 200) AND s.key = n.key
 JOIN messages AS m ON m.seq = s.seq
+LEFT JOIN outbox AS o ON o.seq = m.seq
 ORDER BY m.seq
 
 -- name: with_property
@@ -32,6 +34,12 @@ INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priori
 SELECT * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[],
                      ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::smallint[], ?::smallint[],
                      ?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[])
+
+-- One that waits, in no slice, index or outbox.
+-- name: insert_fresh_message
+INSERT INTO messages (queue, created, rule, hops, priority, transient, undelivered, request, caused_by, origin, seq, checksum)
+SELECT * FROM unnest(?::text[], ?::bigint[], ?::text[], ?::bigint[], ?::bigint[], ?::smallint[], ?::smallint[],
+                     ?::text[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[])
 
 -- name: insert_body
 INSERT INTO bodies (seq, body, properties, checksum)

@@ -24,3 +24,25 @@ ORDER BY s.seq DESC LIMIT :rows
 
 -- name: heads
 SELECT * FROM message_heads WHERE seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) ORDER BY seq
+
+-- name: scan_end_in_queue
+SELECT count(*), max(seq) FROM (
+    SELECT seq FROM messages WHERE queue = :queue AND seq > :from ORDER BY seq LIMIT :rows
+) AS s
+
+-- name: scan_end_back_in_queue
+SELECT count(*), min(seq) FROM (
+    SELECT seq FROM messages WHERE queue = :queue AND seq < :from ORDER BY seq DESC LIMIT :rows
+) AS s
+
+-- name: scan_in_queue
+SELECT * FROM message_heads
+WHERE queue = :queue AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+ORDER BY seq LIMIT :limit
+
+-- name: scan_back_in_queue
+SELECT * FROM message_heads
+WHERE queue = :queue AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+ORDER BY seq DESC LIMIT :limit

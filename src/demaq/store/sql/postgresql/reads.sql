@@ -133,3 +133,20 @@ SELECT request, seq FROM requests
 WHERE left(request, 200) >= left(:after, 200) AND left(request, 200) <= left(:end, 200)
   AND request >= :after AND request < :end
 ORDER BY left(request, 200), request
+
+-- name: count_members
+SELECT seq FROM slice_members
+WHERE slicing = :slicing AND ended = 0
+  AND left(key, 200) = ANY (ARRAY(SELECT left(json_array_elements_text(:wanted::json), 200)))
+  AND key = ANY (ARRAY(SELECT json_array_elements_text(:wanted::json)))
+LIMIT :limit
+
+-- name: count_found
+SELECT seq FROM index_entries
+WHERE name = :index AND retired = 0
+  AND left(value, 200) = ANY (ARRAY(SELECT left(json_array_elements_text(:wanted::json), 200)))
+  AND value = ANY (ARRAY(SELECT json_array_elements_text(:wanted::json)))
+LIMIT :limit
+
+-- name: stored_in_queue
+SELECT * FROM stored_messages WHERE queue = :queue AND seq > :after ORDER BY seq LIMIT :limit

@@ -1,12 +1,15 @@
 -- A statement with its parameters after VALUES is run for many rows at once: see `Database.execute_many`.
 
--- The state of messages that steps change.
+-- The state of messages that steps change, and whether they are in the outbox.
 -- name: states
-SELECT seq, queue, processed, undelivered, request, slices, entries FROM messages
+SELECT seq, queue, processed, undelivered, request, slices, entries,
+       EXISTS (SELECT 1 FROM outbox WHERE outbox.seq = messages.seq)
+FROM messages
 WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: states_in_slice
-SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries
+SELECT m.seq, m.queue, m.processed, m.undelivered, m.request, m.slices, m.entries,
+       EXISTS (SELECT 1 FROM outbox WHERE outbox.seq = m.seq)
 FROM slice_members AS s JOIN messages AS m ON m.seq = s.seq
 WHERE s.slicing = ? AND s.ended = 0 AND s.key = ?
 ORDER BY m.seq
@@ -25,6 +28,11 @@ SELECT request, seq FROM requests WHERE request >= :after AND request < :end
 INSERT INTO messages (seq, queue, created, rule, caused_by, origin, hops, priority, processed, retired, retired_at,
                       transient, undelivered, timer_due, timer_target, request, slices, entries, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- One that waits, in no slice, index or outbox. What many of them share comes first: each parameter takes time.
+-- name: insert_fresh_message
+INSERT INTO messages (queue, created, rule, hops, priority, transient, undelivered, request, caused_by, origin, seq, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_body
 INSERT INTO bodies (seq, body, properties, checksum) VALUES (?, ?, ?, ?)

@@ -42,7 +42,7 @@ BEGIN DEFERRED
 SELECT commits, newest FROM numbers
 
 -- name: count_commit
-UPDATE numbers SET commits = ?, checksum = ?
+UPDATE numbers SET newest = ?, commits = ?, checksum = ?
 
 -- name: check_pages
 PRAGMA integrity_check

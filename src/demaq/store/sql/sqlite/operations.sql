@@ -22,3 +22,40 @@ ORDER BY s.seq DESC LIMIT :rows
 
 -- name: heads
 SELECT * FROM message_heads WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq
+
+-- Visible ones by one index, kept ones by another, merged: as in `stored_in_queue`.
+-- name: scan_end_in_queue
+SELECT count(*), max(seq) FROM (
+    SELECT seq FROM messages WHERE queue = :queue AND retired IS NULL AND seq > :from
+    UNION ALL
+    SELECT seq FROM messages WHERE queue = :queue AND retired IS NOT NULL AND seq > :from
+    ORDER BY seq LIMIT :rows
+) AS s
+
+-- name: scan_end_back_in_queue
+SELECT count(*), min(seq) FROM (
+    SELECT seq FROM messages WHERE queue = :queue AND retired IS NULL AND seq < :from
+    UNION ALL
+    SELECT seq FROM messages WHERE queue = :queue AND retired IS NOT NULL AND seq < :from
+    ORDER BY seq DESC LIMIT :rows
+) AS s
+
+-- name: scan_in_queue
+SELECT * FROM message_heads
+WHERE queue = :queue AND retired IS NULL AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+UNION ALL
+SELECT * FROM message_heads
+WHERE queue = :queue AND retired IS NOT NULL AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+ORDER BY seq LIMIT :limit
+
+-- name: scan_back_in_queue
+SELECT * FROM message_heads
+WHERE queue = :queue AND retired IS NULL AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+UNION ALL
+SELECT * FROM message_heads
+WHERE queue = :queue AND retired IS NOT NULL AND seq BETWEEN :first AND :last AND created >= :since AND created < :until
+  AND (state & :states) <> 0
+ORDER BY seq DESC LIMIT :limit

@@ -53,6 +53,14 @@ UNION ALL
 SELECT value, seq FROM index_entries
 WHERE name = :index AND retired > :snapshot AND seq <= :snapshot AND value IN (SELECT value FROM json_each(:wanted))
 
+-- name: count_members
+SELECT e.seq FROM json_each(:wanted) AS w CROSS JOIN slice_members AS e
+WHERE e.slicing = :slicing AND e.ended = 0 AND e.key = w.value LIMIT :limit
+
+-- name: count_found
+SELECT e.seq FROM json_each(:wanted) AS w CROSS JOIN index_entries AS e
+WHERE e.name = :index AND e.retired = 0 AND e.value = w.value LIMIT :limit
+
 -- name: other_pending
 SELECT * FROM stored_messages
 WHERE processed IS NULL AND priority IS NOT NULL AND seq NOT IN (SELECT value FROM json_each(:but))
@@ -106,3 +114,10 @@ SELECT request, seq FROM requests WHERE request >= :after AND request < :end ORD
 
 -- name: requests
 SELECT request, seq FROM requests WHERE request >= :after AND request < :end ORDER BY request
+
+-- Visible ones by one index, kept ones by another, merged.
+-- name: stored_in_queue
+SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NULL AND seq > :after
+UNION ALL
+SELECT * FROM stored_messages WHERE queue = :queue AND retired IS NOT NULL AND seq > :after
+ORDER BY seq LIMIT :limit
