@@ -153,6 +153,12 @@ EDGES = {
         "format-integer(12345, '#,##0')",
     ],
     "dates": [
+        "index-of((xs:yearMonthDuration('P0M'), 1), xs:dayTimeDuration('PT0S'))",
+        "index-of((xs:yearMonthDuration('P0M'), 0, ''), xs:yearMonthDuration('-P0Y'))",
+        "index-of((xs:dayTimeDuration('PT0S'), xs:yearMonthDuration('P1M')), xs:yearMonthDuration('P0M'))",
+        "count(distinct-values((xs:dayTimeDuration('PT0S'), xs:yearMonthDuration('P0M'), 0, false())))",
+        "deep-equal((1, xs:yearMonthDuration('P0M')), (1, xs:dayTimeDuration('PT0S')))",
+        "for $d in (xs:yearMonthDuration('P0M'), xs:dayTimeDuration('PT0S'), 1) group by $k := $d return count($d)",
         "xs:date('2026-01-31') + xs:yearMonthDuration('P1M')",
         "xs:yearMonthDuration('P1M') + xs:date('2026-01-31')",
         "xs:dayTimeDuration('P1D') * 2",
@@ -183,6 +189,8 @@ EDGES = {
         "xs:date(//@y) = current-date()",
     ],
     "sequences": [
+        "zero-or-one(//*//n)",
+        "zero-or-one(//n)",
         "insert-before((1, 2), 1, 3)",
         "insert-before(//a, 1, //n)",
         "insert-before((), 1, 2)",
@@ -226,6 +234,11 @@ EDGES = {
         "'abc' ! upper-case(.)",
     ],
     "paths": [
+        "(<z/>, //* ! a/text(), .)",
+        "(//r ! a/text(), <z>{.}</z>)",
+        "for $r in /r return //*/($r/<z/>)",
+        "for $r in /r return //*/(if (@x) then $r/a/<z/> else ())",
+        "//*/(../<z/>)",
         "//a/@x/..",
         "//a/@x/parent::r",
         "//@x/ancestor::r",

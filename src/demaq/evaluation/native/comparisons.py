@@ -14,8 +14,10 @@ from demaq.evaluation.native.atomic_values import (
     NUMERIC_TYPES,
     STRING_TYPES,
     TYPE_NAMES,
+    DayTimes,
     Single,
     Untyped,
+    YearMonths,
 )
 from demaq.evaluation.native.casts import cast
 from demaq.evaluation.native.date_arithmetic import order_durations, order_moments
@@ -32,6 +34,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 _EXACT_MAX = 2**53
 """Every integer up to here is a double."""
+_NO_MONTHS, _NO_TIME = YearMonths(0), DayTimes()
+"""They are equal (XPath Functions 3.1, 8.2.2), unlike all other durations of two types."""
 
 
 def any_pair(some: Sequence[Any], others: Sequence[Any], sign: str) -> bool:
@@ -103,6 +107,8 @@ def _equality_key(value: Any) -> Any:
         return "number", value, None if is_safe else kind is float
     if kind in MOMENT_TYPES:
         return TYPE_NAMES[kind], value, value.tzinfo is None
+    if value == _NO_MONTHS or value == _NO_TIME:
+        return "duration", 0
     return TYPE_NAMES[kind], value
 
 
