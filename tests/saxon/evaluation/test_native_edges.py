@@ -349,7 +349,7 @@ def rules_for(expression: str) -> list[str]:
     return [
         f"if (true()) then do enqueue <o>{{{expression}}}</o> into o",
         f"if (exists(({expression}))) then do enqueue <o/> into o",
-        f"for $each in ({expression}) return do enqueue <o>{{string($each)}}</o> into o",
+        f"if (true()) then for $each in ({expression}) return do enqueue <o>{{string($each)}}</o> into o",
     ]
 
 
@@ -359,5 +359,6 @@ def test_expressions_at_the_edge_agree_with_saxon(topic: str):
     found = compare(rules, BODIES, HEAD if topic == "functions" else "")
     assert found.differences == []
     assert found.faults == []
+    assert len(found.refused) < 0.1 * len(rules), "static errors"
     assert len(found.answered) >= NATIVE_LEAST.get(topic, 1), "none of them is native: this says nothing"
     assert found.left or topic == "choices"
