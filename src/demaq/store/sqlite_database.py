@@ -357,10 +357,7 @@ class Database:
             self.is_new = True
 
     def _check_version(self) -> int:
-        application, version, tables = (
-            self._open().execute(_CONNECTION_SQL[name]).fetchone()[0]
-            for name in ("application_id", "version", "table_count")
-        )
+        application, version, tables = self._open().execute(_CONNECTION_SQL["identity"]).fetchone()
         if application != _APPLICATION_ID and (application, version, tables) != (0, 0, 0):
             raise StoreError(f"{self.folder / FILE_NAME} is a database, but not a store of Demaq")
         if version > len(MIGRATIONS):

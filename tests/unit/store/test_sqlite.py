@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from demaq.errors import StoreMissing
 from demaq.store import SqliteStore, sqlite_database
 from demaq.store.message_scan import Scan
 from demaq.store.protocol import Step
@@ -82,3 +84,17 @@ class TestSqliteStore(StoreContract, DurableSequenceContract, DurableOperatorCon
         assert store.collect_garbage(FOREVER, 9) == 3
         for table in ("messages", "bodies", "slice_members", "index_entries"):
             assert store._database.rows(f"SELECT * FROM {table}") == []
+
+
+def test_a_store_that_is_just_being_created_is_there_or_missing(tmp_path: Path):
+    for number in range(30):
+        folder = tmp_path / str(number)
+        creator = threading.Thread(target=lambda folder=folder: SqliteStore(folder).close())
+        creator.start()
+        try:
+            while True:
+                with suppress(StoreMissing):
+                    SqliteStore.open_readonly(folder).close()
+                    break
+        finally:
+            creator.join()

@@ -1,11 +1,9 @@
--- name: application_id
-PRAGMA application_id
+-- In one statement, so that a store that is just being created is there as a whole or not at all.
+-- name: identity
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_application_id, pragma_user_version
 
 -- name: version
 PRAGMA user_version
-
--- name: table_count
-SELECT count(*) FROM sqlite_master
 
 -- Only a new file takes the page size; the first table fixes it.
 -- name: page_size
