@@ -97,6 +97,9 @@ EDGES = {
         "translate(//a[1], 't', 'T')",
     ],
     "numbers": [
+        "(//a, string()) < (//none ! 1)",
+        "(//none ! (1, 2.5)) >= (//n, 'x')",
+        "(//n, 1) > (//none ! 1)",
         "number(())",
         "number(//none)",
         "number(//n[1])",

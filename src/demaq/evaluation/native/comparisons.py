@@ -32,6 +32,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_ORDERS = frozenset(_OPERATORS) - {"==", "!="}
 _EXACT_MAX = 2**53
 """Every integer up to here is a double."""
 _NO_MONTHS, _NO_TIME = YearMonths(0), DayTimes()
@@ -40,7 +41,18 @@ _NO_MONTHS, _NO_TIME = YearMonths(0), DayTimes()
 
 def any_pair(some: Sequence[Any], others: Sequence[Any], sign: str) -> bool:
     """Return the general comparison of two sequences (XQuery 3.1, 3.7.2)."""
+    if sign in _ORDERS and bool(some) is not bool(others):
+        _expect_numbers(some or others)
     return any([_general(one, other, sign) for one in some for other in others])
+
+
+def _expect_numbers(values: Sequence[Any]) -> None:
+    """Raise NeedsSaxon if a value is no number: Saxon may look for the greatest one before it knows of no other."""
+    for value in values:
+        if type(value) is Untyped:
+            double(value)
+        elif type(value) not in NUMERIC_TYPES:
+            raise NeedsSaxon("a value that is no number, compared with nothing")
 
 
 def _general(one: Any, other: Any, sign: str) -> bool:
