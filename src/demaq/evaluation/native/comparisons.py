@@ -119,7 +119,7 @@ def _equality_key(value: Any) -> Any:
         return "number", value, None if is_safe else kind is float
     if kind in MOMENT_TYPES:
         return TYPE_NAMES[kind], value, value.tzinfo is None
-    if value == _NO_MONTHS or value == _NO_TIME:
+    if value in (_NO_MONTHS, _NO_TIME):
         return "duration", 0
     return TYPE_NAMES[kind], value
 
