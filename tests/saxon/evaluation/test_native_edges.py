@@ -237,6 +237,10 @@ EDGES = {
         "'abc' ! upper-case(.)",
     ],
     "paths": [
+        "(//a)[0]/(xs:double('x')) = string-length(/)",
+        "//a[0] = 1",
+        "//a[0.5]",
+        "//a[1.0]",
         "(<z/>, //* ! a/text(), .)",
         "(//r ! a/text(), <z>{.}</z>)",
         "for $r in /r return //*/($r/<z/>)",

@@ -324,6 +324,33 @@ def test_a_message_of_a_paused_queue_says_so(shop: Shop) -> None:
     assert lab.why(order).notes == ("it waits because queue orders is paused: stock-taking",)
 
 
+def test_what_is_stored_is_shown_if_a_rule_makes_something_else_of_what_is_left() -> None:
+    counted = """create queue in create queue out create property k as xs:string queue in value //k create slicing s on k
+    create rule r for in if (//k) then do enqueue <o>{count(qs:queue("in"))}</o> into out"""
+    with Lab(counted) as lab:
+        first = lab.enqueue("in", "<m><k>1</k></m>")
+        lab.enqueue("in", "<m/>")
+        lab.run_until_idle()
+        lab.collect_garbage()
+        found = verdict(lab, first)
+        [made] = found.made
+        assert found.gone
+        assert isinstance(made, MadeMessage)
+        assert [(str(made.number), made.body)] == [(each.id, each.body) for each in lab.read_queue("out")]
+        assert made.body == "<o>2</o>"
+
+
+def test_a_condition_that_would_fail_is_not_named_if_an_inner_one_is_false(shop: Shop) -> None:
+    lab = shop(
+        "(every $t in //total/string()//x satisfies $t) and /order",
+        then="(if (/order/none) then do enqueue <o/> into out)",
+    )
+    order = lab.enqueue("orders", ORDER)
+    lab.run_until_idle()
+    found = verdict(lab, order)
+    assert (found.result, [cause.expression for cause in found.causes]) == ("not-fired", ["/order/none"])
+
+
 def test_what_a_rule_made_proves_that_it_fired_though_what_it_read_is_gone() -> None:
     rules = """create rule pay for payments if (false()) then do enqueue <o/> into out
     create rule r for byOrder if (qs:queue("crm")) then do enqueue <o/> into out

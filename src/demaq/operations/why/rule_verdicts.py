@@ -191,17 +191,24 @@ class RuleExaminer:
         probe = RuleProbe(self._evaluator, plan, self._message, self._reader, self._now, self._long_queues)
         examination = Examination(probe, context)
         finder = CauseFinder(examination)
-        node, failing = plan.rule.body, None
+        node, failing, error = plan.rule.body, None, None
         try:
             while failing is None:
+                inner = node.then if isinstance(node.then, ast.If) and has_no_else(node) else None
+                inner = inner if inner is not None and has_no_else(inner) else None
                 truth = examination.value((), node.condition).truth
-                # Of an `and` Saxon may evaluate either side first: here one that fails, in the rule one that is false.
-                if truth is False or (truth is None and not has_fired):
+                if truth is None and not has_fired:
+                    # Of conditions that must all hold Saxon may evaluate any first: here one that fails, in the rule
+                    # one that is false, which may be that of the inner `if`.
+                    error = error or node.condition
+                    truth = None if inner is not None and not _has_false(examination, node.condition) else False
+                if truth is False:
                     failing = node.condition
-                elif isinstance(node.then, ast.If) and has_no_else(node) and has_no_else(node.then):
-                    node = node.then
+                elif inner is not None:
+                    node = inner
                 else:
                     break
+            failing = failing or error
             if failing is not None and not has_fired:
                 causes = finder.find_false(failing)
                 conjuncts = {conjunct.at.start: conjunct for conjunct in split_conjuncts(failing)}
@@ -227,6 +234,10 @@ class RuleExaminer:
         for name, documents in job.collections.items():
             found.append(HeldState(what=f"collection {name}", count=len(documents), messages=()))
         return tuple(found)
+
+
+def _has_false(examination: Examination, condition: ast.Expr) -> bool:
+    return any([examination.value((), conjunct).truth is False for conjunct in split_conjuncts(condition)])
 
 
 def describe_action(action: Action) -> MadeMessage | MadeReset:

@@ -271,16 +271,24 @@ def _describe_made(effect: StoredMessage) -> MadeMessage:
 def _with_numbers(
     made: Sequence[MadeMessage | MadeReset], effects: Sequence[StoredMessage]
 ) -> list[MadeMessage | MadeReset]:
-    """Return what a rule made with the numbers of those messages that are still there: they are in the same order."""
+    """Return what a rule made, with the numbers of those messages that are still there.
+
+    Evaluated again, a rule may make another message than it did, because some of what it read is gone. Then what is
+    stored is right.
+    """
     remaining = list(effects)
     found: list[MadeMessage | MadeReset] = []
     for item in made:
-        number = None
         if isinstance(item, MadeMessage):
             same = [effect for effect in remaining if effect.queue == item.queue and effect.body == item.body]
             if same:
-                number = same[0].seq
                 remaining.remove(same[0])
-            item = replace(item, number=number)
+                item = replace(item, number=same[0].seq)
         found.append(item)
-    return found
+    for place, item in enumerate(found):
+        if isinstance(item, MadeMessage) and item.number is None:
+            others = [effect for effect in remaining if effect.queue == item.queue]
+            if others:
+                remaining.remove(others[0])
+                found[place] = _describe_made(others[0])
+    return [*found, *[_describe_made(effect) for effect in remaining]]

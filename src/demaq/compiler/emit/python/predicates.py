@@ -78,6 +78,9 @@ class Predicates:
     def translate(self, predicate: ast.Predicate, like: PythonCode, scope: FocusAndVariables) -> PredicateCode:
         """Return a predicate on items like those of a value."""
         condition = predicate.condition
+        if isinstance(condition, ast.NumericLiteral) and not _is_position(condition):
+            # Saxon sees that there is nothing, and has a comparison with it return nothing instead of false.
+            raise NotTranslatable("a position that no item has", node=condition)
         item, position, whole = new_name(), new_name(), new_name()
         inner = scope.stand_alone().with_focus(
             PythonCode(item, like.type, name=like.name, is_own=like.is_own),
@@ -106,5 +109,10 @@ class Predicates:
     def _find_slice(self, condition: ast.Expr) -> str:
         if isinstance(condition, ast.NumericLiteral) and condition.text.isdigit():
             position = int(condition.text)
-            return f"{position - 1}:{position}" if position else ":0"
+            return f"{position - 1}:{position}"
         return "-1:" if is_call_of(condition, self._names, "last", arity=0) else ""
+
+
+def _is_position(literal: ast.NumericLiteral) -> bool:
+    value = float(literal.text)
+    return value >= 1 and value.is_integer()
