@@ -191,6 +191,10 @@ def test_substrings_by_positions_that_are_no_integers():
     assert substring("𝄞bc", 2) == "bc"
     with pytest.raises(NeedsSaxon):  # Saxon fails
         substring("abc", 0.4)
+    for start in (3.2, 3.49):  # Saxon says that it is after the end, and does not round it
+        with pytest.raises(NeedsSaxon):
+            substring("abc", start)
+    assert substring("abc", 3.5) == ""
 
 
 def test_each_character_has_its_lower_case():
