@@ -211,6 +211,12 @@ def test_regular_expressions_mean_what_they_mean_in_xpath():
         matches("é", "\\w")
 
 
+def test_quantifiers_inside_of_two_others_are_saxons():
+    assert translate_regex("a+(?:(?:xy)?a){2}").pattern.search("aaaa")
+    with pytest.raises(NotTranslatable):  # Saxon finds nothing in aaaa
+        translate_regex("a+(?:(?:x?y)?a){2}")
+
+
 @pytest.mark.parametrize(
     "pattern",
     ["(a)\\1", "(a*)*", "(?=a)", "a**", "[]]", "a{", "(^a)", "(a|b$)c", "(a+?)+", "\\p{IsGreek}", "[a-z&&[b]]", "\\b"],

@@ -27,6 +27,8 @@ _MULTIPLE = {
 _CATEGORY = re.compile(r"\{(L[ulotm]?|M[nce]?|N[dlo]?|P[cdseifo]?|Z[slp]?|S[mcko]?|C[cfon]?)\}")
 _QUANTIFIER = re.compile(r"(?:[?*+]|\{(\d{1,3})(,(\d{1,3})?)?\})\??")
 _SPECIAL = frozenset("\\|.?*+{}()[]^$")
+NESTING_MAX = 2
+"""So many quantifiers may be one inside the other: with more, Saxon does not find all matches (`a+((x?y)?a){2}`)."""
 _HINT = "use simpler patterns: no back-references, no modes but i, s and q, no blocks such as \\p{IsGreek}"
 
 
@@ -76,6 +78,8 @@ class _RegexPart:
     """Whether there are neither anchors nor reluctant quantifiers in it."""
     is_group: bool = False
     is_anchor: bool = False
+    nesting: int = 0
+    """How many quantifiers there are one inside the other."""
 
 
 class _Parser:
@@ -119,6 +123,7 @@ class _Parser:
             "|".join([branch.text for branch in branches]),
             any([branch.can_be_empty for branch in branches]),
             all([branch.is_plain for branch in branches]),
+            nesting=max([branch.nesting for branch in branches]),
         )
 
     def _branch(self) -> _RegexPart:
@@ -136,6 +141,7 @@ class _Parser:
             "".join([part.text for part in parts]),
             all([part.can_be_empty for part in parts]),
             all([part.is_plain for part in parts]),
+            nesting=max([part.nesting for part in parts], default=0),
         )
 
     def _repeat(self, atom: _RegexPart, quantifier: re.Match[str]) -> _RegexPart:
@@ -146,9 +152,11 @@ class _Parser:
             raise self._refuse()
         if atom.is_group and (is_reluctant or atom.can_be_empty or not atom.is_plain):
             raise self._refuse()
+        if atom.nesting >= NESTING_MAX:
+            raise self._refuse()
         self.repeats_groups = self.repeats_groups or (atom.is_group and "(" in atom.text.replace("(?", ""))
         can_be_empty = quantifier[0][0] in "?*" or (least is not None and int(least) == 0)
-        return _RegexPart(atom.text + quantifier[0], can_be_empty, not is_reluctant)
+        return _RegexPart(atom.text + quantifier[0], can_be_empty, not is_reluctant, nesting=atom.nesting + 1)
 
     def _atom(self, is_first: bool) -> _RegexPart:
         sign = self._take()
@@ -183,7 +191,8 @@ class _Parser:
         self._depth -= 1
         if self._take() != ")":
             raise self._refuse()
-        return _RegexPart(f"{opening}{inner.text})", inner.can_be_empty, inner.is_plain, is_group=True)
+        text = f"{opening}{inner.text})"
+        return _RegexPart(text, inner.can_be_empty, inner.is_plain, is_group=True, nesting=inner.nesting)
 
     def _escape(self) -> str:
         single, several = self._read_escape()
