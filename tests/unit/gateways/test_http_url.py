@@ -101,7 +101,8 @@ def test_whatever_an_address_is_it_makes_one_line_of_ascii(chance: random.Random
         "80",
     ]
     parsed = 0
-    for _ in range(example_count(3_000, "ADDRESSES")):
+    addresses = example_count(3_000, "ADDRESSES")
+    for _ in range(addresses):
         address = "http://" + "".join(chance.choices(["h", *characters], [20] + [1] * len(characters), k=3))
         address += "/" + "".join(chance.choices(characters, k=chance.randrange(6)))
         try:
@@ -115,4 +116,4 @@ def test_whatever_an_address_is_it_makes_one_line_of_ascii(chance: random.Random
             assert " " not in text
         assert url.target.startswith("/")
         assert url.authority
-    assert parsed > 100
+    assert parsed > 0.1 * addresses
