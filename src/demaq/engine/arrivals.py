@@ -580,12 +580,15 @@ class Arrivals:
         # The others have seen all that have an outcome, so all of these must be stored.
         is_complete = part.seen <= seqs.keys()
         is_next = is_complete and not self._rounds.has_backlog
+        leads_to_errors = self._rounds.validator.leads_to_errors
         batch: list[StoredMessage] = []
         outcomes: list[Outcome | None] = []
         for message, arrived, outcome in zip(part.messages, part.result.arrived, part.result.outcomes, strict=True):
             if message is None or outcome is None or id(message) not in seqs:
                 continue
-            if is_next or (isinstance(arrived, Arrived) and arrived.is_alone):
+            is_alone = isinstance(arrived, Arrived) and arrived.is_alone
+            # An error message may be read by one that waits.
+            if is_next or (is_alone and not leads_to_errors(outcome, message.hops)):
                 batch.append(as_stored(message, seqs[id(message)]))
                 outcomes.append(outcome)
         evaluation = Evaluation(batch, True, part.view)

@@ -86,6 +86,10 @@ class Validator:
             return False
         return not self.held or not _touches([*folded.read, *folded.changed], self.held)
 
+    def leads_to_errors(self, outcome: Outcome, hops: int) -> bool:
+        """Return whether error messages are made besides what an outcome says, for a message with so many hops."""
+        return bool(outcome.errors) or hops >= self._hops_max
+
     def is_stale(self, candidate: Candidate) -> bool:
         """Return whether the outcome of a message does not hold, and the message has to be evaluated again."""
         outcome, view = candidate.outcome, candidate.view

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demaq.engine.engine import Engine
+from demaq.engine.engine import HOPS_MAX, Engine
 from demaq.engine.intake import IncomingMessage
 from demaq.engine.round import THROUGHPUT, RoundPolicy
 from demaq.errors import EvaluatorUnavailable, MessageError, StoreError
@@ -411,3 +411,20 @@ def test_what_a_look_up_finds_meanwhile_is_seen_by_the_message_that_looks_it_up(
     running.engine.enqueue_all("in", ['<m id="1"/>', '<m id="3"/>'])
     running.drain()
     assert running.bodies("out") == ["<n>1</n>", "<n>0</n>", "<n>2</n>", "<n>0</n>"]
+
+
+@pytest.mark.parametrize("hops", [0, HOPS_MAX])
+def test_an_error_of_a_message_that_makes_no_other_difference_is_not_seen_by_one_that_waits(
+    policy: RoundPolicy, hops: int
+):
+    text = """
+    create queue in errorqueue errors create queue errors create queue out create queue log create queue waits
+    create rule copy for in if (/m) then do enqueue <n>{1 idiv /m}</n> into out
+    create rule see for waits if (/w) then do enqueue <seen>{count(qs:queue("errors"))}</seen> into log
+    """
+    running = Running(text, policy)
+    running.pool.meanwhile = lambda: _ignore(running.engine.append(running.engine.receive_all("waits", ["<w/>"]))[0])
+    running.engine.enqueue_all("in", [IncomingMessage(f"<m>{hops}</m>", hops=hops)])
+    running.drain()
+    assert running.bodies("log") == ["<seen>0</seen>"]
+    assert len(running.bodies("errors")) == 1
