@@ -418,14 +418,18 @@ class Arrivals:
         with rounds.changing:
             first = last = self._store.snapshot()
             steps: list[Step] = []
+            commit = RoundCommit(rounds)
             if passing:
                 self._validate(passing)
                 steps.append(self._pass(passing, last, now))
-                last += steps[0].elided + len(steps[0].created)
+                last += steps[0].elided
+                for made in steps[0].created:
+                    last += 1
+                    if made.priority is not None and rounds.is_pending(made):
+                        commit.stop_at((-made.priority, last))  # it comes before the others, and is not evaluated yet
                 self._note_changes(passing)  # before the outcomes of others are validated
             seqs: dict[int, int] = {}
             taken: list[Step] = []
-            commit = RoundCommit(rounds)
             if messages:
                 seqs = self._number(messages, last)
                 noted = rounds.spans.count() if rounds.spans is not None else 0

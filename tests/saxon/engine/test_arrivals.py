@@ -428,3 +428,21 @@ def test_an_error_of_a_message_that_makes_no_other_difference_is_not_seen_by_one
     running.drain()
     assert running.bodies("log") == ["<seen>0</seen>"]
     assert len(running.bodies("errors")) == 1
+
+
+def test_what_a_message_has_led_to_and_waits_comes_before_those_that_have_arrived_with_it(policy: RoundPolicy):
+    text = """
+    create queue first create queue later create queue urgent priority 5 create queue out
+    create rule lead for first if (/m) then do enqueue <u/> into urgent
+    create rule ask for urgent
+      if (qs:property("demaq:id")) then do enqueue <waiting>{count(qs:queue("later"))}</waiting> into out
+    create rule follow for later if (/m) then do enqueue <followed/> into out
+    """
+    running = Running(text, policy)
+    evaluated = running.engine.arrivals.evaluate(
+        [("first", IncomingMessage("<m/>")), ("later", IncomingMessage("<m/>"))], NOW
+    )
+    assert evaluated is not None
+    evaluated.commit()
+    running.drain()
+    assert running.bodies("out") == ["<waiting>1</waiting>", "<followed/>"]
