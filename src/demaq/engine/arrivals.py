@@ -74,12 +74,13 @@ class _EvaluatedPart:
         self.seen = {id(message) for message, outcome in pairs if message is not None and outcome is not None}
         """The identities of the messages that have outcomes, which the others have seen."""
 
-    def are_all_alone(self) -> bool:
-        return all([not isinstance(each, Arrived) or each.is_alone for each in self.result.arrived])
-
 
 class _Changed(Exception):
     """Something has changed that a message of which nothing but its effects would be stored has read."""
+
+
+class _Overtaken(Exception):
+    """Such a message comes after one of a higher priority that waits."""
 
 
 @dataclass(slots=True)
@@ -130,8 +131,10 @@ class EvaluatedArrivals:
             try:
                 return self._commit(others or {})
             except _Changed:
-                self.results = [self._arrivals._store_first(each, self._now) for each in self.results]
-                return self._commit(others or {})
+                self._store_first([isinstance(each, _Passing) and not each.is_alone for each in self.results])
+            except _Overtaken:
+                self._store_first([isinstance(each, _Passing) for each in self.results])
+            return self._commit(others or {})
         finally:
             self.drop()
 
@@ -146,6 +149,13 @@ class EvaluatedArrivals:
         for place, number in zip(sorted(stored), numbers, strict=True):
             found[place] = number
         return found
+
+    def _store_first(self, chosen: Sequence[bool]) -> None:
+        """Let the chosen messages be stored, and not only their effects."""
+        self.results = [
+            self._arrivals._store_first(each, self._now) if is_chosen else each
+            for each, is_chosen in zip(self.results, chosen, strict=True)
+        ]
 
     def drop(self) -> None:
         """Forget the evaluation. Not to be called after `commit`."""
@@ -190,6 +200,9 @@ class Arrivals:
         self._note_ignored = namespaces.note_ignored
         self._count_ignored = namespaces.count_ignored
         self._counts = counts
+        priorities = {factory.priority(queue) for queue in factory.program.queues}
+        self._has_priorities = len(priorities - {None}) > 1
+        """Whether not all queues have the same priority."""
         self._seconds: dict[str, float] = {}
         """How long a message of a queue takes, as a moving average."""
         self._slow_until: dict[str, float] = {}
@@ -420,6 +433,7 @@ class Arrivals:
             steps: list[Step] = []
             commit = RoundCommit(rounds)
             if passing:
+                self._expect_order(passing)
                 self._validate(passing)
                 steps.append(self._pass(passing, last, now))
                 last += steps[0].elided
@@ -487,6 +501,20 @@ class Arrivals:
             if passed.folded is not None:
                 changed.update(dict.fromkeys(passed.folded.changed, view))
 
+    def _expect_order(self, passing: Sequence[_Passing]) -> None:
+        """Raise _Overtaken if what one message leads to waits, and comes before another one that has come with it."""
+        if not self._has_priorities or len(passing) == 1:
+            return
+        rounds, priority_of = self._rounds, self._factory.priority
+        highest: int | None = None
+        for each in passing:
+            if highest is not None and highest > (priority_of(each.queue) or 0):
+                raise _Overtaken
+            for made in each.passed.created:
+                priority = None if made.queue in rounds.paused else priority_of(made.queue)
+                if priority is not None and (highest is None or priority > highest):
+                    highest = priority
+
     def _note_changes(self, passing: Sequence[_Passing]) -> None:
         """Record what conversations have changed, for all that is evaluated on a snapshot without it."""
         parts = [key for each in passing if each.passed.folded is not None for key in each.passed.folded.changed]
@@ -496,8 +524,8 @@ class Arrivals:
     def _store_first(
         self, result: NewMessage | _Passing | MessageError, now: datetime
     ) -> NewMessage | _Passing | MessageError:
-        """Return what is to be stored of a message whose effects do not hold; others as they are."""
-        if not isinstance(result, _Passing) or result.is_alone:
+        """Return what is to be stored of a message whose effects are not; others as they are."""
+        if not isinstance(result, _Passing):
             return result
         [found] = self._factory.receive_all(result.queue, [result.incoming], now)
         return found
@@ -566,17 +594,14 @@ class Arrivals:
     ) -> list[Step]:
         """Return the steps of the messages whose outcomes hold, in the serial order, with seqs after the last one."""
         rounds = self._rounds
-        is_ordered = False
         for part in parts:
             evaluation = self._select(part, seqs)
             rounds.see_all(part.view, [message for message in messages if id(message) not in part.seen])
             commit.add(evaluation)
-            is_ordered = is_ordered or not part.are_all_alone()
-        if is_ordered:  # nothing may be processed before one that waits
-            for message in messages:
-                seq = seqs.get(id(message))
-                if message.priority is not None and seq is not None and not commit.has(seq):
-                    commit.stop_at((-message.priority, seq))
+        for message in messages:  # nothing is processed before one that waits
+            seq = seqs.get(id(message))
+            if message.priority is not None and seq is not None and not commit.has(seq):
+                commit.stop_at((-message.priority, seq))
         return commit.take_steps(last)
 
     def _select(self, part: _EvaluatedPart, seqs: dict[int, int]) -> Evaluation:

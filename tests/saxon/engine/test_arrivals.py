@@ -446,3 +446,16 @@ def test_what_a_message_has_led_to_and_waits_comes_before_those_that_have_arrive
     evaluated.commit()
     running.drain()
     assert running.bodies("out") == ["<waiting>1</waiting>", "<followed/>"]
+
+
+def test_of_messages_that_come_together_none_overtakes_what_another_one_has_led_to(policy: RoundPolicy):
+    text = """
+    create queue in create queue urgent priority 5 create queue out
+    create rule lead for in if (/m) then (do enqueue <u>{string(/m)}</u> into urgent, do enqueue <n>{string(/m)}</n> into out)
+    create rule ask for urgent if (qs:property("demaq:id")) then do enqueue <o>{string(/u)}</o> into out
+    """
+    running = Running(text, policy)
+    numbers = running.engine.enqueue_all("in", ["<m>1</m>", "<m>2</m>"])
+    running.drain()
+    assert numbers == sorted(numbers)
+    assert running.bodies("out") == ["<n>1</n>", "<o>1</o>", "<n>2</n>", "<o>2</o>"]
