@@ -114,18 +114,21 @@ class EvaluatedArrivals:
         parts: Sequence[_EvaluatedPart],
         results: Sequence[NewMessage | _Passing | MessageError],
         now: datetime,
+        is_in_order: bool,
     ) -> None:
         self._arrivals = arrivals
         self._parts = parts
         self.results = results
         """For each message what is to be stored, or why it is refused; neither if only its effects are stored."""
         self._now = now
+        self._is_in_order = is_in_order
 
     def commit(self, others: Mapping[int, NewMessage] | None = None) -> list[tuple[int, bool]]:
         """Store and process all messages that are not refused, in one transaction.
 
-        Return for each message its seq, and whether it is new. A refused one has that of the message in `others` at its
-        position, which is stored in its place, or else no seq (0).
+        Return for each message its seq, and whether it is new. They ascend if the messages are to keep their order. A
+        refused one has that of the message in `others` at its position, which is stored in its place, or else no seq
+        (0).
         """
         try:
             try:
@@ -139,6 +142,8 @@ class EvaluatedArrivals:
             self.drop()
 
     def _commit(self, others: Mapping[int, NewMessage]) -> list[tuple[int, bool]]:
+        if self._is_in_order:
+            self._keep_order()
         stored = {place: each for place, each in enumerate(self.results) if isinstance(each, NewMessage)}
         stored |= others
         passing = [each for each in self.results if isinstance(each, _Passing)]
@@ -149,6 +154,13 @@ class EvaluatedArrivals:
         for place, number in zip(sorted(stored), numbers, strict=True):
             found[place] = number
         return found
+
+    def _keep_order(self) -> None:
+        """Let no message pass after one that is stored: its effects would come before those of that one."""
+        is_stored = [isinstance(each, NewMessage) for each in self.results]
+        if any(is_stored):
+            first = is_stored.index(True)
+            self._store_first([place > first for place in range(len(is_stored))])
 
     def _store_first(self, chosen: Sequence[bool]) -> None:
         """Let the chosen messages be stored, and not only their effects."""
@@ -221,11 +233,16 @@ class Arrivals:
         return self._pool is not None and self._policy().fuse
 
     def evaluate(
-        self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime, may_share: bool = False
+        self,
+        sent: Sequence[tuple[str, IncomingMessage]],
+        now: datetime,
+        may_share: bool = False,
+        in_order: bool = False,
     ) -> EvaluatedArrivals | None:
         """Evaluate messages for queues. None if they are to be stored first. Raises a StoreError.
 
-        With `may_share` this thread evaluates a share of many messages: it has nothing else to do.
+        With `may_share` this thread evaluates a share of many messages: it has nothing else to do. With `in_order` they
+        are of one sender, and keep their order.
         """
         if self._rounds.has_backlog:  # messages of a queue are processed in the order in which they came
             return None
@@ -237,15 +254,15 @@ class Arrivals:
             return None
         sampler = self._factory.sampler
         if sampler is None:
-            return self._evaluate_now(sent, now, may_share)
+            return self._evaluate_now(sent, now, may_share, in_order)
         chosen = [(queue, sampler.choose(queue, incoming)) for queue, incoming in sent]
-        found = self._evaluate_now(chosen, now, may_share)
+        found = self._evaluate_now(chosen, now, may_share, in_order)
         if found is None:
             sampler.choose_again(sent)
         return found
 
     def _evaluate_now(
-        self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime, may_share: bool
+        self, sent: Sequence[tuple[str, IncomingMessage]], now: datetime, may_share: bool, in_order: bool
     ) -> EvaluatedArrivals | None:
         program, elides = self._factory.program, bool(self._policy().elide)
         refused: dict[int, MessageError] = {}
@@ -260,6 +277,8 @@ class Arrivals:
                 continue
             body = b"" if incoming.document is not None else incoming.body
             may_pass = elides and incoming.request is None and not incoming.hops and SAMPLED not in incoming.inherited
+            if in_order and not may_pass:
+                elides = False  # what comes after one that is stored is stored, too
             arriving.append(Arriving(queue, body, incoming.document, explicit, incoming.inherited, may_pass))
         if not arriving or not self._begin():
             return None
@@ -277,7 +296,7 @@ class Arrivals:
             self._end()
         if found is None or found:
             self._note_seconds([queue for queue, _ in sent], found)
-        return self._collect(sent, refused, list(zip(views, found, strict=True)), now) if found else None
+        return self._collect(sent, refused, list(zip(views, found, strict=True)), now, in_order) if found else None
 
     @contextmanager
     def excluded(self) -> Iterator[None]:
@@ -388,6 +407,7 @@ class Arrivals:
         refused: dict[int, MessageError],
         found: Sequence[tuple[View, ArrivalResult]],
         now: datetime,
+        in_order: bool,
     ) -> EvaluatedArrivals:
         parts: list[_EvaluatedPart] = []
         # Conversations pass only together: the effects of one that is stored would come after those of the next one.
@@ -412,7 +432,7 @@ class Arrivals:
                     results[place] = made = self._make(queue, incoming, arrived, now)
                 messages.append(made)
             parts.append(_EvaluatedPart(view, messages, result))
-        return EvaluatedArrivals(self, parts, [results[place] for place in range(len(sent))], now)
+        return EvaluatedArrivals(self, parts, [results[place] for place in range(len(sent))], now, in_order)
 
     def _make(self, queue: str, incoming: IncomingMessage, arrived: Arrived, now: datetime) -> NewMessage:
         text = arrived.text
@@ -527,6 +547,8 @@ class Arrivals:
         """Return what is to be stored of a message whose effects are not; others as they are."""
         if not isinstance(result, _Passing):
             return result
+        if self._factory.sampler is not None:  # it is chosen among once more
+            self._factory.sampler.choose_again([(result.queue, result.incoming)])
         [found] = self._factory.receive_all(result.queue, [result.incoming], now)
         return found
 

@@ -241,7 +241,8 @@ class Engine:
     def enqueue_all(self, queue: str, sent: Iterable[bytes | str | IncomingMessage]) -> list[int]:
         """Store messages from outside, all or none. Raises a MessageError for the first one that must be refused."""
         incoming = [make_incoming(each) for each in sent]
-        evaluated = self.arrivals.evaluate([(queue, each) for each in incoming], self.clock(), may_share=True)
+        named = [(queue, each) for each in incoming]
+        evaluated = self.arrivals.evaluate(named, self.clock(), may_share=True, in_order=True)
         if evaluated is None:
             return self._append(self.receive_all(queue, incoming))
         refusal = next((each for each in evaluated.results if isinstance(each, MessageError)), None)

@@ -459,3 +459,34 @@ def test_of_messages_that_come_together_none_overtakes_what_another_one_has_led_
     running.drain()
     assert numbers == sorted(numbers)
     assert running.bodies("out") == ["<n>1</n>", "<o>1</o>", "<n>2</n>", "<o>2</o>"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    "first",
+    [IncomingMessage("<m>0</m>"), IncomingMessage("<m>0</m>", request="r"), IncomingMessage("<m>0</m>", hops=1)],
+)
+def test_messages_of_one_sender_leave_in_their_order_whether_they_are_stored_or_not(
+    policy: RoundPolicy, first: IncomingMessage, workers: int
+):
+    running = Running(COPY, policy)
+    running.pool.workers = workers
+    numbers = running.engine.enqueue_all("in", ["<m>9</m>", first, "<m>1</m>", "<m>2</m>", "<m>3</m>"])
+    running.drain()
+    assert numbers == sorted(numbers)
+    assert running.bodies("out") == ["<n>9</n>", "<n>0</n>", "<n>1</n>", "<n>2</n>", "<n>3</n>"]
+
+
+def test_messages_of_one_sender_leave_in_their_order_if_what_one_has_read_changes():
+    text = """
+    create queue in create queue known create queue out
+    create rule ask for in
+      if (/m) then do enqueue <n>{count(qs:queue("known")[/k/@id = qs:message()/m/@id])}</n> into out
+    create rule copy for in if (/x) then do enqueue <x/> into out
+    """
+    running = Running(text)
+    running.pool.meanwhile = lambda: _ignore(running.engine.enqueue("known", '<k id="1"/>'))
+    numbers = running.engine.enqueue_all("in", ['<m id="1"/>', "<x/>"])
+    running.drain()
+    assert numbers == sorted(numbers)
+    assert running.bodies("out") == ["<n>1</n>", "<x/>"]
