@@ -193,13 +193,14 @@ class Arrivals:
         is_undisturbed: Callable[[], bool],
         namespaces: NamespaceWatch,
         counts: RuleCounts,
+        wake: Callable[[], None],
         quick: QuickEvaluator | None = None,
     ) -> None:
         """`commit` commits steps, then stores messages, then commits further steps, which may process them, in one
         transaction. It returns the seqs of the messages. `is_undisturbed` says whether messages are processed at
-        present, and none of them is tried again after a fault. `namespaces` is informed
-        about messages that no rule has reacted to. `quick` evaluates few messages without a worker, where that is
-        possible.
+        present, and none of them is tried again after a fault. `namespaces` is informed about messages that no rule has
+        reacted to. `wake` is called if a message waits for its rules after a commit: the sender of the one that has led
+        to it knows nothing of it. `quick` evaluates few messages without a worker, where that is possible.
         """
         self._rounds = rounds
         self._factory = factory
@@ -212,6 +213,7 @@ class Arrivals:
         self._note_ignored = namespaces.note_ignored
         self._count_ignored = namespaces.count_ignored
         self._counts = counts
+        self._wake = wake
         priorities = {factory.priority(queue) for queue in factory.program.queues}
         self._has_priorities = len(priorities - {None}) > 1
         """Whether not all queues have the same priority."""
@@ -487,6 +489,8 @@ class Arrivals:
             finally:
                 rounds.release(commit.views)
             rounds.note_fused(messages, waiting)
+            if waiting:
+                self._wake()
             self.processed += sum([each.processed for each in passing]) + count_processed(taken)
         return [(number, number > first) for number in numbers]
 

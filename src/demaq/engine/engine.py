@@ -85,10 +85,11 @@ class Engine:
     ) -> None:
         """`receiver` computes the properties of messages that no rule made. `observe` is called with each commit.
 
-        `lanes` evaluate what the evaluator of the rounds defers, at least two if it does; `wake` is called, from other
-        threads, when a round is to be run because of that. Without `native` the receiver is asked about everything
-        that arrives. `arrivals` evaluates messages before they are stored, if the policy says so and while
-        `is_running`; `quick` does so without a worker where it can.
+        `lanes` evaluate what the evaluator of the rounds defers, at least two if it does. `wake` is called, from other
+        threads, when a round is to be run because of that, or timers are to be looked at, or a round is to be run,
+        because of what a message has led to on arrival. Without `native` the receiver is asked about everything that
+        arrives. `arrivals` evaluates messages before they are stored, if the policy says so and while `is_running`;
+        `quick` does so without a worker where it can.
         """
         self.policy = policy
         self._begun: deque[Evaluation] = deque()
@@ -134,10 +135,12 @@ class Engine:
             lambda: is_running() and not self._attempts,
             self.namespaces,
             self.rule_counts,
+            wake,
             quick,
         )
         self._wants_turn = True
         """Whether there is something new for the thread that runs rounds and timers."""
+        self._wake = wake
         priorities = [self.factory.priority(queue) for queue in self.program.queues]
         self._pending_reader = PendingReader(store, [each for each in priorities if each is not None])
         self.pauses = Pauses(plan)
@@ -478,12 +481,14 @@ class Engine:
             committed = self._commit_counted([*passed, *arrival, *steps])
         except BaseException:
             self._wants_turn = True
+            self._wake()
             raise
         numbers = committed.pop(len(passed)).created if arrival else ()
         if committed and self._observe is not None:
             self._observe([*passed, *steps], committed)
         if any([new.timer is not None for step in (*passed, *steps) for new in step.created]):
             self._wants_turn = True
+            self._wake()
         return list(numbers)
 
     def _step(self, message: StoredMessage, outcome: Outcome, now: datetime, number: int) -> tuple[Step, list[int]]:

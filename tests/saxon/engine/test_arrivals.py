@@ -90,13 +90,14 @@ class Running:
         if is_quick:
             settings = NativeSettings(check_every=0)
             quick = QuickEvaluator(rules.plan, self.store, NativeLedger(), settings)
-        self.commits: list[int] = []
+        self.woken = threading.Event()
         self.engine = Engine(
             *(rules.compiled.plan, self.pool.local, self.store, lambda: NOW),
             receiver=rules,
             policy=policy,
             arrivals=self.pool,
             quick=quick,
+            wake=self.woken.set,
         )
         if is_idle:
             self.drain()
@@ -490,3 +491,19 @@ def test_messages_of_one_sender_leave_in_their_order_if_what_one_has_read_change
     running.drain()
     assert numbers == sorted(numbers)
     assert running.bodies("out") == ["<n>1</n>", "<x/>"]
+
+
+@pytest.mark.parametrize(("body", "is_woken"), [("<wait/>", True), ("<ask/>", True), ("<pass/>", False)])
+def test_the_node_is_woken_if_a_message_has_led_to_one_that_waits(policy: RoundPolicy, body: str, is_woken: bool):
+    text = """
+    create queue in create queue later kind echo create queue asks create queue out
+    create rule wait for in if (/wait) then do enqueue <t/> into later with timeout value 60 with target value "out"
+    create rule lead for in if (/ask) then do enqueue <a/> into asks
+    create rule pass for in if (/pass) then do enqueue <p/> into out
+    create rule ask for asks if (qs:property("demaq:id")) then do enqueue <asked/> into out
+    """
+    running = Running(text, policy)
+    evaluated = running.engine.arrivals.evaluate([("in", IncomingMessage(body))], NOW)
+    assert evaluated is not None
+    evaluated.commit()
+    assert running.woken.is_set() == is_woken
