@@ -483,8 +483,9 @@ class Arrivals:
             waiting = self._is_one_waiting(messages, steps, taken)
             try:
                 numbers = self._commit_steps(steps, messages, taken)
-            except BaseException:  # it is in doubt whether they were stored
+            except BaseException:  # it is in doubt whether they were stored, and what they lead to
                 rounds.note_arrived(messages)
+                rounds.has_backlog = True
                 raise
             finally:
                 rounds.release(commit.views)

@@ -507,3 +507,26 @@ def test_the_node_is_woken_if_a_message_has_led_to_one_that_waits(policy: RoundP
     assert evaluated is not None
     evaluated.commit()
     assert running.woken.is_set() == is_woken
+
+
+def test_what_a_message_has_led_to_is_not_overtaken_if_its_commit_seemed_to_fail(monkeypatch: pytest.MonkeyPatch):
+    text = """
+    create queue in create queue asks create queue out
+    create rule lead for in if (/ask) then do enqueue <a/> into asks
+    create rule pass for in if (/pass) then do enqueue <passed/> into out
+    create rule ask for asks if (qs:property("demaq:id")) then do enqueue <asked/> into out
+    """
+    running = Running(text)
+    commit = running.store.commit
+
+    def commit_and_fail(*args: Any) -> Any:
+        commit(*args)
+        raise StoreError("it is not known whether it was written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running.store, "commit", commit_and_fail)
+        with pytest.raises(StoreError):
+            running.engine.enqueue_all("in", ["<ask/>"])
+    running.engine.enqueue_all("in", ["<pass/>"])
+    running.drain()
+    assert running.bodies("out") == ["<asked/>", "<passed/>"]
