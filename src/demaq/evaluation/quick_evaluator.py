@@ -57,6 +57,8 @@ CREATED_TIMES_MAX = 4
 """How many times as large all may be together that rules create: what follows takes longer for it."""
 READ_MAX = 32
 """So many messages may be read for each that is evaluated: in some slices, or by some keys."""
+READ_TIMES_MAX = 4
+"""How many times as large the messages may be together that a rule reads at once: it takes longer for them, too."""
 SLOW_SECONDS, SLOW_SHARE_SECONDS, SLOW_FOR_SECONDS = 0.02, 0.05, 30.0
 """If few messages have taken longer than the first, or a share than the second, those of their queues are left to
 workers for the third."""
@@ -131,10 +133,12 @@ class QuickEvaluator:
         """Return what became of messages; None if a worker must be asked."""
         with self._lock:
             # Documents are not kept: trees of a busy node would take more memory than parsing them again takes time.
-            reader = _FewMessages(self._store, request.snapshot, Documents(), READ_MAX * len(request.messages))
             limits = [self._characters_max[message.queue] for message in request.messages]
+            few = READ_MAX * len(request.messages), READ_TIMES_MAX * min(limits)
+            reader = _FewMessages(self._store, request.snapshot, Documents(), *few)
             created_max = min(limits) if len(limits) <= MESSAGES_MAX else max(min(limits), SHARE_CHARACTERS_MAX)
             self._rules.characters_left = CREATED_TIMES_MAX * created_max
+            self._rules.characters_read_max = READ_TIMES_MAX * min(limits)
             began = time.thread_time()
             try:
                 return self._arrivals.run(request, reader)
@@ -244,19 +248,20 @@ class _Degrees:
 class _FewMessages(SnapshotReader):
     """Reads the store, unless that is much. Raises NeedsSaxon then: a worker is asked."""
 
-    def __init__(self, store: Store, snapshot: int, documents: Documents, read_max: int) -> None:
-        """At most so many messages are read at once."""
+    def __init__(self, store: Store, snapshot: int, documents: Documents, read_max: int, characters_max: int) -> None:
+        """At most so many messages are read at once, and a rule gets so many characters at once."""
         super().__init__(store, snapshot, documents)
         self._read_max = read_max
+        self._characters_max = characters_max
 
     def slice(self, slicing: str, key: str) -> Sequence[Message]:
         if (slicing, key) not in self._slices:
             self.expect(ExpectedReads(slices={slicing: {key}}))
-        return self._slices[slicing, key]
+        return _expect_small(self._slices[slicing, key], self._characters_max)
 
     def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
         self.expect(ExpectedReads(lookups={index.number: (index, set(entries))}))
-        return super().lookup(index, entries)
+        return _expect_small(super().lookup(index, entries), self._characters_max)
 
     def _read_slices(self, slicing: str, keys: Sequence[str]) -> dict[str, list[StoredMessage]]:
         if self._is_none(self._store.count_members(slicing, keys, self._read_max + 1)):
@@ -286,6 +291,30 @@ class _FewMessages(SnapshotReader):
         return not count
 
 
+class _SmallState:
+    """What a conversation reads, with what it has changed. Raises NeedsSaxon if that is large."""
+
+    __slots__ = ("_characters_max", "_state", "collection", "expect", "find", "queue")
+
+    def __init__(self, state: StateReader, characters_max: int) -> None:
+        self._state = state
+        self._characters_max = characters_max
+        self.collection, self.expect, self.find, self.queue = state.collection, state.expect, state.find, state.queue
+
+    def slice(self, slicing: str, key: str) -> Sequence[Message]:
+        return _expect_small(self._state.slice(slicing, key), self._characters_max)
+
+    def lookup(self, index: Index, entries: Sequence[str]) -> Sequence[Message]:
+        return _expect_small(self._state.lookup(index, entries), self._characters_max)
+
+
+def _expect_small(messages: Sequence[Message], characters_max: int) -> Sequence[Message]:
+    """Return messages that a rule reads. Raises NeedsSaxon if they are large: loops over them may take for ever."""
+    if sum([len(message.document.text) for message in messages]) > characters_max:
+        raise NeedsSaxon("large messages")
+    return messages
+
+
 class _QuickRules:
     """Native rules and properties. Raises NeedsSaxon for everything else."""
 
@@ -297,6 +326,8 @@ class _QuickRules:
         self.work = RuleWork()
         self.characters_left = 0
         """How much rules may still create."""
+        self.characters_read_max = 0
+        """How much a rule may read at once."""
         self._native = NativeRules(plan, QueueSchemas(plan.program), self.health, None, self.work)
         self.native: NativeRules | None = self._native
         self.cascades = Cascades(self)
@@ -323,7 +354,10 @@ class _QuickRules:
         for number, message in enumerate(messages):
             by_queue.setdefault(message.queue, []).append(number)
         for name, numbers in by_queue.items():
-            asked = [AskedMessage(messages[n], outcomes[n], reader if states is None else states[n]) for n in numbers]
+            asked = [
+                AskedMessage(messages[n], outcomes[n], reader if states is None else self._bound(states[n]))
+                for n in numbers
+            ]
             if self._native.run(self._native.queue(name), asked, reader, now):
                 raise NeedsSaxon("a rule that needs it on this message")
         for message, outcome in zip(messages, outcomes, strict=True):
@@ -333,11 +367,14 @@ class _QuickRules:
     def outcome(self, message: Message, reader: StateReader, now: datetime, state: StateReader) -> Outcome:
         """See RuleEvaluator."""
         outcome = Outcome()
-        asked = AskedMessage(message, outcome, state)
+        asked = AskedMessage(message, outcome, self._bound(state))
         if not self._native.run_one(self._native.queue(message.queue), asked, reader, now):
             raise NeedsSaxon("a rule that needs it on this message")
         self._finish(message, outcome)
         return outcome
+
+    def _bound(self, state: StateReader) -> StateReader:
+        return _SmallState(state, self.characters_read_max)
 
     def _finish(self, message: Message, outcome: Outcome) -> None:
         """Complete an outcome. Raises NeedsSaxon if rules have created too much."""

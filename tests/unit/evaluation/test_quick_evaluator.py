@@ -9,6 +9,7 @@ import pytest
 from demaq.compiler.planner import make_plan
 from demaq.errors import MessageError
 from demaq.evaluation.arrival_request import ArrivalRequest, Arriving, Passed
+from demaq.evaluation.cascade.versions import index_name
 from demaq.evaluation.native.ledger import NativeLedger, NativeNotes
 from demaq.evaluation.native.native_settings import FIRST_CHECKS, NativeSettings
 from demaq.evaluation.quick_evaluator import (
@@ -16,6 +17,7 @@ from demaq.evaluation.quick_evaluator import (
     CHARACTERS_MAX,
     MESSAGES_MAX,
     READ_MAX,
+    READ_TIMES_MAX,
     SHARE_CHARACTERS_MAX,
     OwnShare,
     QuickEvaluator,
@@ -142,6 +144,38 @@ def test_many_messages_of_a_slice_or_with_one_key_are_given_to_a_worker():
         asked.store.append([member] * count)
     assert asked.run('<m k="few"/>') is not None
     assert asked.run('<m k="many"/>') is None
+
+
+READS = {
+    "slice": """create rule pair for s
+      if (count(for $x in qs:slice()/m/x return qs:slice()/m/y[@v = $x/@v]) > 0) then do enqueue <n/> into out""",
+    "look-up": """create rule find for in
+      if (qs:queue("kept")[/m/@k = qs:message()/m/@k]/m/x[@v = qs:message()/m/@k]) then do enqueue <n/> into out""",
+}
+
+
+@pytest.mark.parametrize("rule", READS.values(), ids=READS)
+def test_messages_that_are_large_together_are_read_by_workers(rule: str):
+    keyed = "create queue kept create property k as xs:string queue in, kept value /m/@k create slicing s on k "
+    asked = Asked(QUEUES + keyed + rule)
+    limit = READ_TIMES_MAX * find_quick_queues(make_plan(load_text(QUEUES + keyed + rule)))["in"]
+    index = [] if "slice" in rule else [index_name(each) for each in asked.quick._rules.plan.indexes]
+    for key, size in (("small", limit - 1000), ("large", limit)):
+        body = f'<m k="{key}">{" " * size}</m>'
+        entries = tuple([(name, f"s{key}") for name in index])
+        member = NewMessage(queue="kept", body=body, properties={}, created=NOW, slices=(("s", key),), entries=entries)
+        asked.store.append([member])
+    assert asked.choose('<m k="small"/>') == OwnShare(1)
+    assert asked.run('<m k="small"/>') is not None
+    assert asked.run('<m k="large"/>') is None
+
+
+def test_messages_of_a_group_that_are_large_together_in_a_slice_are_read_by_workers():
+    keyed = "create property k as xs:string queue in value /m/@k create slicing s on k "
+    asked = Asked(QUEUES + keyed + READS["slice"])
+    bodies = [f'<m k="1"><x v="{number}"/>{" " * 1000}</m>' for number in range(40)]
+    assert asked.choose(*bodies, workers=1).here
+    assert asked.run(*bodies) is None
 
 
 def test_the_first_messages_and_some_of_the_others_are_checked_by_workers():
