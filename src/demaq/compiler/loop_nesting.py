@@ -122,7 +122,7 @@ class _Nesting:
 
     def _path(self, node: ast.Path) -> int:
         # Only what begins with the current item, or with a single one, costs nothing.
-        found = 0 if node.separators[0] == "" else 1
+        found = 0 if node.separators[0] == "" and not self._begins_with_messages(node) else 1
         for separator, step in zip(node.separators, node.steps, strict=True):
             if separator == "//":
                 found = max(found, 1)
@@ -139,6 +139,14 @@ class _Nesting:
         else:
             found = 1 if node.axis in _LINEAR_AXES else 2  # siblings and all before or after each of many nodes
         return max([found, *[1 + self.of(each.condition) for each in node.predicates]])
+
+    def _begins_with_messages(self, node: ast.Path) -> bool:
+        """Return whether a path goes from whole messages to some of their nodes, and not to attributes of one root."""
+        first = node.steps[0]
+        base = first.base if isinstance(first, ast.Postfix) else first
+        if len(node.steps) == 1 or not isinstance(base, ast.FunctionCall):
+            return False
+        return self._find_function(base)[0] == QS and not self._is_single_path(node)
 
     def _find_read(self, node: ast.Node) -> Read | None:
         """Return what a call reads, if that is few messages."""

@@ -111,6 +111,13 @@ def test_of_many_messages_a_share_is_evaluated_here_while_workers_evaluate_the_o
         ("if (qs:queue('next')[/m/k = qs:message()//k]) then do enqueue <n/> into out", CHARACTERS_MAX[1]),
         ("if (qs:queue('next')[/m/k = qs:message()//k]/n = //n) then do enqueue <n/> into out", None),
         ("if (qs:queue('next')[/m/@k = qs:message()/m/@k]) then do enqueue <n/> into out", CHARACTERS_MAX[1]),
+        ("if (/m/x[@v = qs:message()/m/y/@v]) then do enqueue <n/> into out", CHARACTERS_MAX[2]),
+        ("if (/m/x[@v = qs:message()/m/@v]) then do enqueue <n/> into out", CHARACTERS_MAX[1]),
+        (
+            "if (/m/x[@v = qs:queue('next')[/m/@k = qs:message()/m/@k]/m/y/@v]) then do enqueue <n/> into out",
+            CHARACTERS_MAX[2],
+        ),
+        ("if (/m/x[qs:message()/m/y[@v = qs:message()/m/z/@v]]) then do enqueue <n/> into out", None),
     ],
 )
 def test_the_size_up_to_which_rules_are_quick_depends_on_their_loops(rule: str, characters: int | None):
