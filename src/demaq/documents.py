@@ -68,6 +68,11 @@ class Document:
         return self._text
 
     @property
+    def size(self) -> int | None:
+        """How many characters the text has; None if it is not written yet."""
+        return None if self._text is None else len(self._text)
+
+    @property
     def data(self) -> bytes:
         return self.text.encode("utf-8")
 

@@ -116,10 +116,10 @@ class QuickEvaluator:
 
     def _fit(self, messages: Sequence[Arriving], limit: int, workers: int) -> int:
         """Return how many of the first messages may be evaluated here."""
-        # A parsed document may have any size: nothing counts its nodes.
-        if any([message.document is not None for message in messages]):
+        found = [len(each.body) if each.document is None else each.document.size for each in messages]
+        sizes = [size for size in found if size is not None]
+        if len(sizes) < len(found):  # a tree may have any size: nothing counts its nodes
             return 0
-        sizes = [len(message.body) for message in messages]
         if len(messages) <= MESSAGES_MAX:
             return len(messages) if sum(sizes) <= limit else 0
         if not workers or self._lock.locked() or max(sizes) > limit:

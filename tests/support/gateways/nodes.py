@@ -21,8 +21,9 @@ WAIT_SECONDS_MAX = 30.0
 class Running:
     """What a test looks at."""
 
-    def __init__(self, node: Node, gateways: Gateways, reports: list[str]) -> None:
+    def __init__(self, node: Node, gateways: Gateways, reports: list[str], keeps_all: bool = True) -> None:
         self.node = node
+        self.keeps_all = keeps_all
         self.gateways = gateways
         self.reports = reports
         address = gateways.http_address
@@ -72,18 +73,20 @@ def running(
     store: str = "store",
     http: tuple[str, int] = ANY_PORT,
     smtp: tuple[str, int] | None = None,
+    keep: timedelta = timedelta(days=1),
     **files: str,
 ) -> Iterator[Running]:
-    """An application on a store in the folder. Nothing is collected, so that everything can be looked at."""
+    """An application on a store in the folder. Nothing is collected, so that everything can be looked at, or all is that
+    nobody needs, as it is usual: then messages that have gone at once are not even stored."""
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
     (folder / "app.dmq").write_text(application)
     reports: list[str] = []
-    node = Node(folder / "app.dmq", folder / store, keep=timedelta(days=1))
+    node = Node(folder / "app.dmq", folder / store, keep=keep)
     gateways = Gateways(node, settings or Settings(), http=http, smtp=smtp, tell=reports.append)
     gateways.start()
     node.start()
-    here = Running(node, gateways, reports)
+    here = Running(node, gateways, reports, keeps_all=bool(keep))
     try:
         yield here
     finally:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from demaq.compiler.planner import make_plan
+from demaq.documents import Document, parse_document
 from demaq.errors import MessageError
 from demaq.evaluation.arrival_request import ArrivalRequest, Arriving, Passed
 from demaq.evaluation.cascade.versions import index_name
@@ -74,6 +75,15 @@ def test_many_messages_or_large_ones_are_given_to_workers():
     assert asked.choose(*["<m/>"] * MESSAGES_MAX) == OwnShare(MESSAGES_MAX)
     assert asked.choose(*["<m/>"] * (MESSAGES_MAX + 1)) == OwnShare(0)
     assert asked.choose(f"<m>{'x' * CHARACTERS_MAX[1]}</m>") == OwnShare(0)
+
+
+def test_a_parsed_message_is_as_large_as_its_text():
+    asked = Asked(COPY)
+    large = f"<m>{'x' * CHARACTERS_MAX[1]}</m>"
+    for body, here in (("<m/>", 1), (large, 0)):
+        assert asked.quick.choose([Arriving("in", b"", parse_document(body))]) == OwnShare(here)
+    unwritten = Document(None, parse_document("<m/>").native_root)
+    assert asked.quick.choose([Arriving("in", b"", unwritten)]) == OwnShare(0), "its size is not known"
 
 
 def test_of_many_messages_a_share_is_evaluated_here_while_workers_evaluate_the_others():
