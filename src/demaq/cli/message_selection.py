@@ -11,12 +11,10 @@ import click
 
 from demaq.cli.parameters import TimeOrAge
 from demaq.cli.stores import parse_number, program_of
-from demaq.errors import OperatorError
-from demaq.operations.search import Matches, MessageSelection, check_selection
+from demaq.operations.search import Matches, MessageSelection, check_names, check_selection
 from demaq.store.location import StoreLocation
 from demaq.store.message_scan import STATE_BITS
 from demaq.store.sql_store import SqlStore
-from demaq.suggestions import describe_unknown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,15 +93,7 @@ def expect_selection(store: SqlStore, selection: MessageSelection) -> None:
     """Raises an OperatorError if no message can be selected, because the store knows none of these names."""
     program = program_of(store)
     check_selection(selection, program)
-    if program is None:
-        return
-    stored = store.counts()
-    for queue in selection.queues:
-        if queue not in program.queues and queue not in stored and not store.stored(queue, 0, 1):
-            raise OperatorError(describe_unknown("queue", queue, program.queues))
-    rules = [rule.name for rule in program.rules]
-    if selection.rule is not None and selection.rule not in rules:
-        raise OperatorError(describe_unknown("rule", selection.rule, rules))
+    check_names(store, selection, program)
 
 
 @contextmanager

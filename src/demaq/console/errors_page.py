@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from markupsafe import Markup
 
 from demaq.console.evaluation_results import TriedMessage
 from demaq.console.message_page import find_message
-from demaq.console.selection_form import read_selection
+from demaq.console.selection_form import FIELDS, expect_fields, expect_names, read_selection
 from demaq.console.visits import Answer, BadRequest, Data, NotThere, Redirect, Rendered, Visit, link_to
 from demaq.console.xml_highlighting import highlight
 from demaq.engine.error_routing import read_error
@@ -132,7 +131,7 @@ def run_error_again(visit: Visit) -> Answer:
         body = text if text != (original or "").replace("\r\n", "\n") else None
     selection = read_selection({"id": str(message.seq)}, visit.now)
     who, why = visit.user.name, read_reason(visit)
-    all_rules, again = bool(visit.form.get("all_rules")), bool(visit.form.get("again"))
+    all_rules, again = visit.is_ticked("all_rules"), visit.is_ticked("again")
     done = visit.worker.run("requeue", visit.place, selection, who, why, body, all_rules, again)
     first = done.requeued[0] if done.requeued else None
     if first is None or first.message is None:
@@ -158,7 +157,7 @@ def run_bulk(visit: Visit) -> Answer:
 
 def _wanted(visit: Visit) -> dict[str, str]:
     given = visit.form if visit.form else visit.query
-    wanted = {name: given[name] for name in ("queue", "rule", "error", "id", "since", "until") if given.get(name)}
+    wanted = {name: given[name] for name in FIELDS if given.get(name)}
     if "error" not in wanted and "id" not in wanted:
         wanted["error"] = "*"
     return wanted
@@ -187,10 +186,13 @@ def read_errors(visit: Visit) -> Answer:
 
 
 def requeue_by_api(visit: Visit) -> Answer:
-    given: dict[str, Any] = dict(visit.form)
-    selection = read_selection(_wanted(visit), visit.now)
-    if given.get("dry_run"):
+    expect_fields(visit.form, ("why", "dry_run", "body", "all_rules", "again", "csrf"))
+    selection = read_selection(visit.form, visit.now)
+    if selection.is_empty:
+        raise BadRequest("say which errors: their ids, or a condition such as error: *")
+    expect_names(visit, selection)
+    if visit.is_ticked("dry_run"):
         return Data(visit.worker.run("plan_requeue", visit.place, selection))
-    body = given.get("body")
-    flags = bool(given.get("all_rules")), bool(given.get("again"))
+    body = visit.form.get("body")
+    flags = visit.is_ticked("all_rules"), visit.is_ticked("again")
     return Data(visit.worker.run("requeue", visit.place, selection, visit.user.name, read_reason(visit), body, *flags))

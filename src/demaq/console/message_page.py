@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from demaq.console.store_pool import STATEMENT_SECONDS_MAX
-from demaq.console.visits import Answer, Data, Download, NotThere, Rendered, Visit, parse_whole_number
+from demaq.console.visits import Answer, BadRequest, Data, Download, NotThere, Rendered, Visit, parse_whole_number
 from demaq.console.xml_highlighting import highlight
 from demaq.control.message_json import encode_for_listing
 from demaq.engine.error_routing import ErrorReport, read_error
 from demaq.engine.replay import copies_of, first_number, is_copy
+from demaq.errors import OperatorError, StoreError
 from demaq.evaluation.state.snapshot_reader import system_properties
 from demaq.masking import mask_address, mask_addresses
 from demaq.operations.error_groups import read_item
@@ -19,6 +20,7 @@ from demaq.operations.trace import Trace, TracedStore, trace_conversation
 from demaq.store.message_scan import MessageHead
 from demaq.store.opening import open_store_readonly
 from demaq.store.protocol import Attempt, StoredMessage
+from demaq.suggestions import describe_unknown
 from demaq.system_properties import ERROR_LEVEL, INITIAL
 
 ATTEMPTS_MAX = 50
@@ -140,8 +142,11 @@ def read_message(visit: Visit) -> Answer:
 
 
 def read_why(visit: Visit) -> Answer:
-    message = find_message(visit)
-    return Data(visit.worker.run("explain_message", visit.place, message.seq, visit.text("rule")))
+    message, rule = find_message(visit), visit.text("rule")
+    rules = [each.name for each in visit.application.program.rules] if visit.application is not None else []
+    if rule is not None and rule not in rules:
+        raise BadRequest(describe_unknown("rule", rule, rules))
+    return Data(visit.worker.run("explain_message", visit.place, message.seq, rule))
 
 
 def find_trace(visit: Visit, number: int) -> Trace:
@@ -158,7 +163,13 @@ def find_trace(visit: Visit, number: int) -> Trace:
 
 
 def read_trace(visit: Visit) -> Answer:
-    return Data(find_trace(visit, parse_whole_number(visit.parts["id"], "the number of a message")))
+    number = parse_whole_number(visit.parts["id"], "the number of a message")
+    try:
+        return Data(find_trace(visit, number))
+    except StoreError:
+        raise
+    except OperatorError as error:
+        raise NotThere(str(error)) from None
 
 
 def download_body(visit: Visit) -> Answer:

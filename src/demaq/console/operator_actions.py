@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from demaq.console.errors_page import REASON_MAX, read_reason
 from demaq.console.search_page import STATES
-from demaq.console.selection_form import FIELDS, read_selection
+from demaq.console.selection_form import FIELDS, expect_fields, expect_names, read_selection
 from demaq.console.visits import Answer, BadRequest, Data, Redirect, Rendered, Visit, link_to, parse_whole_number
 from demaq.control.client import RemoteNode
 from demaq.operations.pause import KINDS, expect_part
@@ -147,7 +147,9 @@ def resume_by_api(visit: Visit) -> Answer:
 
 
 def purge_by_api(visit: Visit) -> Answer:
-    if visit.form.get("dry_run"):
+    expect_fields(visit.form, ("why", "dry_run", "last", "csrf"))
+    expect_names(visit, read_selection(visit.form, visit.now))
+    if visit.is_ticked("dry_run"):
         return Data(plan_purge(visit.store, _read_purged(visit)))
     return Data(_purge(visit))
 

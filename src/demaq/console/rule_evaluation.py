@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 
+from demaq.bulk.message_search import FoundMessage
 from demaq.bulk.replay import Copier
 from demaq.console.evaluation_results import CanonicalKey, RequeuePlan, TriedAction, TriedMessage
 from demaq.console.store_pool import STATEMENT_SECONDS_MAX
@@ -124,7 +125,7 @@ def try_text(place: StoreLocation, number: int, text: str) -> TriedMessage:
 def plan_requeue(place: StoreLocation, selection: MessageSelection) -> RequeuePlan:
     """Return what would be requeued."""
     with _open(place) as (store, evaluator, _):
-        found, impossible = _make_requeuer(store, evaluator, place).find(selection)
+        found, impossible = _find_errors(_make_requeuer(store, evaluator, place), selection, place)
         return RequeuePlan(
             messages=len(found),
             examples=tuple([(item.seq, item.first, item.queue) for item in found[:10]]),
@@ -144,7 +145,7 @@ def requeue(
     """Requeue what errors are about, by the node that runs, or offline."""
     with _open(place) as (store, evaluator, _):
         requeuer = _make_requeuer(store, evaluator, place)
-        found, impossible = requeuer.find(selection)
+        found, impossible = _find_errors(requeuer, selection, place)
         if not found:
             said = "; ".join(sorted(impossible)) or "there is no such error, or it has been removed"
             raise OperatorError(f"nothing can be requeued: {said}")
@@ -161,6 +162,16 @@ def requeue(
                 again=again,
                 now=datetime.now(UTC),
             )
+
+
+def _find_errors(
+    requeuer: Requeuer, selection: MessageSelection, place: StoreLocation
+) -> tuple[list[FoundMessage], dict[str, int]]:
+    """Return what can be requeued, and how many errors cannot be, by the reason."""
+    if selection.xpath is None:
+        return requeuer.find(selection)
+    with open_filter(selection.xpath, selection.namespaces, place.where) as matches:
+        return requeuer.find(selection, matches)
 
 
 def _make_requeuer(store: SqlStore, evaluator: SaxonEvaluator, place: StoreLocation) -> Requeuer:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from demaq.console.selection_form import read_selection
+from demaq.console.selection_form import expect_fields, expect_names, read_selection
+from demaq.console.store_pool import ConsoleBusy
 from demaq.console.visits import Answer, BadRequest, Data, Rendered, Visit
 from demaq.control.message_json import encode_for_listing
 from demaq.errors import OperatorError
@@ -38,7 +39,12 @@ def run_search(visit: Visit, selection: MessageSelection, limit: int) -> SearchP
     if selection.xpath is not None:
         bounds = ROWS_MAX, TEXTS_BY_EXPRESSION_MAX
         given = visit.place, selection, start, limit, backwards, bounds
-        found: SearchPage = visit.worker.run("search_by_expression", *given)
+        try:
+            found: SearchPage = visit.worker.run("search_by_expression", *given)
+        except ConsoleBusy:
+            raise
+        except OperatorError as error:
+            raise BadRequest(str(error)) from None
         return found
     return search(
         visit.store,
@@ -116,7 +122,10 @@ def _read_words(words: str | None) -> dict[str, str]:
 
 
 def read_search(visit: Visit) -> Answer:
-    page = run_search(visit, read_selection(visit.query, visit.now), visit.limit())
+    expect_fields(visit.query, ("limit", "order", "start"))
+    selection = read_selection(visit.query, visit.now)
+    expect_names(visit, selection)
+    page = run_search(visit, selection, visit.limit())
     return Data(
         {
             "messages": [_match_json(each) for each in page.found],

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from demaq.console.visits import TEXT_MAX, BadRequest, parse_whole_number
-from demaq.operations.search import MessageSelection
+from demaq.console.visits import TEXT_MAX, BadRequest, Visit, parse_whole_number
+from demaq.errors import OperatorError
+from demaq.operations.search import MessageSelection, check_names
 from demaq.store.message_scan import STATE_BITS
+from demaq.suggestions import describe_unknown
 
 SEQS_MAX = 1_000
 DURATIONS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -27,6 +29,25 @@ FIELDS = (
     "id",
 )
 """Names of all parameters of a selection."""
+
+
+def expect_fields(given: Mapping[str, str], others: tuple[str, ...]) -> None:
+    """Raises BadRequest if a field is neither a condition nor one of `others`: what is misspelt selects too much."""
+    known = (*FIELDS, *others)
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise BadRequest(describe_unknown("field", unknown[0], known))
+    for part, whole in (("value", "property"), ("key", "slicing")):
+        if given.get(part) and not given.get(whole):
+            raise BadRequest(f"{part} is of a {whole}, and no {whole} is named")
+
+
+def expect_names(visit: Visit, selection: MessageSelection) -> None:
+    """Raises BadRequest if there is no such queue or rule. A page shows then that it finds nothing."""
+    try:
+        check_names(visit.store, selection, visit.application.program if visit.application is not None else None)
+    except OperatorError as error:
+        raise BadRequest(str(error)) from None
 
 
 def read_selection(given: Mapping[str, str], now: datetime) -> MessageSelection:

@@ -126,6 +126,8 @@ def read_slices(visit: Visit) -> Answer:
     slicing = visit.text("slicing")
     if slicing is None:
         return Data(visit.store.slicings())
+    if visit.application is not None and slicing not in visit.application.program.slicings:
+        raise NotThere(f"there is no slicing {slicing}")
     keys = visit.store.slice_keys(slicing, visit.query.get("after"), visit.limit())
     return Data(
         {

@@ -22,6 +22,7 @@ PAGE_LIMIT, LIMIT_MAX = 50, 500
 TEXT_MAX = 2_000
 """The longest parameter."""
 NUMBER_DIGITS_MAX = 18
+_YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
 class NotThere(Exception):
@@ -104,6 +105,13 @@ class Visit:
 
     def flag(self, name: str) -> bool:
         return self.text(name) not in (None, "0", "false", "no")
+
+    def is_ticked(self, name: str) -> bool:
+        """Return whether a field of the form says yes. Raises BadRequest if it says neither yes nor no."""
+        value = self.form.get(name, "").strip().lower()
+        if value not in (*_YES, *_NO):
+            raise BadRequest(f"{name} is true or false")
+        return value in _YES
 
     def limit(self) -> int:
         return min(max(self.number("limit") or PAGE_LIMIT, 1), LIMIT_MAX)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from demaq.control.message_json import encode_audit, encode_incoming, encode_message
 from demaq.engine.intake import IncomingMessage, make_incoming
-from demaq.errors import MessageError, StoreError
+from demaq.errors import MessageError, OperatorError, StoreError
 from demaq.store.location import StoreLocation, place_of
 from demaq.store.operator_records import AuditRecord, PauseKind
 from demaq.store.protocol import NewMessage
@@ -132,7 +132,10 @@ class RemoteNode:
         """Do nothing: no connection is kept open."""
 
     def _ask(self, seconds_max: float = ANSWER_SECONDS_MAX, **request: Any) -> Any:
-        data = json.dumps(request).encode()
+        try:
+            data = json.dumps(request, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise OperatorError("a text is not UTF-8") from None
         if len(data) > REQUEST_BYTES_MAX:
             raise StoreError("that is more than a node takes at once")
         try:
@@ -147,6 +150,8 @@ class RemoteNode:
             ) from None
         if "refused" in answer:
             raise MessageError(**answer["refused"])
+        if "impossible" in answer:
+            raise OperatorError(answer["impossible"])
         if "failed" in answer:
             raise StoreError(answer["failed"])
         return answer["answer"]

@@ -122,6 +122,18 @@ def check_selection(selection: MessageSelection, program: Program | None) -> Non
         raise OperatorError(describe_unknown("slicing", selection.slice[0], program.slicings))
 
 
+def check_names(store: Store, selection: MessageSelection, program: Program | None) -> None:
+    """Raises an OperatorError if there is no such queue, not even in the store, or no such rule."""
+    if program is None:
+        return
+    for queue in selection.queues:
+        if queue not in program.queues and not store.stored(queue, 0, 1):
+            raise OperatorError(describe_unknown("queue", queue, program.queues))
+    rules = [rule.name for rule in program.rules]
+    if selection.rule is not None and selection.rule not in rules:
+        raise OperatorError(describe_unknown("rule", selection.rule, rules))
+
+
 @contextmanager
 def open_search_reader(where: str | Path) -> Iterator[SqlStore]:
     """Open a store to search in it, over a connection of its own whose statements are limited in time."""

@@ -73,8 +73,10 @@ class ControlServer:
                 answer: dict[str, Any] = {"answer": self._do(request)}
             except MessageError as error:
                 answer = {"refused": {"kind": error.kind, "message": error.message, "code": error.code}}
-            except OperatorError as error:
+            except StoreError as error:
                 answer = {"failed": str(error)}
+            except OperatorError as error:
+                answer = {"impossible": str(error)}
             connection.sendall(json.dumps(answer).encode())
 
     def _do(self, request: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from demaq.control.message_json import (
     encode_message,
 )
 from demaq.engine.intake import IncomingMessage
+from demaq.errors import OperatorError, StoreError
 from demaq.messages import PropertyValue
 from demaq.server.control_server import ControlServer
 from demaq.store.protocol import NewMessage, StoredMessage, Timer
@@ -144,6 +145,20 @@ def test_a_running_node_stores_and_gives_out_what_it_is_given(here: Running, rem
             assert getattr(stored[1], field.name) == getattr(copied, field.name), field.name
     listed = [encode_for_listing(message) for message in stored]
     assert remote.take("box", 9) == over_a_socket(listed)
+
+
+def test_what_a_running_node_cannot_do_is_no_error_of_its_store(remote: RemoteNode):
+    with pytest.raises(OperatorError) as unknown:
+        remote.pause("queue", "boxes", "a test")
+    assert str(unknown.value).startswith("there is no queue boxes")
+    assert not isinstance(unknown.value, StoreError)
+
+
+def test_a_text_that_is_not_utf_8_is_never_sent_to_a_node(remote: RemoteNode):
+    with pytest.raises(OperatorError, match="not UTF-8"):
+        remote.pause("queue", "box", "a test", "because \udcff")
+    assert remote.pause("queue", "box", "a test", "because ü") is True
+    assert remote.resume("queue", "box", "a test") is True
 
 
 def test_the_error_about_what_was_refused_has_come_as_far_as_that(tmp_path: Path):
