@@ -18,7 +18,7 @@ from demaq.cli.stores import (
     show_json,
     store_option,
 )
-from demaq.operations.audit import name_of_operator
+from demaq.operations.audit import expect_words, name_of_operator
 from demaq.operations.json_values import as_json as encode
 from demaq.operations.pause import KINDS, PausedReport, list_pauses
 from demaq.store.location import StoreLocation
@@ -29,7 +29,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def why_option(function: F) -> F:
-    return click.option("--why", default="", metavar="REASON", help="For those who see it later.")(function)
+    """Add the reason."""
+    return click.option(
+        "--why", default="", metavar="REASON", callback=_read_reason, help="For those who see it later."
+    )(function)
+
+
+def _read_reason(context: click.Context, parameter: click.Parameter, why: str) -> str:
+    expect_words(why)
+    return why
 
 
 @click.command(cls=ExampleFirst, example="$ demaq pause queue orders --why 'prices are wrong' --store orders")

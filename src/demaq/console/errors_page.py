@@ -12,11 +12,12 @@ from demaq.console.selection_form import FIELDS, expect_fields, expect_names, re
 from demaq.console.visits import Answer, BadRequest, Data, NotThere, Redirect, Rendered, Visit, link_to
 from demaq.console.xml_highlighting import highlight
 from demaq.engine.error_routing import read_error
+from demaq.errors import OperatorError
+from demaq.operations.audit import expect_words
 from demaq.operations.error_groups import ErrorOverview, group_errors, list_errors, read_item
 from demaq.system_properties import ERROR_LEVEL
 
 BAR_WIDTH, BAR_HEIGHT = 5, 24
-REASON_MAX = 1_000
 KNOWN_MAX = 10_000
 """Of so many errors it is remembered what they say."""
 
@@ -171,12 +172,14 @@ def read_text(visit: Visit) -> str:
     return text
 
 
-def read_reason(visit: Visit) -> str:
+def read_reason(visit: Visit, is_needed: bool = True) -> str:
     why = visit.form.get("why", "").strip()
-    if not why:
+    if not why and is_needed:
         raise BadRequest("say why: it is kept in the audit trail")
-    if len(why) > REASON_MAX:
-        raise BadRequest(f"a reason has at most {REASON_MAX:,} characters")
+    try:
+        expect_words(why)
+    except OperatorError as error:
+        raise BadRequest(str(error)) from None
     return why
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from demaq.console.errors_page import REASON_MAX, read_reason
+from demaq.console.errors_page import read_reason
 from demaq.console.search_page import STATES
 from demaq.console.selection_form import FIELDS, expect_fields, expect_names, read_selection
 from demaq.console.visits import Answer, BadRequest, Data, Redirect, Rendered, Visit, link_to, parse_whole_number
@@ -62,7 +62,7 @@ def pause(visit: Visit) -> Answer:
 def resume(visit: Visit) -> Answer:
     kind, name = _read_part(visit)
     with open_acting_node(visit) as node:
-        node.resume(kind, name, visit.user.name, visit.form.get("why", "").strip())
+        node.resume(kind, name, visit.user.name, read_reason(visit, is_needed=False))
     return Redirect(_back(kind, name))
 
 
@@ -128,8 +128,8 @@ def _redeliver(visit: Visit) -> list[int]:
     numbers = [parse_whole_number(word, "id") for word in words]
     if not numbers or len(numbers) > REDELIVERED_MAX:
         raise BadRequest(f"name 1 to {REDELIVERED_MAX:,} messages")
+    why = read_reason(visit, is_needed=False)
     with open_acting_node(visit) as node:
-        why = visit.form.get("why", "").strip()[:REASON_MAX]
         node.redeliver(numbers, describe_redelivery(numbers, who=visit.user.name, why=why))
     return numbers
 
@@ -143,7 +143,7 @@ def pause_by_api(visit: Visit) -> Answer:
 def resume_by_api(visit: Visit) -> Answer:
     kind, name = _read_part(visit)
     with open_acting_node(visit) as node:
-        return Data({"changed": node.resume(kind, name, visit.user.name, visit.form.get("why", "").strip())})
+        return Data({"changed": node.resume(kind, name, visit.user.name, read_reason(visit, is_needed=False))})
 
 
 def purge_by_api(visit: Visit) -> Answer:

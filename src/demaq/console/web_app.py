@@ -384,7 +384,9 @@ async def _read_fields(request: Request, kind: str) -> dict[str, str] | None:
             found = json.loads(data or b"{}")
             if not isinstance(found, dict) or len(found) > FIELDS_MAX:
                 return None
-            return {name: _as_text(value) for name, value in found.items()}
+            fields = {name: _as_text(value) for name, value in found.items()}
+            "".join([*fields, *fields.values()]).encode()  # half of a surrogate pair is no text
+            return fields
         if kind in ("application/x-www-form-urlencoded", ""):
             return dict(parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"))
     except (ValueError, RecursionError):

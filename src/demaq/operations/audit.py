@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from demaq.errors import OperatorError
 from demaq.records import record
 from demaq.store.operator_records import AuditRecord
 from demaq.store.protocol import Store
@@ -60,6 +62,14 @@ def describe_action(
     return AuditRecord(
         at=datetime.now(UTC), who=who, action=action, subject=subject, why=why, result=result, details=details or {}
     )
+
+
+def expect_words(why: str) -> None:
+    """Raises an OperatorError if a reason is too long, or has characters that a terminal would obey."""
+    if len(why) > WORDS_MAX:
+        raise OperatorError(f"a reason has at most {WORDS_MAX:,} characters")
+    if any([unicodedata.category(character) in ("Cc", "Cs") for character in why]):
+        raise OperatorError("a reason is one line of text in UTF-8, without control characters")
 
 
 def name_of_operator() -> str:

@@ -9,7 +9,7 @@ from demaq.compiler.plan import Plan
 from demaq.engine.pauses import find_queues_of_rules
 from demaq.errors import OperatorError
 from demaq.language.program.program import Program
-from demaq.operations.audit import WORDS_MAX, describe_action
+from demaq.operations.audit import describe_action, expect_words
 from demaq.records import record
 from demaq.store.operator_records import AuditRecord, Pause, PauseKind
 from demaq.store.protocol import Store
@@ -51,7 +51,7 @@ def expect_part(program: Program, kind: PauseKind, name: str) -> None:
 
 
 def make_pause(kind: PauseKind, name: str, who: str, why: str, now: datetime) -> tuple[Pause, AuditRecord]:
-    """Return a pause with its audit record. Raises an OperatorError if the reason is too long."""
+    """Return a pause with its audit record. Raises an OperatorError if the reason is none."""
     expect_words(why)
     pause = Pause(kind=kind, name=name, who=who, why=why, since=now)
     details = {"kind": kind, "name": name}
@@ -63,12 +63,6 @@ def describe_resumption(kind: PauseKind, name: str, who: str, why: str) -> Audit
     expect_words(why)
     details = {"kind": kind, "name": name}
     return describe_action("resume", f"{kind} {name}", who=who, why=why, details=details, result="resumed")
-
-
-def expect_words(why: str) -> None:
-    """Raises an OperatorError if a reason is too long."""
-    if len(why) > WORDS_MAX:
-        raise OperatorError(f"a reason has at most {WORDS_MAX:,} characters")
 
 
 def list_pauses(store: Store, plan: Plan | None) -> list[PausedReport]:

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from demaq.errors import OperatorError
 from demaq.operations.acting_node import ActingNode
-from demaq.operations.audit import describe_action
-from demaq.operations.pause import expect_words
+from demaq.operations.audit import describe_action, expect_words
 from demaq.operations.search import MatchedMessage, Matches, MessageSelection, search_all
 from demaq.operations.selection_words import describe_selection, selection_json
 from demaq.records import record

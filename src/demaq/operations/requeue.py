@@ -23,8 +23,7 @@ from demaq.engine.message_factory import MessageFactory
 from demaq.errors import MessageError, OperatorError
 from demaq.evaluation.round_request import PropertyEvaluator
 from demaq.operations.acting_node import ActingNode
-from demaq.operations.audit import describe_action
-from demaq.operations.pause import expect_words
+from demaq.operations.audit import describe_action, expect_words
 from demaq.operations.search import Matches, MessageSelection, search_all
 from demaq.operations.selection_words import describe_selection, selection_json
 from demaq.records import record

@@ -104,3 +104,12 @@ def test_what_a_node_cannot_do_is_not_answered_as_if_it_had_too_much_to_do(
     client: ConsoleClient, path: str, fields: dict[str, str]
 ):
     assert client.call(f"/api/{path}", {"why": "a test", **fields}).status == 409
+
+
+@pytest.mark.parametrize("path", ["pause", "resume", "redeliver", "purge", "requeue"])
+@pytest.mark.parametrize("why", ["a\nb", "\x1b[31mred", "a\0b", "x" * 1001, "\ud800"])
+def test_a_reason_is_one_line_of_text(client: ConsoleClient, path: str, why: str):
+    fields = {"kind": "queue", "name": "orders"} if path in ("pause", "resume") else {"id": "1"}
+    answer = client.call(f"/api/{path}", {**fields, "why": why})
+    assert answer.status == 400, answer.text
+    assert client.get("/api/pauses").json == []
